@@ -1,0 +1,49 @@
+"""Input pipelines that stop at any item and continue at exactly the next one."""
+
+# Where things are: `pipeline` is the builder; `sources` and `stages` hold one operation a
+# module; `stage` is the contract between them and `iterator` the running pass a user holds;
+# `order` makes every random choice, `block` moves runs of items, `state` turns positions into
+# bytes; `triggers` say when to save and `checkpoint` where.
+
+from .checkpoint import Checkpoint as Checkpoint
+from .checkpoint import Checkpointer as Checkpointer
+from .checkpoint import CheckpointListener as CheckpointListener
+from .checkpoint import Directory as Directory
+from .checkpoint import Memory as Memory
+from .checkpoint import Store as Store
+from .errors import CorruptCheckpoint as CorruptCheckpoint
+from .errors import ExternalStateError as ExternalStateError
+from .errors import InvalidArgument as InvalidArgument
+from .errors import InvalidType as InvalidType
+from .errors import IteratorClosed as IteratorClosed
+from .errors import MalformedItem as MalformedItem
+from .errors import NoValidCheckpoint as NoValidCheckpoint
+from .errors import ResumableError as ResumableError
+from .errors import StateMismatch as StateMismatch
+from .errors import UnencodableState as UnencodableState
+from .errors import UnknownLength as UnknownLength
+from .errors import WorkerError as WorkerError
+from .iterator import PipelineIterator as PipelineIterator
+from .pipeline import Pipeline as Pipeline
+from .pipeline import concatenate as concatenate
+from .pipeline import from_arrays as from_arrays
+from .pipeline import from_iterable as from_iterable
+from .pipeline import from_sequence as from_sequence
+from .pipeline import interleave as interleave
+from .pipeline import jsonl as jsonl
+from .pipeline import lines as lines
+from .pipeline import mix as mix
+from .pipeline import range as range
+from .pipeline import zip as zip
+from .stage import Stage as Stage
+from .stage import StageIterator as StageIterator
+from .stage import Transform as Transform
+from .stage import TransformIterator as TransformIterator
+from .state import dumps as dumps
+from .state import loads as loads
+from .triggers import EverySeconds as EverySeconds
+from .triggers import EverySteps as EverySteps
+from .triggers import Progress as Progress
+from .triggers import Trigger as Trigger
+
+__version__ = "0.1.0"

@@ -1,0 +1,26 @@
+"""What is told about saves."""
+
+from __future__ import annotations
+
+__all__ = ["CheckpointListener"]
+
+
+class CheckpointListener:
+    """Is told when the loop begins and ends, and about each save; every method may be left out.
+
+    A model saved in `before_save` is committed by the input's checkpoint: on resume,
+    `Checkpointer.step` is the step of the newest valid one, and that model exists.
+    """
+
+    def begin(self) -> None:
+        """The loop is about to ask for its first item."""
+
+    def before_save(self, step: int) -> None:
+        """The input's state at ``step`` was taken and is about to be stored."""
+
+    def after_save(self, step: int, path: str) -> bool | None:
+        """The input's state at ``step`` is stored at ``path``; True asks the loop to stop."""
+        return None
+
+    def end(self, step: int) -> None:
+        """The loop has ended without an exception after ``step`` steps."""

@@ -1,0 +1,39 @@
+"""Checkpoints in memory, for tests and for states that another saver carries."""
+
+from __future__ import annotations
+
+from typing import final
+
+from .store import Store
+
+__all__ = ["Memory"]
+
+
+@final
+class Memory(Store):
+    """A dict of bytes; it lives as long as the process."""
+
+    def __init__(self) -> None:
+        self._saved: dict[int, bytes] = {}
+        self._aside: dict[tuple[int, str], bytes] = {}
+
+    def save(self, step: int, data: bytes) -> str:
+        if step in self._saved:
+            raise FileExistsError(f"there is a checkpoint for step {step} already")
+        self._saved[step] = bytes(data)
+        return f"memory:{step}"
+
+    def load(self, step: int) -> bytes:
+        if step not in self._saved:
+            raise FileNotFoundError(f"there is no checkpoint for step {step}")
+        return self._saved[step]
+
+    def steps(self) -> list[int]:
+        return sorted(self._saved)
+
+    def set_aside(self, step: int, reason: str) -> str:
+        self._aside[step, reason] = self._saved.pop(step)
+        return f"memory:{step}.{reason}"
+
+    def has_damaged(self) -> bool:
+        return any(reason == "damaged" for _, reason in self._aside)

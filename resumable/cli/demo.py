@@ -1,0 +1,247 @@
+"""`resumable demo`: train on real text, be killed at random, and lose nothing."""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+from .. import pipeline as rs
+from .bigram_model import BigramModel, ModelSaver
+from .demo_training import Settings
+from .progress import Progress, progress_bar
+
+__all__ = ["add_parser"]
+
+BATCH_SIZE: Final = 256
+LATEST_KILL_DELAY: Final = 0.02
+"""Seconds after the chosen step within which the kill comes: in a step, a save or a start."""
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``demo`` to the command line."""
+    parser = commands.add_parser(
+        "demo",
+        help="train on real text, kill the training at random, and check that nothing is lost",
+        description=(
+            "Trains a small language model on text lines, once without interruption and once "
+            "killed by SIGKILL at random moments, and compares what both have learnt from."
+        ),
+    )
+    parser.add_argument("--kills", type=int, default=5, metavar="N", help="kills (default: 5)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
+    )
+    parser.add_argument(
+        "--every", type=int, default=100, metavar="N", help="steps between checkpoints (100)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of order and kills (0)")
+    parser.add_argument(
+        "--data",
+        metavar="GLOB",
+        help="text files to train on (default: the .py files of Python's standard library)",
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", help="keep the checkpoints there (default: a temporary folder)"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the demo; 0 only if nothing was lost or repeated and the weights agree."""
+    problem = _problem(options)
+    files = _files(options.data)
+    if problem or not files:
+        print(f"resumable demo: {problem or 'no text file found; use --data'}", file=sys.stderr)
+        return 2
+    folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            print(f"resumable demo: --keep must be an empty folder, got {folder}", file=sys.stderr)
+            return 2
+        return _compare(options, files, folder)
+    except TrainingFailed as error:
+        print(f"resumable demo: the training process failed:\n{error}", file=sys.stderr)
+        return 2
+    finally:
+        if options.keep is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class TrainingFailed(Exception):
+    """The training process ended by itself with an error."""
+
+
+@dataclass
+class _Run:
+    """What the training processes of one run reported."""
+
+    step: int = 0
+    killed_at: list[int] = field(default_factory=list)
+    saves: list[float] = field(default_factory=list)
+    resumes: list[float] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+
+
+def _problem(options: argparse.Namespace) -> str | None:
+    for name, minimum in (("kills", 0), ("steps", 1), ("every", 1), ("seed", 0)):
+        value = getattr(options, name)
+        if value is not None and value < minimum:
+            return f"--{name} must be at least {minimum}, got {value}"
+    return None
+
+
+def _files(pattern: str | None) -> list[str]:
+    if pattern is not None:
+        found = glob.glob(os.path.expanduser(pattern), recursive=True)
+    else:
+        library = sysconfig.get_paths()["stdlib"]
+        found = [
+            path
+            for path in glob.glob(os.path.join(glob.escape(library), "**", "*.py"), recursive=True)
+            if "site-packages" not in path and "dist-packages" not in path
+        ]
+    return sorted(path for path in found if os.path.isfile(path))
+
+
+def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int:
+    started = time.perf_counter()
+    index_dir = str(folder / "index")
+    lines = len(rs.lines(files, encoding=None, index_dir=index_dir))
+    if not lines:
+        print("resumable demo: the text files hold no line", file=sys.stderr)
+        return 2
+    steps = options.steps or -(-lines // BATCH_SIZE)
+    print(f"{lines:,} lines of {len(files):,} files, {steps:,} steps of {BATCH_SIZE} lines")
+    whole = Settings(
+        files=files,
+        folder=str(folder / "uninterrupted"),
+        index_dir=index_dir,
+        steps=steps,
+        epochs=None if options.steps else 1,
+        batch_size=BATCH_SIZE,
+        every=options.every,
+        seed=options.seed,
+    )
+    killed = replace(whole, folder=str(folder / "killed"))
+    kills = _kill_steps(options.kills, steps, options.seed)
+    with progress_bar(2 * steps) as bar:
+        bar.set_description("uninterrupted run")
+        _train(whole, [], bar)
+        bar.set_description(f"run with {len(kills)} kills")
+        report = _train(killed, kills, bar)
+    return _print_table(
+        _final_model(whole, lines), _final_model(killed, lines), report, lines, started
+    )
+
+
+def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
+    chosen = random.Random(seed)
+    return sorted(chosen.randint(1, max(1, steps - 1)) for _ in range(kills))
+
+
+def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
+    """Train to the end, killing the process once it has reached each of ``kills``."""
+    report = _Run()
+    delays = random.Random(settings.seed + 1)
+    pending = list(kills)
+    while True:
+        with _started(settings) as process:
+            for event in _events(process):
+                if event["event"] == "done":
+                    process.wait()
+                    return report
+                _record(report, event, bar)
+                if pending and report.step >= pending[0]:
+                    time.sleep(delays.uniform(0, LATEST_KILL_DELAY))
+                    process.kill()
+                    break
+            # What it had still reported before it died counts as done by it.
+            for event in _events(process):
+                _record(report, event, bar)
+        if not pending:
+            raise TrainingFailed(f"it ended with status {process.returncode} at step {report.step}")
+        pending.pop(0)
+        report.killed_at.append(report.step)
+        bar.set_description(f"killed at step {report.step}")
+
+
+def _started(settings: Settings) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "resumable.cli.demo_training", settings.to_json()],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def _events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.endswith("\n"):  # the kill may cut the last one short
+            yield json.loads(line)
+
+
+def _record(report: _Run, event: dict[str, Any], bar: Progress) -> None:
+    if event["event"] == "saved":
+        report.saves.append(event["seconds"])
+        report.sizes.append(event["bytes"])
+    elif event["event"] == "resumed":
+        report.resumes.append(event["seconds"])
+    if event["event"] in ("step", "resumed"):
+        bar.update(event["step"] - report.step)
+        report.step = event["step"]
+
+
+def _final_model(settings: Settings, lines: int) -> BigramModel:
+    model = BigramModel(lines)
+    model.load(ModelSaver(model, Path(settings.folder)).path(settings.steps))
+    return model
+
+
+def _print_table(
+    whole: BigramModel, killed: BigramModel, report: _Run, lines: int, started: float
+) -> int:
+    difference = killed.seen - whole.seen
+    lost, repeated = int(-difference[difference < 0].sum()), int(difference[difference > 0].sum())
+    identical = whole.weights.tobytes() == killed.weights.tobytes()
+    restart = sum(step * BATCH_SIZE % lines for step in report.killed_at)
+    rows = [
+        ("lines seen", f"{int(killed.seen.sum()):,}"),
+        ("lines lost", f"{lost:,}"),
+        ("lines repeated", f"{repeated:,}"),
+        ("final weights bit-identical", "yes" if identical else "NO"),
+        ("killed at steps", ", ".join(map(str, report.killed_at)) or "none"),
+        ("a checkpoint of the input", f"{max(report.sizes)} bytes"),
+        ("a durable save of it", _milliseconds(report.saves)),
+        ("a resume from it", _milliseconds(report.resumes)),
+        ("restarting the epoch instead", f"would have repeated {restart:,} lines"),
+        ("time of the demo", f"{time.perf_counter() - started:.1f} s"),
+    ]
+    width = max(len(name) for name, _ in rows)
+    print()
+    for name, value in rows:
+        print(f"  {name:<{width}}  {value}")
+    exact = lost == 0 and repeated == 0 and identical
+    print("\n  " + ("Nothing was lost or repeated." if exact else "The runs DIFFER."))
+    return 0 if exact else 1
+
+
+def _milliseconds(seconds: list[float]) -> str:
+    return f"{1000 * statistics.median(seconds):.2f} ms (median)" if seconds else "none"

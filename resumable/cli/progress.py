@@ -1,0 +1,104 @@
+"""A progress bar on standard error: tqdm's where it is installed, else a plain one."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Protocol
+
+__all__ = ["Progress", "progress_bar"]
+
+WIDTH = 40
+
+
+class Progress(Protocol):
+    """What callers use of a bar; also a context manager."""
+
+    def update(self, count: int) -> object:
+        """Move by ``count``."""
+
+    def set_description(self, text: str) -> object:
+        """Say what is being done."""
+
+    def __enter__(self) -> Progress: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> object: ...
+
+
+def progress_bar(total: int) -> Progress:
+    """A bar over ``total`` steps; a line for each description where nobody watches."""
+    if not sys.stderr.isatty():
+        return _NoBar()
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _PlainBar(total)
+    bar: Progress = tqdm(total=total, unit=" steps", file=sys.stderr, dynamic_ncols=True)
+    return bar
+
+
+class _NoBar:
+    """Prints what is being done, not how far it is."""
+
+    def update(self, count: int) -> None:
+        """Do nothing."""
+
+    def set_description(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    def __enter__(self) -> _NoBar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+
+class _PlainBar:
+    """Redraws one line, at most once for each percent."""
+
+    def __init__(self, total: int) -> None:
+        self._total = max(total, 1)
+        self._done = 0
+        self._shown = -1
+        self._text = ""
+
+    def update(self, count: int) -> None:
+        self._done += count
+        self._draw()
+
+    def set_description(self, text: str) -> None:
+        self._text = text
+        self._shown = -1
+        self._draw()
+
+    def __enter__(self) -> _PlainBar:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        sys.stderr.write("\n")
+
+    def _draw(self) -> None:
+        percent = min(100 * self._done // self._total, 100)
+        if percent == self._shown:
+            return
+        self._shown = percent
+        filled = WIDTH * percent // 100
+        bar = "#" * filled + "." * (WIDTH - filled)
+        sys.stderr.write(f"\r{self._text:<32} [{bar}] {percent:3d} %")
+        sys.stderr.flush()

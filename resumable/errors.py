@@ -1,0 +1,78 @@
+"""Every exception the library raises on purpose.
+
+All derive from `ResumableError`, and from the built-in exception that a caller
+would expect for the same mistake, so `except ValueError` keeps working.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CorruptCheckpoint",
+    "ExternalStateError",
+    "InvalidArgument",
+    "InvalidType",
+    "IteratorClosed",
+    "MalformedItem",
+    "NoValidCheckpoint",
+    "ResumableError",
+    "StateMismatch",
+    "UnencodableState",
+    "UnknownLength",
+    "WorkerError",
+]
+
+
+class ResumableError(Exception):
+    """Base of every exception raised on purpose by this library."""
+
+
+class InvalidArgument(ResumableError, ValueError):
+    """An argument has the right type and a value that breaks a rule."""
+
+
+class InvalidType(ResumableError, TypeError):
+    """An argument has the wrong type."""
+
+
+class UnknownLength(ResumableError, TypeError):
+    """`len()` was asked of a pipeline that is endless or has to be read to be counted."""
+
+
+class StateMismatch(ResumableError, ValueError):
+    """A state belongs to another pipeline, or is not a state at all.
+
+    Attributes:
+      stage: the stage that refused, if one did.
+    """
+
+    def __init__(self, message: str, stage: object = None) -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+class ExternalStateError(ResumableError):
+    """The position of a foreign object can be neither read nor restored exactly."""
+
+
+class UnencodableState(ResumableError, TypeError):
+    """A state holds a value that has no exact serialised form."""
+
+
+class CorruptCheckpoint(ResumableError, ValueError):
+    """Bytes that should hold a state or a checkpoint are damaged or hostile."""
+
+
+class NoValidCheckpoint(ResumableError):
+    """There are checkpoints, and every one of them is damaged."""
+
+
+class MalformedItem(ResumableError, ValueError):
+    """An item of the source, or a batch of them, cannot be decoded."""
+
+
+class WorkerError(ResumableError, RuntimeError):
+    """A background thread or a worker ended without delivering its result."""
+
+
+class IteratorClosed(ResumableError, ValueError):
+    """An item was asked of an iterator after `close()`."""

@@ -1,0 +1,271 @@
+"""The outermost iterator: atomic restore, and exact positions whatever user code raises."""
+
+# An exception out of a user function leaves the stages below it ahead of the stages above.
+# No stage undoes that by itself. This iterator keeps a recent good state and the number of
+# items handed out since; after an exception it starts the pipeline anew from that state and
+# draws as many items again, at the next call, so the same item is tried again.
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import perf_counter
+from types import TracebackType
+from typing import Any, TypeVar
+
+from .arguments import check_int
+from .block import Block, block_length
+from .errors import ExternalStateError, IteratorClosed, StateMismatch
+from .stage import Stage, StageIterator, fingerprint
+from .state import State, compare_fingerprints, unpack, unpack_count
+
+__all__ = ["PipelineIterator"]
+
+T = TypeVar("T")
+
+# Snapshots take about 1/SNAPSHOT_SHARE of the time, so what an exception costs to undo
+# is about SNAPSHOT_SHARE times what a state costs to take.
+SNAPSHOT_SHARE = 100
+LONGEST_INTERVAL = 1 << 16
+REPLAY_BLOCK = 1024
+
+
+class PipelineIterator(StageIterator[T]):
+    """A running pass through a pipeline.
+
+    State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step`` and the nested
+    positions of the stages. Taking it is O(number of stages).
+
+    Attributes:
+      step: number of items handed out since the very first start, across resumes.
+    """
+
+    def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
+        self._stage = stage
+        self._fingerprint = fingerprint(stage)
+        self._inexact = [
+            (found, path) for found, path in _walk(stage, "pipeline") if _policy(found) is not None
+        ]
+        self._closed = False
+        self.step = 0
+        self._start_epoch = epoch
+        self._advance: Callable[[], T]
+        self._root = stage.start(epoch)
+        self._resume_at(0)
+
+    def __next__(self) -> T:
+        try:
+            item = self._advance()
+        except StopIteration:
+            if self._root.exhausted:
+                raise
+            self._fail()
+            raise RuntimeError("a user function raised StopIteration") from None
+        except BaseException:
+            self._fail()
+            raise
+        self.step = step = self.step + 1
+        if step == self._snapshot_step:
+            self._snapshot()
+        return item
+
+    def pull(self, count: int) -> Block:
+        """Up to ``count`` items as a block; fewer only at the end."""
+        if self._failed:
+            self._recover()
+        self._check_open()
+        if check_int("count", count, minimum=0) == 0:
+            return []
+        try:
+            block = self._root.pull(count)
+        except BaseException as error:
+            self._fail()
+            if isinstance(error, StopIteration):
+                raise RuntimeError("a user function raised StopIteration") from error
+            raise
+        self._advance = self._restart_items  # `items` is valid only until the next `pull`
+        self.step += block_length(block)
+        if self.step >= self._snapshot_step:
+            self._snapshot()
+        return block
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the next item."""
+        return self._root.epoch
+
+    def get_state(self) -> State:
+        """The position as a new value, which later use of the iterator never changes.
+
+        Raises:
+          ExternalStateError: if a source can neither report nor restore its position.
+          UnencodableState: if a stage holds a value without an exact serialised form.
+        """
+        if self._failed:
+            self._recover()
+        for stage, path in self._inexact:
+            _apply_policy(stage, path)
+        return {
+            "fingerprint": self._fingerprint,
+            "epoch": self._start_epoch,
+            "step": self.step,
+            "pipeline": self._root.get_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        """Continue at ``state``, whatever this iterator did before.
+
+        Raises:
+          StateMismatch: naming the stage that refused, with both values; this iterator is
+            then where it was.
+        """
+        self._check_open()
+        saved, epoch, step, positions = unpack(
+            self._stage, state, "fingerprint", "epoch", "step", "pipeline"
+        )
+        if reason := compare_fingerprints(saved, self._fingerprint):
+            raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
+        epoch = unpack_count(self._stage, "epoch", epoch)
+        step = unpack_count(self._stage, "step", step)
+        root = self._started(epoch, positions)
+        self._root.close()
+        self._root, self._start_epoch = root, epoch
+        self._resume_at(step)
+
+    def close(self) -> None:
+        """End threads and release files; may be called again. The state stays readable."""
+        if not self._closed:
+            self._closed = True
+            self._advance = self._refuse_closed
+            self._root.close()
+
+    def __enter__(self) -> PipelineIterator[T]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
+
+    def _resume_at(self, step: int) -> None:
+        """Count from ``step``, where the root stands now."""
+        self.step = step
+        self._failed = False
+        self._advance = self._restart_items
+        self._good_state: State | None = None
+        self._good_step = step
+        self._interval = 1
+        self._last_snapshot = perf_counter()
+        self._snapshot()
+
+    def _restart_items(self) -> T:
+        items: Iterator[T] = self._root.items()
+        self._advance = items.__next__
+        return self._advance()
+
+    def _snapshot(self) -> None:
+        """Remember where we are, and when to do so again."""
+        started = perf_counter()
+        # A state that cannot be taken is the user's concern when asking for one, not here.
+        with suppress(Exception):
+            self._good_state = self._root.get_state()
+            self._good_step = self.step
+        now = perf_counter()
+        budget = SNAPSHOT_SHARE * (now - started)
+        elapsed = started - self._last_snapshot
+        if elapsed < budget:
+            self._interval = min(2 * self._interval, LONGEST_INTERVAL)
+        elif elapsed > 4 * budget:
+            self._interval = max(self._interval // 2, 1)
+        self._last_snapshot = now
+        self._snapshot_step = self.step + self._interval
+
+    def _fail(self) -> None:
+        self._failed = True
+        self._advance = self._recover_and_advance
+
+    def _recover(self) -> None:
+        """Return to the position of the last item handed out."""
+        if self._good_state is None:
+            raise ExternalStateError(
+                "an error interrupted the pipeline, and no state to go back to could be taken"
+            )
+        missing = self.step - self._good_step
+        self._root.close()
+        self._root = self._started(self._start_epoch, self._good_state)
+        while missing:
+            drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
+            if not drawn:
+                raise StateMismatch(
+                    f"after an error, {missing} items could not be drawn again: "
+                    "the source delivers fewer items than before"
+                )
+            missing -= drawn
+        self._failed = False
+        self._advance = self._restart_items if not self._closed else self._refuse_closed
+        if self._closed:
+            self._root.close()
+
+    def _recover_and_advance(self) -> T:
+        self._recover()
+        return self._advance()
+
+    def _started(self, epoch: int, positions: Any) -> StageIterator[T]:
+        """A new root at ``positions``; nothing is left running if they are refused."""
+        root = self._stage.start(epoch)
+        try:
+            root.set_state(positions)
+        except StateMismatch as error:
+            root.close()
+            raise StateMismatch(self._locate(error), error.stage) from None
+        except BaseException:
+            root.close()
+            raise
+        return root
+
+    def _locate(self, error: StateMismatch) -> str:
+        for stage, path in _walk(self._stage, "pipeline"):
+            if stage is error.stage:
+                return f"{type(stage).__name__} at {path}: {error}"
+        return str(error)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self._refuse_closed()
+
+    def _refuse_closed(self) -> T:
+        raise IteratorClosed("the iterator was closed; iterate the pipeline again")
+
+
+def _walk(stage: Stage[Any], path: str) -> Iterator[tuple[Stage[Any], str]]:
+    """Every stage of the graph with its path, outermost first."""
+    yield stage, path
+    for number, upstream in enumerate(stage.inputs):
+        below = f"{path}.upstream" if len(stage.inputs) == 1 else f"{path}.upstreams[{number}]"
+        yield from _walk(upstream, below)
+
+
+def _policy(stage: Stage[Any]) -> str | None:
+    """What to do about a source whose position cannot be saved exactly; None if it can."""
+    policy: str | None = getattr(stage, "inexact_policy", None)
+    return policy
+
+
+def _apply_policy(stage: Stage[Any], path: str) -> None:
+    message = (
+        f"{type(stage).__name__} at {path}: {stage!r} can only be read once, so its position "
+        "cannot be restored; pass a function that makes the iterator, or an "
+        "external_state_policy of 'warn' or 'ignore'"
+    )
+    policy = _policy(stage)
+    if policy == "fail":
+        raise ExternalStateError(message)
+    if policy == "warn":
+        warnings.warn(message, RuntimeWarning, stacklevel=3)

@@ -1,0 +1,318 @@
+"""The fluent builder: the only module that knows every stage."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from .arguments import check_choice
+from .block import Block, Indices
+from .errors import InvalidType
+from .iterator import PipelineIterator
+from .sources.arrays import FromArrays
+from .sources.iterable import FromIterable
+from .sources.jsonl import parse_json_line
+from .sources.lines import Lines, LocatedLines, Paths
+from .sources.range import Range
+from .sources.sequence import FromSequence, is_sequence
+from .stage import Stage, as_stage, fingerprint
+from .stages.batch import Batch
+from .stages.concatenate import Concatenate
+from .stages.enumerate import Enumerate
+from .stages.filter import Filter
+from .stages.flat_map import FlatMap
+from .stages.interleave import Interleave
+from .stages.interleave_map import InterleaveMap
+from .stages.map import Map
+from .stages.mix import Mix
+from .stages.prefetch import Prefetch
+from .stages.random_map import RandomMap
+from .stages.repeat import Repeat
+from .stages.scan import Scan
+from .stages.schedule import Weights
+from .stages.shard import Shard
+from .stages.shuffle import Shuffle
+from .stages.skip import Skip
+from .stages.take import Take
+from .stages.unbatch import Unbatch
+from .stages.window_shuffle import WindowShuffle
+from .stages.zip import Zip
+from .state import State
+
+__all__ = [
+    "Pipeline",
+    "concatenate",
+    "from_arrays",
+    "from_iterable",
+    "from_sequence",
+    "interleave",
+    "jsonl",
+    "lines",
+    "mix",
+    "range",
+    "zip",
+]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Pipeline(Generic[T]):
+    """A composition of stages; every method returns a new pipeline and changes nothing.
+
+    ``iter(pipeline)`` is one pass, as a `PipelineIterator` whose position can be saved and
+    restored at any item. ``len(pipeline)`` and ``pipeline[index]`` work where the last stage is
+    random access. A stage of your own joins by ``pipeline.apply(MyStage, ...)``.
+    """
+
+    stage: Stage[T]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stage", as_stage(self.stage, "stage"))
+
+    def start(self, epoch: int = 0) -> PipelineIterator[T]:
+        """A new iterator at the first item of ``epoch``."""
+        return PipelineIterator(self.stage, epoch)
+
+    def __iter__(self) -> PipelineIterator[T]:
+        return self.start(0)
+
+    def resume(self, state: State) -> PipelineIterator[T]:
+        """A new iterator at ``state``.
+
+        Raises:
+          StateMismatch: if it belongs to another pipeline.
+        """
+        iterator = self.start(0)
+        iterator.set_state(state)
+        return iterator
+
+    def __len__(self) -> int:
+        return len(self.stage)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: int | slice) -> T | list[T]:
+        return self.stage[index]
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        """The items at ``indices`` (int64, within the length) as one block."""
+        return self.stage.gather(np.asarray(indices, np.int64), epoch)
+
+    @property
+    def random_access(self) -> bool:
+        """Whether any item can be computed from its index."""
+        return self.stage.random_access
+
+    @property
+    def length(self) -> int | float | None:
+        """Number of items of a pass: `math.inf` if endless, None if only reading tells."""
+        return self.stage.length
+
+    @property
+    def fingerprint(self) -> str:
+        """What a state must have been saved with to be accepted."""
+        return fingerprint(self.stage)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.stage!r})"
+
+    def apply(self, stage: Callable[..., Stage[U]], *args: Any, **options: Any) -> Pipeline[U]:
+        """Add a stage of your own: ``stage(upstream, *args, **options)``."""
+        return Pipeline(stage(self.stage, *args, **options))
+
+    def map(
+        self,
+        fn: Callable[[T], U],
+        *,
+        workers: int = 0,
+        executor: str | Executor = "thread",
+        on_error: str = "raise",
+    ) -> Pipeline[U]:
+        """Apply ``fn`` to every item; see `Map`."""
+        return Pipeline(Map(self.stage, fn, workers=workers, executor=executor, on_error=on_error))
+
+    def random_map(self, fn: Callable[[T, np.random.Generator], U], seed: int = 0) -> Pipeline[U]:
+        """Apply ``fn(item, rng)`` with randomness that belongs to the item; see `RandomMap`."""
+        return Pipeline(RandomMap(self.stage, fn, seed=seed))
+
+    def filter(self, predicate: Callable[[T], object]) -> Pipeline[T]:
+        """Keep the items that ``predicate`` accepts; see `Filter`."""
+        return Pipeline(Filter(self.stage, predicate))
+
+    def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Pipeline[U]:
+        """Replace every item by the items of ``fn(item)``; see `FlatMap`."""
+        return Pipeline(FlatMap(self.stage, fn))
+
+    def interleave(
+        self, fn: Callable[[T], Iterable[U]], cycle_length: int, block_length: int = 1
+    ) -> Pipeline[U]:
+        """Expand several items at once and take turns between them; see `InterleaveMap`."""
+        return Pipeline(
+            InterleaveMap(self.stage, fn, cycle_length=cycle_length, block_length=block_length)
+        )
+
+    def scan(self, fn: Callable[[Any, T], tuple[Any, U]], initial: Any) -> Pipeline[U]:
+        """Map with a carried value, which is in the state; see `Scan`."""
+        return Pipeline(Scan(self.stage, fn, initial=initial))
+
+    def shuffle(self, seed: int, *, window: int | None = None, carry: bool = False) -> Pipeline[T]:
+        """Shuffle all items, or a stream through a window of ``window`` items.
+
+        See `Shuffle` and `WindowShuffle`.
+        """
+        if window is None:
+            if carry:
+                raise InvalidType("carry needs a window, got window=None")
+            return Pipeline(Shuffle(self.stage, seed))
+        return Pipeline(WindowShuffle(self.stage, seed, window=window, carry=carry))
+
+    def batch(
+        self,
+        batch_size: int,
+        *,
+        drop_last: bool = False,
+        collate: Callable[[list[T]], Any] | None = None,
+    ) -> Pipeline[Any]:
+        """Group consecutive items; see `Batch`."""
+        return Pipeline(
+            Batch(self.stage, batch_size=batch_size, drop_last=drop_last, collate=collate)
+        )
+
+    def unbatch(self) -> Pipeline[Any]:
+        """Split batches into their items; see `Unbatch`."""
+        return Pipeline(Unbatch(self.stage))
+
+    def repeat(self, epochs: int | None = None) -> Pipeline[T]:
+        """Chain passes, each a new epoch; see `Repeat`."""
+        return Pipeline(Repeat(self.stage, epochs=epochs))
+
+    def take(self, count: int) -> Pipeline[T]:
+        """Stop after ``count`` items; see `Take`."""
+        return Pipeline(Take(self.stage, count))
+
+    def skip(self, count: int) -> Pipeline[T]:
+        """Leave out the first ``count`` items; see `Skip`."""
+        return Pipeline(Skip(self.stage, count))
+
+    def shard(self, index: int, count: int, *, uneven: str = "drop") -> Pipeline[T]:
+        """The part of one rank of the global order; see `Shard`."""
+        return Pipeline(Shard(self.stage, index, count, uneven=uneven))
+
+    def enumerate(self) -> Pipeline[tuple[int, T]]:
+        """Number the items from 0; see `Enumerate`."""
+        return Pipeline(Enumerate(self.stage))
+
+    def prefetch(self, buffer_size: int) -> Pipeline[T]:
+        """Compute up to ``buffer_size`` items ahead in a thread; see `Prefetch`."""
+        return Pipeline(Prefetch(self.stage, buffer_size))
+
+
+@overload
+def range(stop: int, /) -> Pipeline[int]: ...
+@overload
+def range(start: int, stop: int, step: int = 1, /) -> Pipeline[int]: ...
+def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int]:
+    """The integers of the built-in `range`, up to 2**62 of them; see `Range`."""
+    if stop is None:
+        return Pipeline(Range(start))
+    return Pipeline(Range(stop, begin=start, step=step))
+
+
+def from_sequence(sequence: Sequence[T]) -> Pipeline[T]:
+    """The items of anything with ``__len__`` and ``__getitem__``; see `FromSequence`."""
+    return Pipeline(FromSequence(sequence))
+
+
+def from_arrays(arrays: Any) -> Pipeline[Any]:
+    """The rows of an array, or of a tuple or dict of arrays; see `FromArrays`."""
+    return Pipeline(FromArrays(arrays))
+
+
+def from_iterable(
+    iterable: Iterable[T] | Callable[[], Iterable[T]], *, external_state_policy: str = "fail"
+) -> Pipeline[T]:
+    """The items of any iterable, or of what a function returns; see `FromIterable`.
+
+    An object that can be indexed and offers no state of its own becomes random access.
+    """
+    source: FromIterable[T] = FromIterable(iterable, external_state_policy)
+    if source.indexable and is_sequence(iterable):
+        return Pipeline(FromSequence(iterable))  # type: ignore[arg-type]
+    return Pipeline(source)
+
+
+def lines(
+    paths: Paths,
+    *,
+    encoding: str | None = "utf-8",
+    errors: str = "strict",
+    skip_blank: bool = False,
+    index_dir: str | os.PathLike[str] | None = None,
+) -> Pipeline[Any]:
+    """The lines of text files; see `Lines`."""
+    return Pipeline(
+        Lines(paths, skip_blank=skip_blank, index_dir=index_dir, encoding=encoding, errors=errors)
+    )
+
+
+def jsonl(
+    paths: Paths,
+    *,
+    on_error: str = "raise",
+    workers: int = 0,
+    index_dir: str | os.PathLike[str] | None = None,
+) -> Pipeline[Any]:
+    """The values of JSON lines, in UTF-8; lines without any character are left out.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``: then a malformed
+    line is left out and counted, and the count is in the state.
+
+    Args:
+      paths: a path, a glob pattern, or several of them.
+      on_error: ``"raise"`` or ``"skip"``.
+      workers: threads that parse, 0 for none.
+      index_dir: folder of the cached line indexes; beside the data by default.
+
+    Raises:
+      MalformedItem: while iterating, with file, line number and column.
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    located = LocatedLines(paths, skip_blank=True, index_dir=index_dir)
+    return Pipeline(Map(located, parse_json_line, workers=workers, on_error=on_error))
+
+
+def zip(*pipelines: Any) -> Pipeline[tuple[Any, ...]]:
+    """Tuples of one item of each pipeline, until the first ends; see `Zip`."""
+    return Pipeline(Zip(pipelines))
+
+
+def concatenate(*pipelines: Any) -> Pipeline[Any]:
+    """All items of each pipeline, one after another; see `Concatenate`."""
+    return Pipeline(Concatenate(pipelines))
+
+
+def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
+    """``block_length`` items of each pipeline in turn; see `Interleave`."""
+    return Pipeline(Interleave(pipelines, block_length=block_length))
+
+
+def mix(
+    *pipelines: Any,
+    weights: Weights | None = None,
+    seed: int | None = None,
+    stop: str = "first",
+) -> Pipeline[Any]:
+    """Items of all pipelines in the proportions of ``weights``; see `Mix`."""
+    return Pipeline(Mix(pipelines, weights=weights, seed=seed, stop=stop))

@@ -1,0 +1,1 @@
+"""Stages without upstream: where data enter a pipeline."""

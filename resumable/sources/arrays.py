@@ -1,0 +1,103 @@
+"""Rows of NumPy arrays that share their first axis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..arguments import shorten
+from ..block import Block, Indices, block_length, take_rows
+from ..errors import InvalidArgument, InvalidType
+from ..indexed import IndexedIterator
+from ..stage import Stage, StageIterator
+
+__all__ = ["FromArrays"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromArrays(Stage[Any]):
+    """The rows of an array, or of a tuple or dict of arrays with a common first axis.
+
+    Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks
+    are columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional
+    bool, int64, float64 or complex128 data is a Python number; of any other dtype, a scalar.
+
+    State: O(1), the position. Random access; a resume reads nothing.
+
+    Args:
+      arrays: shapes (n, ...), any dtypes; `numpy.memmap` stays on disk.
+
+    Raises:
+      InvalidArgument: if the first axes differ, or there is no array.
+      InvalidType: if something else than an array stands among them.
+
+    >>> list(FromArrays({"x": np.array([1, 2]), "y": np.array([True, False])}))
+    [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("length",)
+
+    arrays: Any
+
+    def __post_init__(self) -> None:
+        arrays = self.arrays
+        if isinstance(arrays, Mapping):
+            arrays = {key: _column(f"arrays[{key!r}]", value) for key, value in arrays.items()}
+        elif isinstance(arrays, tuple):
+            columns = [_column(f"arrays[{i}]", value) for i, value in enumerate(arrays)]
+            arrays = getattr(type(arrays), "_make", tuple)(columns)
+        else:
+            arrays = _column("arrays", arrays)
+        if not isinstance(arrays, np.ndarray):
+            _check_lengths(arrays)
+        object.__setattr__(self, "arrays", arrays)
+
+    @property
+    def random_access(self) -> bool:
+        return True
+
+    @property
+    def length(self) -> int:
+        return block_length(self.arrays)
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        return IndexedIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        return take_rows(self.arrays, indices)
+
+    def __repr__(self) -> str:
+        return f"FromArrays({_described(self.arrays)})"
+
+
+def _column(name: str, value: Any) -> np.ndarray[Any, Any]:
+    if not isinstance(value, np.ndarray):
+        raise InvalidType(f"{name} must be a NumPy array, got {shorten(value)}")
+    if value.ndim == 0:
+        raise InvalidArgument(f"{name} must have a first axis, got shape ()")
+    return np.asarray(value)
+
+
+def _check_lengths(arrays: Any) -> None:
+    named = list(arrays.items() if isinstance(arrays, dict) else enumerate(arrays))
+    if not named:
+        raise InvalidArgument("arrays must hold at least one array, got none")
+    first_name, first = named[0]
+    for name, array in named:
+        if len(array) != len(first):
+            raise InvalidArgument(
+                f"arrays must have the same first axis, got {len(first)} for {first_name!r} "
+                f"and {len(array)} for {name!r}"
+            )
+
+
+def _described(arrays: Any) -> str:
+    if isinstance(arrays, dict):
+        return ", ".join(f"{key}: {_described(array)}" for key, array in arrays.items())
+    if isinstance(arrays, tuple):
+        return ", ".join(map(_described, arrays))
+    return f"{arrays.dtype}{list(arrays.shape)}"

@@ -1,0 +1,68 @@
+"""Bytes of files by offset, through a bounded cache of open files."""
+
+# Small files are kept whole, up to a budget of bytes; larger ones are mapped into memory, so a
+# file of gigabytes is never read as a whole. The cache belongs to the process, not to a stage:
+# a stage stays a description that can be pickled.
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections import OrderedDict
+from threading import Lock
+from typing import Final, TypeAlias
+
+from ..errors import MalformedItem
+
+__all__ = ["file_data"]
+
+FileData: TypeAlias = "bytes | mmap.mmap"
+
+SMALL: Final = 1 << 20
+SMALL_BUDGET: Final = 1 << 26
+MOST_MAPS: Final = 64
+
+_lock = Lock()
+_small: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
+_maps: OrderedDict[tuple[str, int, int], mmap.mmap] = OrderedDict()
+_small_bytes = 0
+
+
+def file_data(path: str, size: int, mtime_ns: int) -> FileData:
+    """The content of ``path``, which must have the given size in bytes and mtime.
+
+    Raises:
+      MalformedItem: if the file has changed since.
+      OSError: if it cannot be read.
+    """
+    key = (path, size, mtime_ns)
+    with _lock:
+        for cache in (_small, _maps):
+            if key in cache:
+                cache.move_to_end(key)
+                return cache[key]
+    return _open(key)
+
+
+def _open(key: tuple[str, int, int]) -> FileData:
+    global _small_bytes
+    path, size, mtime_ns = key
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
+            raise MalformedItem(f"{path} changed since the pipeline was built; build it again")
+        if size > SMALL:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            with _lock:
+                _maps[key] = mapped
+                while len(_maps) > MOST_MAPS:
+                    _maps.popitem(last=False)
+            return mapped
+        data = file.read()
+    with _lock:
+        if key not in _small:
+            _small[key] = data
+            _small_bytes += len(data)
+        while _small_bytes > SMALL_BUDGET:
+            _small_bytes -= len(_small.popitem(last=False)[1])
+    return data

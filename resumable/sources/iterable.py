@@ -1,0 +1,227 @@
+"""Items of any Python iterable, resumed in the best way that the object offers."""
+
+# The ways, best first. For an object that follows a protocol itself the position is its own;
+# a restore works on a shallow copy where iterating makes a new iterator anyway, because some
+# objects (Hugging Face datasets) start every later pass from the state once loaded.
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, ClassVar, Final, TypeVar, final
+
+from ..arguments import check_choice, shorten
+from ..block import Block
+from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState
+from ..external import Protocol, protocol_of
+from ..stage import Stage, StageIterator
+from ..state import State, freeze, unpack, unpack_count
+
+__all__ = ["FromIterable"]
+
+T = TypeVar("T")
+
+TELL: Final = Protocol("tell", "seek")
+SKIP: Final = "iterating anew and skipping"
+ONCE: Final = "none: it can be read once"
+POLICIES: Final = ("fail", "warn", "ignore")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromIterable(Stage[T]):
+    """The items of ``iterable``, whatever it is; `repr` tells how its position is restored.
+
+    In this order: its own ``get_state/set_state``, ``state_dict/load_state_dict`` or
+    ``getstate/setstate``; ``tell/seek`` of a file, whose items are lines; iterating it anew
+    and skipping, which reads again what went before (an iterator that it makes may offer one
+    of the first three instead); none for an iterator that can only be read once.
+
+    State: the object's own, or O(1) where it is skipped.
+
+    Args:
+      iterable: an iterable, or a function without arguments that returns one.
+      external_state_policy: what `get_state` does where no position can be restored:
+        ``"fail"`` raises, ``"warn"`` warns; under ``"warn"`` and ``"ignore"`` the count of
+        items is saved, and a resume skips as many items of a fresh iterator.
+
+    Raises:
+      InvalidArgument: if ``external_state_policy`` is another word.
+      InvalidType: if ``iterable`` cannot be iterated.
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ()
+
+    iterable: Iterable[T] | Callable[[], Iterable[T]]
+    external_state_policy: str = "fail"
+    _protocol: Protocol | None = field(init=False, repr=False, default=None)
+    _initial: Any = field(init=False, repr=False, default=None)
+    _once: _Once[T] | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        check_choice("external_state_policy", self.external_state_policy, POLICIES)
+        target: Any = self.iterable
+        if _is_factory(target):
+            return
+        protocol = protocol_of(target)
+        if protocol is None and _is_seekable(target):
+            protocol = TELL
+        if not hasattr(target, "__iter__") and not hasattr(target, "__getitem__"):
+            raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
+        if hasattr(target, "__next__"):
+            if protocol is None:
+                object.__setattr__(self, "_once", _Once(iter(target)))
+            else:
+                # A pass starts where the object stands now.
+                object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
+        object.__setattr__(self, "_protocol", protocol)
+
+    @property
+    def method(self) -> str:
+        """How a position is restored."""
+        if self._protocol is not None:
+            return str(self._protocol)
+        return ONCE if self._once is not None else SKIP
+
+    @property
+    def indexable(self) -> bool:
+        """Whether nothing but iterating anew is offered, and it can be iterated anew."""
+        return self.method == SKIP and not _is_factory(self.iterable)
+
+    @property
+    def inexact_policy(self) -> str | None:
+        """The policy, if no position can be restored."""
+        return self.external_state_policy if self._once is not None else None
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _FromIterableIterator(self, epoch)
+
+    def __repr__(self) -> str:
+        name = getattr(self.iterable, "__qualname__", type(self.iterable).__name__)
+        return f"FromIterable({name}, resumes by {self.method})"
+
+
+class _Once(Iterator[T]):
+    """An iterator that can only be read once, with a count that all passes share."""
+
+    def __init__(self, iterator: Iterator[T]) -> None:
+        self._iterator = iterator
+        self.position = 0
+
+    def __next__(self) -> T:
+        item = next(self._iterator)
+        self.position += 1
+        return item
+
+
+class _FromIterableIterator(StageIterator[T]):
+    """Opens the iterable at the first item, so that a restore before that touches nothing."""
+
+    def __init__(self, stage: FromIterable[T], epoch: int) -> None:
+        self._stage = stage
+        self._epoch = epoch
+        self._position = 0
+        self._saved: Any = None  # the object's own state, until the iterable is opened
+        self._iterator: Iterator[T] | None = None
+        self._protocol: Protocol | None = None
+        self._target: Any = None
+
+    def pull(self, count: int) -> Block:
+        if self._iterator is None:
+            self._iterator = self._open()
+        items = list(islice(self._iterator, count))
+        self._position += len(items)
+        return items
+
+    def __next__(self) -> T:
+        if self._iterator is None:
+            self._iterator = self._open()
+        item = next(self._iterator)
+        self._position += 1
+        return item
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def get_state(self) -> State:
+        external = self._saved
+        if self._protocol is not None:
+            external = self._protocol.read(self._target)
+        try:
+            return {"position": self._position, "external": freeze(external)}
+        except UnencodableState as error:
+            raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+    def set_state(self, state: State) -> None:
+        position, external = unpack(self._stage, state, "position", "external")
+        self._position = unpack_count(self._stage, "position", position)
+        self._saved = freeze(external)
+
+    def close(self) -> None:
+        # A generator that we made holds its own resources until it is closed.
+        iterator, self._iterator = self._iterator, None
+        if not hasattr(self._stage.iterable, "__next__") and isinstance(iterator, Generator):
+            iterator.close()
+
+    def _open(self) -> Iterator[T]:
+        stage = self._stage
+        source: Any = stage.iterable
+        if stage._once is not None:
+            return self._advanced(stage._once, self._position - stage._once.position)
+        if stage._protocol is None:
+            made: Any = source() if _is_factory(source) else source
+            iterator = iter(made)
+            protocol = protocol_of(iterator)
+            if protocol is None or (self._saved is None and self._position):
+                return self._advanced(iterator, self._position)
+            return self._restored(iterator, iterator, protocol)
+        if hasattr(source, "__next__"):
+            if self._saved is None:
+                self._saved = copy.deepcopy(stage._initial)
+            iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
+            return self._restored(source, iterator, stage._protocol)
+        target = source if self._saved is None else copy.copy(source)
+        self._restore(target, stage._protocol)
+        self._target, self._protocol = target, stage._protocol
+        return iter(target)
+
+    def _restored(self, target: Any, iterator: Iterator[T], protocol: Protocol) -> Iterator[T]:
+        self._restore(target, protocol)
+        self._target, self._protocol = target, protocol
+        return iterator
+
+    def _restore(self, target: Any, protocol: Protocol) -> None:
+        if self._saved is not None:
+            protocol.write(target, copy.deepcopy(self._saved))
+            self._saved = None
+
+    def _advanced(self, iterator: Iterator[T], count: int) -> Iterator[T]:
+        if count < 0:
+            raise ExternalStateError(
+                f"{self._stage!r} cannot go back from item {self._position - count} to item "
+                f"{self._position}; pass a function that makes the iterator"
+            )
+        skipped = sum(1 for _ in islice(iterator, count))
+        if skipped < count:
+            raise StateMismatch(
+                f"saved position={self._position} lies beyond the end: the iterable has "
+                f"{count - skipped} items fewer; did the data shrink since the save?",
+                self._stage,
+            )
+        return iterator
+
+
+def _is_factory(target: Any) -> bool:
+    if isinstance(target, type):
+        return True
+    return callable(target) and not hasattr(target, "__iter__")
+
+
+def _is_seekable(target: Any) -> bool:
+    if not all(hasattr(target, name) for name in ("tell", "seek", "readline", "__next__")):
+        return False
+    seekable = getattr(target, "seekable", None)
+    return seekable is None or bool(seekable())

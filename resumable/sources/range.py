@@ -1,0 +1,86 @@
+"""Count from start to stop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, final
+
+import numpy as np
+
+from ..arguments import check_int
+from ..block import Block, Indices
+from ..errors import InvalidArgument
+from ..indexed import IndexedIterator
+from ..stage import Stage, StageIterator
+
+__all__ = ["Range"]
+
+MOST_ITEMS = 2**62
+INT64 = np.iinfo(np.int64)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Range(Stage[int]):
+    """The integers ``begin``, ``begin + step``, ... before ``stop``, like the built-in `range`.
+
+    Blocks are int64 arrays, items are ints.
+
+    State: O(1), the position. Random access.
+
+    Args:
+      stop: the end, excluded.
+      begin: first integer.
+      step: distance between items, not 0.
+
+    Raises:
+      InvalidArgument: if ``step`` is 0, an item lies beyond int64, or there are more
+        than 2**62 items.
+
+    >>> list(Range(9, begin=2, step=3))
+    [2, 5, 8]
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("stop", "begin", "step")
+    computed: ClassVar[bool] = True
+
+    stop: int
+    _: KW_ONLY
+    begin: int = 0
+    step: int = 1
+
+    def __post_init__(self) -> None:
+        begin = check_int("start", self.begin)
+        stop = check_int("stop", self.stop)
+        step = check_int("step", self.step)
+        if step == 0:
+            raise InvalidArgument("step must not be 0, got 0")
+        count = max(0, -((begin - stop) // step))
+        if count > MOST_ITEMS:
+            raise InvalidArgument(f"range must have at most 2**62 items, got {count}")
+        last = begin + (count - 1) * step
+        if count and not (INT64.min <= min(begin, last) and max(begin, last) <= INT64.max):
+            raise InvalidArgument(f"items must fit in int64, got start={begin}, stop={stop}")
+        for name, value in (("begin", begin), ("stop", stop), ("step", step)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def random_access(self) -> bool:
+        return True
+
+    @property
+    def length(self) -> int:
+        return max(0, -((self.begin - self.stop) // self.step))
+
+    def start(self, epoch: int = 0) -> StageIterator[int]:
+        return IndexedIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        if self.step == 1 and self.begin == 0:
+            return indices.copy()
+        return indices * self.step + self.begin
+
+    def lookup(self, epoch: int) -> Callable[[int], int]:
+        begin, step = self.begin, self.step
+        return lambda index: begin + step * index

@@ -1,0 +1,91 @@
+"""Items of anything that has a length and can be indexed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar, final
+
+import numpy as np
+
+from ..arguments import shorten
+from ..block import Block, Indices
+from ..errors import InvalidType
+from ..indexed import IndexedIterator
+from ..stage import Stage, StageIterator
+
+__all__ = ["FromSequence", "is_sequence"]
+
+T = TypeVar("T")
+
+
+def is_sequence(value: object) -> bool:
+    """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
+    return (
+        hasattr(value, "__len__") and hasattr(value, "__getitem__") and not hasattr(value, "keys")
+    )
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class FromSequence(Stage[T]):
+    """The items of ``sequence``: a list, a `numpy.memmap`, a torch or Hugging Face dataset.
+
+    Many items are asked for at once where the sequence can do that: by ``__getitems__``, or
+    by indexing if it is a NumPy array, whose rows are copied.
+
+    State: O(1), the position. Random access; a resume reads nothing.
+
+    Args:
+      sequence: has ``__len__`` and ``__getitem__``; its length must not change later.
+
+    Raises:
+      InvalidType: if it has not.
+
+    >>> list(FromSequence("abc"))
+    ['a', 'b', 'c']
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("length",)
+
+    sequence: Sequence[T]
+    _length: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not is_sequence(self.sequence):
+            raise InvalidType(
+                "sequence must have __len__ and __getitem__ by position, "
+                f"got {shorten(self.sequence)}; use from_iterable for anything else"
+            )
+        if isinstance(self.sequence, np.ndarray) and self.sequence.ndim == 0:
+            raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
+        object.__setattr__(self, "_length", len(self.sequence))
+
+    @property
+    def random_access(self) -> bool:
+        return True
+
+    @property
+    def length(self) -> int:
+        return self._length
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return IndexedIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        sequence: Any = self.sequence
+        if isinstance(sequence, np.ndarray):
+            return np.asarray(sequence).take(indices, axis=0)
+        many = getattr(sequence, "__getitems__", None)
+        if many is not None:
+            return list(many(indices.tolist()))
+        return [sequence[index] for index in indices.tolist()]
+
+    def lookup(self, epoch: int) -> Callable[[int], T]:
+        if isinstance(self.sequence, np.ndarray):
+            return super().lookup(epoch)
+        return self.sequence.__getitem__
+
+    def __repr__(self) -> str:
+        kind = type(self.sequence).__name__
+        return f"FromSequence({kind} of {self._length} items, by index)"

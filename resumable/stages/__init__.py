@@ -1,0 +1,1 @@
+"""Stages with upstreams, one operation a module."""

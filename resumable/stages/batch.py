@@ -1,0 +1,99 @@
+"""Group consecutive items into batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..arguments import check_bool, check_callable, check_int
+from ..block import Block, Indices, block_items, block_length, is_columns, stack
+from ..stage import StageIterator, Transform, TransformIterator
+
+__all__ = ["Batch"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Batch(Transform[Any]):
+    """Group consecutive items into batches of ``batch_size``.
+
+    State: upstream's, on a batch boundary. It counts items, so another ``batch_size`` may be
+    chosen on resume, unless a later stage counts or shuffles the batches. Random access is kept.
+
+    Args:
+      upstream: stage whose items are grouped.
+      batch_size: items per batch, at least 1.
+      drop_last: leave out a final batch shorter than ``batch_size``.
+      collate: turns a list of items into a batch; by default arrays, numbers, dicts and
+        tuples are stacked along a new first axis, and anything else stays a list.
+
+    Raises:
+      InvalidArgument: if ``batch_size`` is less than 1.
+      MalformedItem: while iterating, if items of one batch cannot be stacked.
+
+    >>> list(Batch(Range(5), batch_size=2))
+    [array([0, 1]), array([2, 3]), array([4])]
+    """
+
+    grouping: ClassVar[tuple[str, ...]] = ("batch_size", "drop_last")
+    counts_items: ClassVar[bool] = False
+
+    _: KW_ONLY
+    batch_size: int
+    drop_last: bool = False
+    collate: Callable[[list[Any]], Any] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "batch_size", check_int("batch_size", self.batch_size, minimum=1))
+        check_bool("drop_last", self.drop_last)
+        if self.collate is not None:
+            check_callable("collate", self.collate)
+
+    @property
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        if items is None or items == math.inf:
+            return items
+        return (
+            int(items) // self.batch_size if self.drop_last else -(-int(items) // self.batch_size)
+        )
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        return _BatchIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        items = self.upstream.length
+        assert items is not None
+        batches = []
+        for index in indices.tolist():
+            start = index * self.batch_size
+            stop = int(min(start + self.batch_size, items))
+            batches.append(self.collated(self.upstream.gather(np.arange(start, stop), epoch)))
+        return batches
+
+    def collated(self, block: Block) -> Any:
+        """The batch made of the items of ``block``."""
+        if self.collate is not None:
+            return self.collate(list(block_items(block)))
+        return block if is_columns(block) else stack(block)
+
+
+class _BatchIterator(TransformIterator[Any]):
+    _stage: Batch
+
+    def pull(self, count: int) -> Block:
+        stage = self._stage
+        batches: list[Any] = []
+        while len(batches) < count:
+            block = self._upstream.pull(stage.batch_size)
+            length = block_length(block)
+            if length == stage.batch_size or (length and not stage.drop_last):
+                batches.append(stage.collated(block))
+            if length < stage.batch_size:
+                break
+        return batches

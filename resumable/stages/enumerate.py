@@ -1,0 +1,44 @@
+"""Number the items."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+
+from ..block import Block, Indices, block_length, is_columns
+from ..stage import CountingIterator, StageIterator, Transform
+
+__all__ = ["Enumerate"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Enumerate(Transform[tuple[int, Any]]):
+    """Pairs of the position, from 0 in every epoch, and the item.
+
+    State: O(1), the position and upstream's. Random access is kept, columns stay columns.
+    """
+
+    def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
+        return _EnumerateIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        return _numbered(indices, self.upstream.gather(indices, epoch))
+
+
+class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
+    def pull(self, count: int) -> Block:
+        block = self._upstream.pull(count)
+        first, length = self._position, block_length(block)
+        numbered = _numbered(np.arange(first, first + length), block)
+        self._position += length
+        return numbered
+
+
+def _numbered(indices: Indices, block: Block) -> Block:
+    if is_columns(block):
+        return (indices.astype(np.int64), block)
+    return list(builtins.zip(indices.tolist(), block, strict=True))

@@ -1,0 +1,202 @@
+"""Expand several items at once and take turns between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from itertools import islice
+from typing import Any, ClassVar, TypeVar, final
+
+from ..arguments import check_callable, check_int
+from ..block import Block
+from ..errors import StateMismatch
+from ..stage import StageIterator, Transform, TransformIterator
+from ..state import State, TakenState, settled, unpack, unpack_count
+from .expansion import expand, inner_stage
+
+__all__ = ["InterleaveMap"]
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class InterleaveMap(Transform[T]):
+    """Open ``cycle_length`` items through ``fn`` and take ``block_length`` items of each in turn.
+
+    As `tf.data.Dataset.interleave`: an expansion that ends frees its place, which the next
+    item of upstream takes when its turn comes.
+
+    State: O(cycle_length): for each open expansion upstream's state before its item, and the
+    position in it. A resume reads the open items again, calls ``fn`` with each, and skips what
+    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost).
+
+    Args:
+      upstream: stage whose items are expanded.
+      fn: makes an iterable or a pipeline of one item, the same in every run.
+      cycle_length: number of items open at once, at least 1.
+      block_length: consecutive items of a turn, at least 1.
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("cycle_length", "block_length")
+
+    fn: Callable[[Any], Iterable[T]]
+    _: KW_ONLY
+    cycle_length: int
+    block_length: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_callable("fn", self.fn)
+        for name in ("cycle_length", "block_length"):
+            object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
+
+    @property
+    def random_access(self) -> bool:
+        return False
+
+    @property
+    def length(self) -> int | float | None:
+        return None
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _InterleaveMapIterator(self, epoch)
+
+
+class _Place:
+    """One open expansion: the item it was made of, by upstream's state, and the position in it."""
+
+    def __init__(self, before: TakenState, items: Iterator[Any], offset: int, exact: bool) -> None:
+        self.before = before
+        self.items = items
+        self.offset = offset
+        # The expansion is a pipeline, whose own state is saved rather than skipped to.
+        self.exact = exact
+
+    def get_state(self) -> State:
+        inner = None
+        if self.exact:
+            assert isinstance(self.items, StageIterator)
+            inner = self.items.get_state()
+        return {"upstream": settled(self.before), "offset": self.offset, "inner": inner}
+
+    def close(self) -> None:
+        if isinstance(self.items, StageIterator):
+            self.items.close()
+
+
+class _InterleaveMapIterator(TransformIterator[T]):
+    _stage: InterleaveMap[T]
+
+    def __init__(self, stage: InterleaveMap[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._own_epoch = epoch
+        self._places: list[_Place | None] = [None] * stage.cycle_length
+        self._turn = 0
+        self._taken = 0  # items of the current turn
+        self._ended = False  # upstream has no further item
+        # States of the places, until the first item is asked for.
+        self._saved: list[State | None] | None = None
+
+    def pull(self, count: int) -> Block:
+        if self._saved is not None:
+            self._places = [self._reopened(saved) for saved in self._saved]
+            self._saved = None
+        items: list[T] = []
+        while len(items) < count:
+            place = self._places[self._turn]
+            if place is None:
+                place = self._places[self._turn] = self._open()
+            if place is None:
+                if not any(self._places):
+                    break
+                self._next_turn()
+                continue
+            wanted = min(count - len(items), self._stage.block_length - self._taken)
+            drawn = list(islice(place.items, wanted))
+            items += drawn
+            place.offset += len(drawn)
+            self._taken += len(drawn)
+            if len(drawn) < wanted:
+                place.close()
+                self._places[self._turn] = None
+            if len(drawn) < wanted or self._taken == self._stage.block_length:
+                self._next_turn()
+        return items
+
+    def get_state(self) -> State:
+        places = self._saved
+        if places is None:
+            places = [None if place is None else place.get_state() for place in self._places]
+        else:
+            places = [None if saved is None else settled(saved) for saved in places]
+        return {
+            "turn": self._turn,
+            "taken": self._taken,
+            "ended": self._ended,
+            "places": places,
+            "upstream": self._upstream.get_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        stage = self._stage
+        names = ("turn", "taken", "ended", "places", "upstream")
+        turn, taken, ended, places, upstream = unpack(stage, state, *names)
+        self._turn = unpack_count(stage, "turn", turn, stage.cycle_length - 1)
+        self._taken = unpack_count(stage, "taken", taken, stage.block_length - 1)
+        if not isinstance(ended, bool) or not isinstance(places, list):
+            raise StateMismatch("saved ended must be a bool and places a list", stage)
+        if len(places) != stage.cycle_length:
+            raise StateMismatch(
+                f"saved places={len(places)} differ from cycle_length={stage.cycle_length}", stage
+            )
+        for place in places:
+            if place is not None:
+                unpack(stage, place, "upstream", "offset", "inner")
+                unpack_count(stage, "offset", place["offset"])
+        self._upstream.set_state(upstream)
+        self._ended = ended
+        self._saved = [None if place is None else settled(place) for place in places]
+
+    def close(self) -> None:
+        for place in self._places:
+            if place is not None:
+                place.close()
+        super().close()
+
+    def _open(self) -> _Place | None:
+        """The expansion of the next item, if there is one."""
+        if self._ended:
+            return None
+        before = self._upstream.try_state()
+        try:
+            item: Any = next(self._upstream)
+        except StopIteration:
+            self._ended = True
+            return None
+        return self._expanded(item, before, 0, None)
+
+    def _expanded(self, item: Any, before: TakenState, offset: int, inner: State | None) -> _Place:
+        made = self._stage.fn(item)
+        stage = inner_stage(made)
+        if stage is None:
+            return _Place(before, expand(made, self._own_epoch, offset, self._stage), offset, False)
+        items = stage.start(self._own_epoch)
+        if inner is not None:
+            items.set_state(inner)
+        return _Place(before, items, offset, True)
+
+    def _reopened(self, saved: State | None) -> _Place | None:
+        if saved is None:
+            return None
+        upstream = self._stage.upstream.start(self._own_epoch)
+        try:
+            upstream.set_state(saved["upstream"])
+            item = next(upstream, None)
+        finally:
+            upstream.close()
+        return self._expanded(item, saved["upstream"], saved["offset"], saved["inner"])
+
+    def _next_turn(self) -> None:
+        self._turn = (self._turn + 1) % self._stage.cycle_length
+        self._taken = 0

@@ -1,0 +1,134 @@
+"""Draw from several pipelines in fixed proportions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass, field
+from functools import lru_cache
+from typing import ClassVar, TypeVar, final
+
+import numpy as np
+
+from ..arguments import check_choice, check_seed
+from ..block import Block, Indices, ungroup
+from ..indexed import IndexedIterator
+from ..stage import Combine, StageIterator
+from ..state import State, unpack, unpack_count
+from .combine_iterator import CombineIterator
+from .schedule import Schedule, Weights, integer_weights
+
+__all__ = ["Mix"]
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Mix(Combine[T]):
+    """Items of all upstreams, each in its own order, in the proportions of ``weights``.
+
+    The weights are brought to whole numbers w with sum W; every W consecutive turns, counted
+    from the start, hold exactly w[i] items of upstream i. Within such a round the turns are
+    spread evenly, or in an order drawn from (seed, round) if there is a ``seed``; every epoch
+    has the same turns, so that its length is the same too.
+
+    State: the upstreams' and the turn; with random access (if all upstreams have it), O(1).
+
+    Args:
+      upstreams: stages to draw from.
+      weights: one positive number each, equal by default. Floats are taken to a common
+        denominator of at most 4,096.
+      seed: in [0, 2**64), or None for evenly spread turns.
+      stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
+        the turns of upstreams that have ended, until all have.
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("parts", "seed", "stop")
+
+    _: KW_ONLY
+    weights: Weights | None = None
+    seed: int | None = None
+    stop: str = "first"
+    parts: tuple[int, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "parts", integer_weights(self.weights, len(self.upstreams)))
+        if self.seed is not None:
+            object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        check_choice("stop", self.stop, ("first", "all"))
+
+    @property
+    def length(self) -> int | float | None:
+        lengths = [upstream.length for upstream in self.upstreams if upstream.length is not None]
+        if len(lengths) < len(self.upstreams):
+            return None
+        if self.stop == "all":
+            return sum(lengths)
+        if all(length == math.inf for length in lengths):
+            return math.inf
+        return self.schedule().turns_before_end()
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return IndexedIterator(self, epoch) if self.random_access else _MixIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        schedule = self.schedule()
+        turns = indices if self.stop == "first" else schedule.turns_with_items(indices)
+        upstreams, items = schedule.items_of(turns)
+        distinct = np.unique(upstreams).tolist()
+        blocks = [
+            self.upstreams[number].gather(items[upstreams == number], epoch) for number in distinct
+        ]
+        return ungroup(blocks, upstreams)
+
+    def schedule(self) -> Schedule:
+        """The turns; upstreams of unknown length count as endless."""
+        lengths = tuple(
+            math.inf if upstream.length is None else upstream.length for upstream in self.upstreams
+        )
+        return _schedule(self.parts, self.seed, lengths)
+
+
+@lru_cache(maxsize=64)
+def _schedule(
+    parts: tuple[int, ...], seed: int | None, lengths: tuple[int | float, ...]
+) -> Schedule:
+    return Schedule(parts, seed, lengths)
+
+
+class _MixIterator(CombineIterator[T]):
+    _stage: Mix[T]
+
+    def __init__(self, stage: Mix[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._schedule = stage.schedule()
+        self._turn = 0
+        self._ended = [False] * len(stage.upstreams)
+
+    def pull(self, count: int) -> Block:
+        items: list[T] = []
+        while len(items) < count and not all(self._ended):
+            number = self._schedule.upstream_of(self._turn)
+            if not self._ended[number]:
+                try:
+                    items.append(next(self._upstreams[number]))
+                except StopIteration:
+                    if self._stage.stop == "first":
+                        break
+                    self._ended[number] = True
+            self._turn += 1
+        return items
+
+    def get_state(self) -> State:
+        return {
+            "turn": self._turn,
+            "ended": list(self._ended),
+            "upstreams": self.upstream_states(),
+        }
+
+    def set_state(self, state: State) -> None:
+        turn, ended, states = unpack(self._stage, state, "turn", "ended", "upstreams")
+        self._turn = unpack_count(self._stage, "turn", turn)
+        self._ended = self.check_flags("ended", ended)
+        self.set_upstream_states(states)

@@ -1,0 +1,139 @@
+"""Go through upstream several times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, TypeVar, final
+
+import numpy as np
+
+from ..arguments import check_int
+from ..block import Block, Indices, block_length, concatenate, ungroup
+from ..errors import StateMismatch
+from ..stage import StageIterator, Transform, TransformIterator
+from ..state import State, unpack, unpack_count
+
+__all__ = ["Repeat"]
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Repeat(Transform[T]):
+    """Upstream's items ``epochs`` times over, each time as a new epoch.
+
+    Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts
+    on: the outer one's pass p is epochs p * epochs to (p + 1) * epochs - 1.
+
+    State: O(1), the number of passes finished and upstream's state. Random access is kept.
+
+    Args:
+      upstream: stage to repeat.
+      epochs: number of passes, at least 0; None repeats without end. An endless repeat ends
+        after a pass without any item.
+
+    >>> list(Repeat(Range(3), epochs=2))
+    [0, 1, 2, 0, 1, 2]
+    """
+
+    counts_items: ClassVar[bool] = False
+
+    _: KW_ONLY
+    epochs: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.epochs is not None:
+            object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
+
+    @property
+    def random_access(self) -> bool:
+        # Which pass an index falls into follows from a finite length.
+        return self.upstream.random_access and self.upstream.length != math.inf
+
+    @property
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        if self.epochs == 0 or items == 0:
+            return 0
+        if items is None:
+            return None
+        return math.inf if self.epochs is None else items * self.epochs
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _RepeatIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        length = len(self.upstream)
+        passes = indices // length
+        within = indices - passes * length
+        distinct = np.unique(passes).tolist()
+        blocks = [
+            self.upstream.gather(within[passes == number], self.epoch_of(epoch, number))
+            for number in distinct
+        ]
+        return ungroup(blocks, passes)
+
+    def epoch_of(self, epoch: int, number: int) -> int:
+        """The epoch that pass ``number`` of our own ``epoch`` is for upstream."""
+        return epoch * (self.epochs or 0) + number
+
+
+class _RepeatIterator(TransformIterator[T]):
+    _stage: Repeat[T]
+
+    def __init__(self, stage: Repeat[T], epoch: int) -> None:
+        self._stage = stage
+        self._own_epoch = epoch
+        self._pass = 0
+        self._delivered = False  # any item in this pass
+        self._upstream: StageIterator[Any] = stage.upstream.start(stage.epoch_of(epoch, 0))
+
+    def pull(self, count: int) -> Block:
+        blocks: list[Block] = []
+        missing = count
+        while missing and self._within():
+            block = self._upstream.pull(missing)
+            length = block_length(block)
+            if length:
+                blocks.append(block)
+                self._delivered = True
+            if length < missing and not self._next_pass():
+                break
+            missing -= length
+        return concatenate(blocks)
+
+    def get_state(self) -> State:
+        return {
+            "pass": self._pass,
+            "delivered": self._delivered,
+            "upstream": self._upstream.get_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        number, delivered, upstream = unpack(self._stage, state, "pass", "delivered", "upstream")
+        number = unpack_count(self._stage, "pass", number)
+        if not isinstance(delivered, bool):
+            raise StateMismatch(f"saved delivered must be a bool, got {delivered!r}", self._stage)
+        self._begin(number)
+        self._delivered = delivered
+        self._upstream.set_state(upstream)
+
+    def _within(self) -> bool:
+        return self._stage.epochs is None or self._pass < self._stage.epochs
+
+    def _next_pass(self) -> bool:
+        """Begin the next pass, if there is one."""
+        epochs = self._stage.epochs
+        if self._pass + 1 == epochs or (epochs is None and not self._delivered):
+            return False
+        self._begin(self._pass + 1)
+        return True
+
+    def _begin(self, number: int) -> None:
+        stage = self._stage
+        self._pass, self._delivered = number, False
+        self._upstream.close()
+        self._upstream = stage.upstream.start(stage.epoch_of(self._own_epoch, number))

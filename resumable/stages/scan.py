@@ -1,0 +1,79 @@
+"""Map with a carried value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeVar, final
+
+from ..arguments import check_callable
+from ..block import Block, block_items
+from ..errors import UnencodableState
+from ..stage import StageIterator, Transform, TransformIterator
+from ..state import State, freeze, unpack
+
+__all__ = ["Scan"]
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Scan(Transform[T]):
+    """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
+
+    The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
+
+    State: upstream's and a copy of the carry, which must be encodable as state.
+
+    Args:
+      upstream: stage whose items are scanned.
+      fn: called with the carry and an item; returns the next carry and an output.
+      initial: the first carry.
+
+    Raises:
+      UnencodableState: if ``initial`` cannot be saved; later, by `get_state`, if a carry
+        cannot.
+    """
+
+    fn: Callable[[Any, Any], tuple[Any, T]]
+    _: KW_ONLY
+    initial: Any
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_callable("fn", self.fn)
+        object.__setattr__(self, "initial", freeze(self.initial, "initial"))
+
+    @property
+    def random_access(self) -> bool:
+        return False
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _ScanIterator(self, epoch)
+
+
+class _ScanIterator(TransformIterator[T]):
+    _stage: Scan[T]
+
+    def __init__(self, stage: Scan[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._carry = freeze(stage.initial)
+
+    def pull(self, count: int) -> Block:
+        outputs: list[T] = []
+        for item in block_items(self._upstream.pull(count)):
+            self._carry, output = self._stage.fn(self._carry, item)
+            outputs.append(output)
+        return outputs
+
+    def get_state(self) -> State:
+        try:
+            return {"carry": freeze(self._carry, "carry"), "upstream": self._upstream.get_state()}
+        except UnencodableState as error:
+            raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+    def set_state(self, state: State) -> None:
+        carry, upstream = unpack(self._stage, state, "carry", "upstream")
+        self._carry = freeze(carry)
+        self._upstream.set_state(upstream)

@@ -1,0 +1,167 @@
+"""Deal the items out to ranks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, TypeVar, final
+
+from ..arguments import check_choice, check_int
+from ..block import Block, Indices, block_length, concatenate, take_rows
+from ..errors import InvalidArgument
+from ..indexed import IndexedIterator
+from ..stage import Stage, StageIterator, Transform, TransformIterator
+from ..state import State, unpack, unpack_count
+from .skip import Skip
+
+__all__ = ["Shard"]
+
+T = TypeVar("T")
+
+ITEMS_AT_ONCE = 1 << 16
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Shard(Transform[T]):
+    """Every ``count``-th item: round r gives rank i the item r * count + i.
+
+    State: O(1), the global position of the round, the same bytes on every rank. Resumed with
+    another ``count``, the ranks together continue the global order, without loss or repetition.
+    Random access is kept. Over a stream each rank reads all items.
+
+    Args:
+      upstream: the global order, the same on every rank.
+      index: this rank, from 0 to ``count`` - 1.
+      count: number of ranks, at least 1.
+      uneven: a last round with fewer items than ranks is left out (``"drop"``), filled up by
+        repeating its own items (``"pad"``), or given to the first ranks only (``"keep"``).
+
+    >>> list(Shard(Range(7), 1, 3, uneven="keep"))
+    [1, 4]
+    """
+
+    grouping: ClassVar[tuple[str, ...]] = ("count", "uneven")
+
+    index: int
+    count: int
+    _: KW_ONLY
+    uneven: str = "drop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        count = check_int("count", self.count, minimum=1)
+        index = check_int("index", self.index, minimum=0)
+        if index >= count:
+            raise InvalidArgument(f"index must be below count={count}, got {index}")
+        check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "index", index)
+
+    @property
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        if items is None or items == math.inf:
+            return items
+        rounds, rest = divmod(int(items), self.count)
+        return rounds + (self.place_in_last(rest) is not None)
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        if self.random_access:
+            return _IndexedShardIterator(self, epoch)
+        return _StreamShardIterator(self, epoch)
+
+    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
+        return (self.upstream, self._global_indices) if self.random_access else None
+
+    def place_in_last(self, rest: int) -> int | None:
+        """Which of the ``rest`` items of a short last round is ours."""
+        if rest == 0 or self.uneven == "drop":
+            return None
+        if self.uneven == "pad":
+            return self.index % rest
+        return self.index if self.index < rest else None
+
+    def _global_indices(self, indices: Indices) -> Indices:
+        dealt = indices * self.count + self.index
+        items = self.upstream.length
+        if items is None or items == math.inf or self.uneven != "pad":
+            return dealt
+        rounds, rest = divmod(int(items), self.count)
+        place = self.place_in_last(rest)
+        if place is not None:
+            dealt[indices == rounds] = rounds * self.count + place
+        return dealt
+
+
+class _IndexedShardIterator(StageIterator[T]):
+    """Over random access: the position is that of the round in the global order."""
+
+    # Rounds are counted from where the last resume left off, which need not be a multiple of
+    # `count`: what remains of the global order is dealt out as a pipeline of its own.
+
+    def __init__(self, stage: Shard[T], epoch: int) -> None:
+        self._stage = stage
+        self._epoch = epoch
+        self._ended = False
+        self._deal_from(0)
+
+    def pull(self, count: int) -> Block:
+        block = self._rest.pull(count)
+        self._ended = block_length(block) < count
+        return block
+
+    def items(self) -> Iterator[T]:
+        return self._rest.items()
+
+    @property
+    def exhausted(self) -> bool:
+        return self._rest.exhausted
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def get_state(self) -> State:
+        length = self._stage.upstream.length
+        assert length is not None
+        position = self._base + self._rest.position * self._stage.count
+        ended = self._ended or self._rest.exhausted
+        return {"position": int(length if ended else min(position, length))}
+
+    def set_state(self, state: State) -> None:
+        (position,) = unpack(self._stage, state, "position")
+        length = self._stage.upstream.length
+        rule = f"the end, length={length}; was the pipeline built over more data?"
+        self._deal_from(unpack_count(self._stage, "position", position, length, rule))
+
+    def _deal_from(self, position: int) -> None:
+        stage = self._stage
+        rest = Skip(stage.upstream, position) if position else stage.upstream
+        dealt: Shard[T] = Shard(rest, stage.index, stage.count, uneven=stage.uneven)
+        self._base = position
+        self._rest: IndexedIterator[T] = IndexedIterator(dealt, self._epoch)
+
+
+class _StreamShardIterator(TransformIterator[T]):
+    """Over a stream: whole rounds are read, and upstream's state is that of the round."""
+
+    _stage: Shard[T]
+
+    def pull(self, count: int) -> Block:
+        stage = self._stage
+        blocks: list[Block] = []
+        while count:
+            rounds = min(count, max(ITEMS_AT_ONCE // stage.count, 1))
+            block = self._upstream.pull(rounds * stage.count)
+            complete, rest = divmod(block_length(block), stage.count)
+            places = [number * stage.count + stage.index for number in range(complete)]
+            place = stage.place_in_last(rest)
+            if place is not None:
+                places.append(complete * stage.count + place)
+            blocks.append(take_rows(block, places))
+            count -= len(places)
+            if complete < rounds:
+                break
+        return concatenate(blocks)

@@ -1,0 +1,88 @@
+"""Leave out the first items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar, final
+
+from ..arguments import check_int
+from ..block import Block, Indices, block_length
+from ..errors import StateMismatch
+from ..indexed import IndexedIterator
+from ..stage import Stage, StageIterator, Transform, TransformIterator
+from ..state import State, unpack
+
+__all__ = ["Skip"]
+
+T = TypeVar("T")
+
+DISCARDED_AT_ONCE = 1024
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Skip(Transform[T]):
+    """All items but the first ``count``.
+
+    State: O(1). Random access is kept, and skips at no cost; a stream is read past the items
+    left out, once, when the first item is asked for.
+
+    Args:
+      upstream: stage whose first items are left out.
+      count: at least 0.
+    """
+
+    identity: ClassVar[tuple[str, ...]] = ("count",)
+
+    count: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+
+    @property
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        return None if items is None else max(items - self.count, 0)
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return IndexedIterator(self, epoch) if self.random_access else _SkipIterator(self, epoch)
+
+    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
+        if not self.random_access:
+            return None
+        count = self.count
+        return self.upstream, lambda indices: indices + count
+
+
+class _SkipIterator(TransformIterator[T]):
+    _stage: Skip[T]
+
+    def __init__(self, stage: Skip[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._skipped = False
+
+    def pull(self, count: int) -> Block:
+        if not self._skipped:
+            self._skip()
+            self._skipped = True
+        return self._upstream.pull(count)
+
+    def get_state(self) -> State:
+        return {"skipped": self._skipped, "upstream": self._upstream.get_state()}
+
+    def set_state(self, state: State) -> None:
+        skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
+        if not isinstance(skipped, bool):
+            raise StateMismatch(f"saved skipped must be a bool, got {skipped!r}", self._stage)
+        self._skipped = skipped
+        self._upstream.set_state(upstream)
+
+    def _skip(self) -> None:
+        missing = self._stage.count
+        while missing:
+            wanted = min(missing, DISCARDED_AT_ONCE)
+            if block_length(self._upstream.pull(wanted)) < wanted:
+                return
+            missing -= wanted

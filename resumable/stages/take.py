@@ -1,0 +1,63 @@
+"""Stop after a number of items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar, final
+
+from ..arguments import check_int
+from ..block import Block, Indices, block_length
+from ..stage import CountingIterator, StageIterator, Transform
+
+__all__ = ["Take"]
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Take(Transform[T]):
+    """The first ``count`` items, or all if there are fewer.
+
+    ``count`` may be raised on resume: training goes on where it stopped. A count below the
+    saved position is refused.
+
+    State: O(1), the position and upstream's. Random access is kept.
+
+    Args:
+      upstream: stage whose first items are taken.
+      count: at least 0.
+    """
+
+    grouping: ClassVar[tuple[str, ...]] = ("count",)
+
+    count: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+
+    @property
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        if items is None:
+            return 0 if self.count == 0 else None
+        return min(items, self.count)
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _TakeIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        return self.upstream.gather(indices, epoch)
+
+
+class _TakeIterator(CountingIterator[T]):
+    _stage: Take[T]
+
+    def pull(self, count: int) -> Block:
+        count = min(count, self._stage.count - self._position)
+        if count <= 0:
+            return []
+        block = self._upstream.pull(count)
+        self._position += block_length(block)
+        return block

@@ -1,0 +1,50 @@
+"""Walk several pipelines side by side."""
+
+from __future__ import annotations
+
+import builtins
+from dataclasses import dataclass
+from typing import Any, final
+
+from ..block import Block, Indices, block_items, block_length, is_columns, slice_block
+from ..stage import Combine, StageIterator
+from .combine_iterator import CombineIterator
+
+__all__ = ["Zip"]
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Zip(Combine[tuple[Any, ...]]):
+    """Tuples of one item of each upstream, until the first of them ends.
+
+    State: the upstreams'. Random access if all upstreams have it; columns stay columns.
+    """
+
+    @property
+    def length(self) -> int | float | None:
+        lengths = [upstream.length for upstream in self.upstreams]
+        known = [length for length in lengths if length is not None]
+        return min(known) if len(known) == len(lengths) or 0 in known else None
+
+    def start(self, epoch: int = 0) -> StageIterator[tuple[Any, ...]]:
+        return _ZipIterator(self, epoch)
+
+    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        return _zipped([upstream.gather(indices, epoch) for upstream in self.upstreams])
+
+
+class _ZipIterator(CombineIterator[tuple[Any, ...]]):
+    def pull(self, count: int) -> Block:
+        blocks: list[Block] = []
+        for upstream in self._upstreams:
+            blocks.append(upstream.pull(count))
+            # Nothing is asked of the later ones for items that cannot be completed.
+            count = block_length(blocks[-1])
+        return _zipped([slice_block(block, 0, count) for block in blocks]) if count else []
+
+
+def _zipped(blocks: list[Block]) -> Block:
+    if builtins.all(is_columns(block) for block in blocks):
+        return tuple(blocks)
+    return list(builtins.zip(*(block_items(block) for block in blocks), strict=True))

@@ -1,0 +1,81 @@
+"""Write the golden files: orders and states as this version publishes them.
+
+Run by hand, once for a new format version: ``python tests/golden/write.py``. A file that exists
+is never rewritten, because checkpoints in the field depend on it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+sys.path.insert(0, str(FOLDER.parent))
+
+import numpy as np  # noqa: E402
+from graphs import catalogue, write_data  # noqa: E402
+
+import resumable as rs  # noqa: E402
+from resumable.order import permutation  # noqa: E402
+
+LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
+STEPS = 5
+ITEMS = 6
+
+
+def orders() -> list[dict[str, object]]:
+    """A few entries of permutations of many lengths."""
+    entries = []
+    for length in LENGTHS:
+        for seed, epoch in ((0, 0), (0, 1), (1, 0), (2**64 - 1, 7)):
+            indices = sorted({0, 1 % length, length // 3, length // 2, length - 1})
+            order = permutation(length, seed, epoch)(np.array(indices, np.int64)).tolist()
+            entries.append(
+                {"length": length, "seed": seed, "epoch": epoch, "indices": indices, "order": order}
+            )
+    return entries
+
+
+def states() -> dict[str, dict[str, object]]:
+    """For each pipeline of the catalogue, a state and what comes after it."""
+    entries: dict[str, dict[str, object]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        write_data(Path(folder))
+        for name, make in catalogue(Path(folder)).items():
+            with iter(make()) as iterator:
+                list(islice(iterator, STEPS))
+                data = rs.dumps(iterator.get_state())
+                items = [repr_of(item) for item in islice(iterator, ITEMS)]
+            entries[name] = {"state": data.hex(), "items": items}
+    return entries
+
+
+def repr_of(item: object) -> str:
+    """``item`` as text that no version of NumPy writes differently."""
+    if isinstance(item, dict):
+        return "{" + ", ".join(f"{key!r}: {repr_of(value)}" for key, value in item.items()) + "}"
+    if isinstance(item, tuple):
+        return "(" + ", ".join(map(repr_of, item)) + ")"
+    if isinstance(item, list):
+        return "[" + ", ".join(map(repr_of, item)) + "]"
+    if isinstance(item, (np.ndarray, np.generic)):
+        return f"{item.dtype.str}{list(item.shape)}:{item.tobytes().hex()}"
+    return repr(item)
+
+
+def write(name: str, content: object) -> None:
+    """Write ``content`` unless the file exists."""
+    path = FOLDER / name
+    if path.exists():
+        print(f"{path} exists and is kept")
+        return
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"{path} written")
+
+
+if __name__ == "__main__":
+    write("orders.json", orders())
+    write("states-1.json", states())

@@ -1,0 +1,106 @@
+"""Imports point one way, importing is light, and the public names are what they are."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import resumable as rs
+
+PACKAGE = Path(rs.__file__).parent
+
+# A module may import from its own layer and from those before it.
+LAYERS = [
+    {"errors"},
+    {"arguments"},
+    {"block", "state"},
+    {"order", "external"},
+    {"stage"},
+    {"indexed"},
+    {"sources", "stages"},
+    {"iterator"},
+    {"pipeline", "triggers"},
+    {"checkpoint"},
+    {"cli", "__init__", "__main__"},
+]
+PUBLIC = {
+    "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint", "Directory",
+    "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument", "InvalidType",
+    "IteratorClosed", "MalformedItem", "Memory", "NoValidCheckpoint", "Pipeline",
+    "PipelineIterator", "Progress", "ResumableError", "Stage", "StageIterator", "StateMismatch",
+    "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
+    "WorkerError", "concatenate", "dumps", "from_arrays", "from_iterable", "from_sequence",
+    "interleave", "jsonl", "lines", "loads", "mix", "range", "zip",
+}  # fmt: skip
+
+
+def layer_of(name: str) -> int:
+    for number, names in enumerate(LAYERS):
+        if name in names:
+            return number
+    raise AssertionError(f"{name} stands in no layer")
+
+
+def imported_parts(path: Path) -> set[str]:
+    """The first parts, below `resumable`, of what a module imports."""
+    depth = len(path.relative_to(PACKAGE).parts) - 1
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level == depth + 1:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            found |= {name.split(".")[0] for name in names}
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            found.add(path.relative_to(PACKAGE).parts[0])
+    return found
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_imports_point_one_way(path: Path) -> None:
+    own = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    for part in imported_parts(path) - {"__version__"}:
+        assert layer_of(part) <= layer_of(own), f"{own} imports {part}"
+
+
+def test_only_pipeline_knows_every_stage() -> None:
+    stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")}
+    for path in PACKAGE.rglob("*.py"):
+        if path.parent.name == "stages" or path.name == "pipeline.py":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not (node.module.startswith("stages.") and node.module[7:] in stages), path
+
+
+def test_importing_loads_no_framework_and_starts_no_thread() -> None:
+    code = (
+        "import sys, threading, resumable\n"
+        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
+        "assert threading.active_count() == 1\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_are_pinned() -> None:
+    shown = {
+        name
+        for name, value in vars(rs).items()
+        if not name.startswith("_") and not isinstance(value, type(ast))
+    }
+    assert shown == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_public_name_is_documented(name: str) -> None:
+    assert (getattr(rs, name).__doc__ or "").strip()
+
+
+def test_the_package_is_typed() -> None:
+    assert (PACKAGE / "py.typed").exists()

@@ -1,0 +1,103 @@
+"""Every law on every pipeline of the catalogue, and on random graphs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import catalogue, pipelines, write_data
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from laws import (
+    gather_agrees_with_iteration,
+    pull_agrees_with_next,
+    refused_state_leaves_no_trace,
+    resumes_at_every_position,
+    resumes_for_generations,
+    set_state_works_on_a_used_iterator,
+    state_is_a_value,
+    stays_ended,
+)
+
+import resumable as rs
+
+NAMES = list(catalogue(Path()))
+SHARE_AN_OBJECT = (
+    "map stateful",
+    "iterable getstate",
+    "iterable state_dict",
+    "iterable state_dict repeated",
+)
+CUTS = ([0, 0, 0], [1, 2, 3], [5, 5, 5], [0, 17, 1], [400, 0, 3])
+
+Maker = Callable[[], rs.Pipeline[Any]]
+each = pytest.mark.parametrize("make", NAMES, indirect=True)
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest, tmp_path: Path) -> Maker:
+    write_data(tmp_path)
+    return catalogue(tmp_path)[request.param]
+
+
+@each
+def test_any_pipeline_resumes_at_the_item_where_it_stopped(make: Maker) -> None:
+    resumes_at_every_position(make())
+
+
+@each
+def test_a_resumed_pipeline_resumes_again(make: Maker) -> None:
+    for cuts in CUTS:
+        resumes_for_generations(make(), cuts)
+
+
+@each
+def test_the_state_after_the_end_delivers_nothing(make: Maker) -> None:
+    stays_ended(make())
+
+
+@each
+def test_a_state_is_a_value(make: Maker) -> None:
+    for position in (0, 1, 7):
+        state_is_a_value(make(), position)
+
+
+@each
+def test_set_state_works_on_a_used_and_on_an_exhausted_iterator(make: Maker) -> None:
+    set_state_works_on_a_used_iterator(make(), 200)
+
+
+@each
+def test_a_refused_state_leaves_no_trace(make: Maker) -> None:
+    for position in (0, 3):
+        refused_state_leaves_no_trace(make(), position)
+
+
+@each
+def test_pull_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["make"] in SHARE_AN_OBJECT:
+        return  # it belongs to one running iterator at a time
+    pull_agrees_with_next(make(), [1, 2, 0, 5, 1, 30, 300])
+
+
+@each
+def test_gather_agrees_with_iteration(make: Maker) -> None:
+    gather_agrees_with_iteration(make())
+
+
+# A longer campaign: RESUMABLE_GRAPHS=20000 pytest tests/test_laws.py -k random
+@settings(max_examples=int(os.environ.get("RESUMABLE_GRAPHS", "500")))
+@given(pipelines(), st.lists(st.integers(0, 12), min_size=3, max_size=3), st.integers(0, 9))
+def test_random_graphs_obey_every_law(
+    pipeline: rs.Pipeline[Any], cuts: list[int], position: int
+) -> None:
+    resumes_at_every_position(pipeline, 60)
+    resumes_for_generations(pipeline, cuts, 80)
+    stays_ended(pipeline)
+    state_is_a_value(pipeline, position)
+    pull_agrees_with_next(pipeline, [*cuts, 100])
+    gather_agrees_with_iteration(pipeline, 60)
+    refused_state_leaves_no_trace(pipeline, position)

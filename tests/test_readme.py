@@ -1,0 +1,60 @@
+"""Every Python block of the README runs, in order, in one namespace."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import resumable as rs
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+
+
+def blocks(path: Path, language: str) -> list[tuple[int, str]]:
+    """Line number and text of each fenced block of ``language``."""
+    text = path.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start()) + 2, match[1])
+        for match in re.finditer(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    ]
+
+
+def test_every_python_block_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "readme"}
+    found = blocks(README, "python")
+    assert len(found) >= 7
+    for line, code in found:
+        padded = "\n" * (line - 1) + code  # so that a traceback shows the README's line
+        exec(compile(padded, str(README), "exec"), namespace)
+    assert len(namespace["seen"]) == 3000
+    assert "Shuffle at pipeline.upstream.upstream: saved seed=0" in capsys.readouterr().out
+
+
+def test_the_readme_has_the_two_commands() -> None:
+    commands = [block for _, block in blocks(README, "")]
+    assert "pip install -e . && resumable demo\n" in commands
+    assert 'pip install -e ".[test]" && pytest\n' in commands
+
+
+def test_the_readme_names_every_method_and_source() -> None:
+    text = README.read_text(encoding="utf-8")
+    internal = {
+        "apply",
+        "gather",
+        "start",
+        "resume",
+        "length",
+        "random_access",
+        "fingerprint",
+        "stage",
+    }
+    for name in vars(rs.Pipeline):
+        if not name.startswith("_") and name not in internal:
+            assert f"`{name}(" in text, f"the README does not mention {name}"

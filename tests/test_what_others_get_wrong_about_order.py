@@ -1,0 +1,47 @@
+"""One test for each fault that was found in the order of other loaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from graphs import stream
+
+import resumable as rs
+
+
+@pytest.mark.parametrize("length", [65537, 262145, 1048577])
+def test_a_global_shuffle_is_a_bijection(length: int) -> None:
+    block = iter(rs.range(length).shuffle(42)).pull(length)
+    assert len(block) == length
+    assert len(set(block.tolist())) == length
+
+
+@pytest.mark.parametrize("seed", [0, 1, 41])
+def test_the_next_epoch_is_not_the_order_of_the_next_seed(seed: int) -> None:
+    makers: list[Callable[[int], rs.Pipeline[int]]] = [
+        lambda seed: rs.range(100).shuffle(seed),
+        lambda seed: stream(100).shuffle(seed, window=20),
+        lambda seed: rs.range(5000).shuffle(seed),
+    ]
+    for make in makers:
+        pipeline, following = make(seed), make(seed + 1)
+        assert list(pipeline.start(1)) != list(following.start(0))
+
+
+def test_a_fixed_seed_gives_another_order_each_epoch() -> None:
+    for pipeline in (rs.range(100).shuffle(0), stream(100).shuffle(0, window=20)):
+        items = list(pipeline.repeat(3))
+        epochs = [items[:100], items[100:200], items[200:]]
+        assert all(sorted(epoch) == list(range(100)) for epoch in epochs)
+        assert epochs[0] != epochs[1] != epochs[2] != epochs[0]
+        assert items == list(pipeline.repeat(3)), "and the same in every run"
+
+
+@pytest.mark.parametrize("length", range(0, 60, 7))
+@pytest.mark.parametrize("window", [1, 2, 10, 59, 100])
+def test_a_window_shuffle_with_a_partial_last_window_keeps_every_item(
+    length: int, window: int
+) -> None:
+    for carry in (False, True):
+        assert sorted(stream(length).shuffle(3, window=window, carry=carry)) == list(range(length))

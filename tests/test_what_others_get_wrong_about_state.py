@@ -1,0 +1,293 @@
+"""One test for each fault that was found in the state of other loaders."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import Counter, stream
+from laws import (
+    first_items,
+    refused_state_leaves_no_trace,
+    resumes_at_every_position,
+    resumes_for_generations,
+    state_is_a_value,
+)
+
+import resumable as rs
+
+
+def state_after(pipeline: rs.Pipeline[Any], steps: int) -> dict[str, Any]:
+    with iter(pipeline) as iterator:
+        list(itertools.islice(iterator, steps))
+        return rs.loads(rs.dumps(iterator.get_state()))
+
+
+OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline[Any]], str]] = {
+    "seed": (
+        lambda: rs.range(50).shuffle(0),
+        lambda: rs.range(50).shuffle(1),
+        "Shuffle at pipeline: saved seed=0, this pipeline has seed=1",
+    ),
+    "window seed": (
+        lambda: stream(50).shuffle(0, window=4),
+        lambda: stream(50).shuffle(1, window=4),
+        "saved seed=0, this pipeline has seed=1",
+    ),
+    "length": (
+        lambda: rs.range(50).shuffle(0).batch(2),
+        lambda: rs.range(40).shuffle(0).batch(2),
+        "Range at pipeline.upstream.upstream: saved stop=50, this pipeline has stop=40",
+    ),
+    "length of a sequence": (
+        lambda: rs.from_sequence([1] * 50),
+        lambda: rs.from_sequence([1] * 40),
+        "saved length=50, this pipeline has length=40; did the data set grow or shrink",
+    ),
+    "batch size beneath a shuffle": (
+        lambda: rs.range(50).batch(4).shuffle(0),
+        lambda: rs.range(50).batch(5).shuffle(0),
+        "Batch at pipeline.upstream: saved batch_size=4, this pipeline has batch_size=5",
+    ),
+    "batch size beneath a window": (
+        lambda: stream(50).batch(4).shuffle(0, window=3),
+        lambda: stream(50).batch(5).shuffle(0, window=3),
+        "saved batch_size=4, this pipeline has batch_size=5",
+    ),
+    "shard count beneath a shuffle": (
+        lambda: rs.range(50).shard(0, 2).shuffle(0),
+        lambda: rs.range(50).shard(0, 5).shuffle(0),
+        "Shard at pipeline.upstream: saved count=2, this pipeline has count=5",
+    ),
+    "stage": (
+        lambda: rs.range(50).shuffle(0),
+        lambda: rs.range(50).map(str),
+        "the saved pipeline has Shuffle here, this one has Map",
+    ),
+    "inputs": (
+        lambda: rs.concatenate(rs.range(5), rs.range(6)),
+        lambda: rs.concatenate(rs.range(5), rs.range(6), rs.range(7)),
+        "saved with 2 upstreams, this pipeline has 3",
+    ),
+    "order of inputs": (
+        lambda: rs.concatenate(rs.range(5), rs.range(6)),
+        lambda: rs.concatenate(rs.range(6), rs.range(5)),
+        r"Range at pipeline.upstreams\[0\]: saved stop=5, this pipeline has stop=6",
+    ),
+    "weights": (
+        lambda: rs.mix(rs.range(5), rs.range(6), weights=[1, 2]),
+        lambda: rs.mix(rs.range(5), rs.range(6), weights=[2, 1]),
+        r"saved parts=\[1, 2\], this pipeline has parts=\[2, 1\]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_state_of_another_pipeline_is_refused_with_both_values(name: str) -> None:
+    saved, other, message = OTHERS[name]
+    state = state_after(saved(), 3)
+    with iter(other()) as iterator:
+        next(iterator)
+        before = rs.dumps(iterator.get_state())
+        with pytest.raises(rs.StateMismatch, match=message):
+            iterator.set_state(state)
+        assert rs.dumps(iterator.get_state()) == before
+
+
+def test_state_of_another_file_order_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"{name}\n" * 5)
+    state = state_after(rs.lines([tmp_path / "a", tmp_path / "b"]), 3)
+    with pytest.raises(rs.StateMismatch, match=r"saved files=.*listed in another order\?"):
+        rs.lines([tmp_path / "b", tmp_path / "a"]).resume(state)
+
+
+def test_a_failed_set_state_leaves_no_bad_state_installed() -> None:
+    refused_state_leaves_no_trace(rs.range(50).shuffle(0).batch(3).repeat(2).prefetch(2), 4)
+
+
+def test_state_does_not_alias_live_objects() -> None:
+    state_is_a_value(stream(60).shuffle(1, window=5, carry=True), 9)
+    state_is_a_value(rs.range(5).interleave(lambda n: [n] * 5, 2).repeat(3), 9)
+
+
+def test_later_use_of_an_item_does_not_change_the_state() -> None:
+    items = [[number] for number in range(20)]
+    pipeline: rs.Pipeline[list[Any]] = (
+        rs.from_sequence(items).map(list).shuffle(3, window=4, carry=True)
+    )
+    expected = first_items(pipeline)
+    with iter(pipeline) as iterator:
+        item = next(iterator)
+        state = rs.dumps(iterator.get_state())
+        kept = iterator.get_state()
+        for rest in iterator:
+            rest.append("changed")
+        item.append("changed")
+        assert rs.dumps(kept) == state
+    with pipeline.resume(rs.loads(state)) as iterator:
+        assert list(iterator) == expected[1:]
+
+
+def test_a_second_resume_from_a_resumed_run_is_exact() -> None:
+    pipeline = rs.range(9).interleave(lambda n: stream(n), 3, 2).repeat(4).shuffle(2, window=5)
+    resumes_for_generations(pipeline, [3, 7, 20, 1, 30])
+
+
+def test_state_survives_serialisation() -> None:
+    state = {
+        "tuple": (1, (2, "three")),
+        "large": 2**127 - 1,
+        "numpy": np.int64(7),
+        "float": np.float32(0.1),
+        "array": np.arange(6, dtype=">i2").reshape(2, 3),
+        "bytes": b"\x00\xff",
+        "none": None,
+        "nan": float("inf"),
+    }
+    loaded = rs.loads(rs.dumps(state))
+    assert loaded["tuple"] == (1, (2, "three"))
+    assert type(loaded["tuple"]) is tuple
+    assert loaded["large"] == 2**127 - 1
+    assert type(loaded["numpy"]) is np.int64
+    assert loaded["float"].dtype == np.float32
+    assert loaded["array"].dtype == np.dtype(">i2")
+    assert (loaded["array"] == state["array"]).all()
+    with pytest.raises(rs.UnencodableState, match="keys of a state must be strings"):
+        rs.dumps({"inner": {1: 2}})
+
+
+@pytest.mark.parametrize("drop_last", [True, False])
+def test_the_state_at_the_end_of_an_epoch_neither_freezes_nor_skips_nor_yields_a_phantom(
+    drop_last: bool,
+) -> None:
+    one_epoch = rs.range(10).shuffle(0).batch(4, drop_last=drop_last)
+    pipeline = one_epoch.repeat(3)
+    expected = first_items(pipeline)
+    batches = len(list(one_epoch))
+    for epochs in (1, 2, 3):
+        state = state_after(pipeline, epochs * batches)
+        with pipeline.resume(state) as iterator:
+            rest = list(iterator)
+        assert [part.tolist() for part in rest] == [
+            part.tolist() for part in expected[epochs * batches :]
+        ]
+        assert all(len(batch) for batch in rest)
+
+
+def test_none_as_an_item_is_an_item() -> None:
+    items = [None, 1, None, None, 2, None]
+    for pipeline in (
+        rs.from_sequence(items).prefetch(2),
+        rs.from_iterable(lambda: iter(items)).shuffle(1, window=3),
+        rs.from_iterable(lambda: iter(items)).shuffle(1, window=3, carry=True),
+        rs.from_sequence(items).map(lambda item: item, workers=2),
+        rs.interleave(rs.from_sequence(items), rs.from_sequence(items)),
+        rs.from_sequence(items).interleave(lambda item: [item, None], 2),
+        rs.mix(rs.from_sequence(items).filter(lambda item: True), rs.from_sequence(items)),
+    ):
+        got = first_items(pipeline.repeat(2))
+        assert got.count(None) >= 8
+        resumes_at_every_position(pipeline.repeat(2))
+
+
+def test_get_state_before_set_state_does_not_make_the_load_a_no_op() -> None:
+    pipeline = rs.from_iterable(Counter(20)).map(str).prefetch(2)
+    state = state_after(pipeline, 7)
+    with iter(pipeline) as iterator:
+        iterator.get_state()
+        iterator.set_state(state)
+        assert next(iterator) == "80"
+
+
+def test_get_state_creates_no_iterators_and_starts_no_threads() -> None:
+    opened = []
+
+    def open_source() -> Any:
+        opened.append(1)
+        return iter(range(5))
+
+    pipeline = (
+        rs.range(500)
+        .interleave(lambda n: rs.from_iterable(open_source), cycle_length=256)
+        .map(str, workers=2)
+        .prefetch(4)
+    )
+    before = threading.active_count()
+    with iter(pipeline) as iterator:
+        iterator.get_state()
+        assert opened == []
+        assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("depth", [1, 16])
+def test_no_buffer_is_written_into_the_state(depth: int) -> None:
+    sizes = []
+    for window in (10, 1000, 100_000):
+        pipeline = stream(300_000).map(str).shuffle(0, window=window).prefetch(depth)
+        with iter(pipeline) as iterator:
+            next(iterator)
+            sizes.append(len(rs.dumps(iterator.get_state())))
+    assert max(sizes) <= 256
+    assert max(sizes) - min(sizes) <= 8
+
+
+def test_the_shuffle_buffer_is_not_lost_on_resume() -> None:
+    resumes_at_every_position(stream(120).shuffle(5, window=30))
+
+
+def test_resuming_does_not_replay() -> None:
+    calls = []
+
+    class Source:
+        def __len__(self) -> int:
+            return 10**9
+
+        def __getitem__(self, index: int) -> int:
+            calls.append(index)
+            return index
+
+    source: Any = Source()
+    pipeline = rs.from_sequence(source).shuffle(3).map(lambda item: item).batch(10)
+    with iter(pipeline) as iterator:
+        state = iterator.get_state()
+    state["pipeline"]["upstream"]["upstream"]["position"] = 5 * 10**8
+    with pipeline.resume(state) as iterator:
+        assert calls == []
+        next(iterator)
+    assert len(calls) == 10
+
+
+def test_the_worker_count_is_not_baked_into_the_state() -> None:
+    def pipeline(workers: int, depth: int) -> rs.Pipeline[int]:
+        return rs.range(40).shuffle(1).map(abs, workers=workers).prefetch(depth)
+
+    expected = first_items(pipeline(0, 0))
+    for saved, resumed in itertools.product([(0, 0), (1, 1), (3, 4)], repeat=2):
+        state = state_after(pipeline(*saved), 11)
+        with pipeline(*resumed).resume(state) as iterator:
+            assert list(iterator) == expected[11:]
+
+
+def test_the_number_of_ranks_may_change_on_resume() -> None:
+    def rank(index: int, count: int) -> rs.Pipeline[int]:
+        return rs.range(60).shuffle(4).shard(index, count)
+
+    order = first_items(rs.range(60).shuffle(4))
+    got: list[int] = []
+    state = state_after(rank(0, 4), 0)
+    for count, steps in ((4, 5), (3, 4), (1, 2), (2, 3), (5, 4)):
+        states, parts = set(), []
+        for index in range(count):
+            with rank(index, count).resume(state) as iterator:
+                parts.append(list(itertools.islice(iterator, steps)))
+                states.add(rs.dumps({**iterator.get_state(), "step": 0}))
+        assert len(states) == 1, "ranks saved different states"
+        got += [item for turn in zip(*parts, strict=True) for item in turn]
+        state = rs.loads(states.pop())
+    assert got == order[:60]

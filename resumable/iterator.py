@@ -1,9 +1,11 @@
 """The outermost iterator: atomic restore, and exact positions whatever user code raises."""
 
 # An exception out of a user function leaves the stages below it ahead of the stages above.
-# No stage undoes that by itself. This iterator keeps a recent good state and the number of
-# items handed out since; after an exception it starts the pipeline anew from that state and
-# draws as many items again, at the next call, so the same item is tried again.
+# No stage undoes that by itself. This iterator keeps a recent good state and knows the number
+# of items handed out since. After an exception these two are its position: `get_state` returns
+# them without running anything, and the next call starts the pipeline anew from the good
+# state, draws as many items again, and so tries the same item again. Whoever took a state just
+# before the exception sees the same one after it, since each state taken is the good state.
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from .arguments import check_int
 from .block import Block, block_length
 from .errors import ExternalStateError, IteratorClosed, StateMismatch
 from .stage import Stage, StageIterator, fingerprint
-from .state import State, compare_fingerprints, unpack, unpack_count
+from .state import State, compare_fingerprints, freeze, unpack, unpack_count
 
 __all__ = ["PipelineIterator"]
 
@@ -34,8 +36,9 @@ REPLAY_BLOCK = 1024
 class PipelineIterator(StageIterator[T]):
     """A running pass through a pipeline.
 
-    State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step`` and the nested
-    positions of the stages. Taking it is O(number of stages).
+    State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
+    positions of the stages, and ``ahead``, the number of items handed out since these
+    positions: 0, except after an exception. Taking it is O(number of stages).
 
     Attributes:
       step: number of items handed out since the very first start, across resumes.
@@ -72,9 +75,9 @@ class PipelineIterator(StageIterator[T]):
 
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end."""
+        self._check_open()
         if self._failed:
             self._recover()
-        self._check_open()
         if check_int("count", count, minimum=0) == 0:
             return []
         try:
@@ -102,15 +105,16 @@ class PipelineIterator(StageIterator[T]):
           ExternalStateError: if a source can neither report nor restore its position.
           UnencodableState: if a stage holds a value without an exact serialised form.
         """
-        if self._failed:
-            self._recover()
         for stage, path in self._inexact:
             _apply_policy(stage, path)
+        if not self._failed:
+            self._good_state, self._good_step = self._root.get_state(), self.step
         return {
             "fingerprint": self._fingerprint,
             "epoch": self._start_epoch,
             "step": self.step,
-            "pipeline": self._root.get_state(),
+            "ahead": self.step - self._good_step,
+            "pipeline": freeze(self._good()),
         }
 
     def set_state(self, state: State) -> None:
@@ -121,17 +125,20 @@ class PipelineIterator(StageIterator[T]):
             then where it was.
         """
         self._check_open()
-        saved, epoch, step, positions = unpack(
-            self._stage, state, "fingerprint", "epoch", "step", "pipeline"
-        )
+        names = ("fingerprint", "epoch", "step", "ahead", "pipeline")
+        saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
         if reason := compare_fingerprints(saved, self._fingerprint):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
         step = unpack_count(self._stage, "step", step)
+        ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
         root = self._started(epoch, positions)
         self._root.close()
         self._root, self._start_epoch = root, epoch
-        self._resume_at(step)
+        self._resume_at(step - ahead)
+        if ahead:
+            self.step = step
+            self._fail()
 
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable."""
@@ -193,25 +200,26 @@ class PipelineIterator(StageIterator[T]):
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
-        if self._good_state is None:
-            raise ExternalStateError(
-                "an error interrupted the pipeline, and no state to go back to could be taken"
-            )
         missing = self.step - self._good_step
         self._root.close()
-        self._root = self._started(self._start_epoch, self._good_state)
+        self._root = self._started(self._start_epoch, self._good())
         while missing:
             drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
             if not drawn:
                 raise StateMismatch(
-                    f"after an error, {missing} items could not be drawn again: "
-                    "the source delivers fewer items than before"
+                    f"{missing} items handed out before could not be drawn again: the source "
+                    "delivers fewer items than before"
                 )
             missing -= drawn
         self._failed = False
-        self._advance = self._restart_items if not self._closed else self._refuse_closed
-        if self._closed:
-            self._root.close()
+        self._advance = self._restart_items
+
+    def _good(self) -> State:
+        if self._good_state is None:
+            raise ExternalStateError(
+                "an error interrupted the pipeline, and no state to go back to could be taken"
+            )
+        return self._good_state
 
     def _recover_and_advance(self) -> T:
         self._recover()

@@ -368,7 +368,8 @@ def _node(stage: Stage[Any], beneath_counter: bool) -> list[Any]:
     if stage.version > 1:
         fields["version"] = stage.version
     below = beneath_counter or stage.counts_items
-    return [type(stage).__name__, fields, *(_node(upstream, below) for upstream in stage.inputs)]
+    own = [type(stage).__name__, fields] if fields else [type(stage).__name__]
+    return own + [_node(upstream, below) for upstream in stage.inputs]
 
 
 def _name_of(value: Any) -> str:

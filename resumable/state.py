@@ -37,7 +37,7 @@ MAGIC: Final = b"RSM\x01"
 MAX_DEPTH: Final = 200
 
 BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
-PLAIN = (int, float, str, bytes, bool, complex, type(None))
+PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
 def dumps(state: State) -> bytes:
@@ -68,33 +68,70 @@ def loads(data: bytes) -> State:
     return state
 
 
-def freeze(value: Any, where: str = "state", depth: int = 0) -> Any:
+def freeze(value: Any, where: str = "state") -> Any:
     """A deep copy of ``value`` that shares nothing with it.
 
     Args:
       value: anything a state may hold.
       where: what to call it in an error.
-      depth: levels of nesting above ``value``.
 
     Raises:
       UnencodableState: naming the place of the first value that has no exact serialised form.
     """
+    try:
+        return _copied(value, 0)
+    except _Refused:
+        _refuse(value, where, 0)
+        raise
+
+
+class _Refused(Exception):
+    """A value has no exact serialised form; where it stands is found afterwards."""
+
+
+def _copied(value: Any, depth: int) -> Any:
     kind = type(value)
     if kind in PLAIN:
         return value
     if depth > MAX_DEPTH:
+        raise _Refused
+    if kind is dict:
+        copied = {}
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _Refused
+            copied[key] = item if type(item) in PLAIN else _copied(item, depth + 1)
+        return copied
+    if kind is list:
+        return [_copied(item, depth + 1) for item in value]
+    if kind is tuple:
+        return tuple([_copied(item, depth + 1) for item in value])
+    if isinstance(value, (np.ndarray, np.generic)) and _is_plain_dtype(value.dtype):
+        return np.array(value) if isinstance(value, np.ndarray) else value
+    raise _Refused
+
+
+def _refuse(value: Any, where: str, depth: int) -> None:
+    """Raise the error of the first value in ``value`` that `_copied` refuses."""
+    kind = type(value)
+    if depth > MAX_DEPTH:
         raise UnencodableState(f"{where} is nested deeper than {MAX_DEPTH} levels")
     if kind is dict:
-        for key in value:
+        for key, item in value.items():
             if type(key) is not str:
                 raise UnencodableState(
                     f"{where} has the key {shorten(key)}; keys of a state must be strings"
                 )
-        return {key: freeze(item, f"{where}[{key!r}]", depth + 1) for key, item in value.items()}
+            _refuse(item, f"{where}[{key!r}]", depth + 1)
+        return
     if kind in (list, tuple):
-        return kind(freeze(item, f"{where}[{i}]", depth + 1) for i, item in enumerate(value))
+        for number, item in enumerate(value):
+            _refuse(item, f"{where}[{number}]", depth + 1)
+        return
+    if kind in PLAIN:
+        return
     if isinstance(value, (np.ndarray, np.generic)) and _is_plain_dtype(value.dtype):
-        return np.array(value) if isinstance(value, np.ndarray) else value
+        return
     described = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, (np.ndarray, np.generic)):
         described += f" of dtype {value.dtype}"
@@ -157,11 +194,10 @@ def compare_fingerprints(saved: Any, current: str) -> str | None:
 
 
 def _compare_nodes(theirs: Any, ours: Any, path: str) -> str | None:
-    # A node is [name, {field: value}, upstream...].
-    if not (isinstance(theirs, list) and len(theirs) >= 2 and isinstance(theirs[1], dict)):
+    if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
-    name, fields, *upstreams = theirs
-    our_name, our_fields, *our_upstreams = ours
+    name, fields, upstreams = _node_parts(theirs)
+    our_name, our_fields, our_upstreams = _node_parts(ours)
     if name != our_name:
         return (
             f"{path}: the saved pipeline has {name} here, this one has {our_name}; "
@@ -184,6 +220,13 @@ def _compare_nodes(theirs: Any, ours: Any, path: str) -> str | None:
         if reason := _compare_nodes(left, right, below):
             return reason
     return None
+
+
+def _node_parts(node: list[Any]) -> tuple[str, dict[str, Any], list[Any]]:
+    """Name, fields and upstreams of ``[name, {field: value}, upstream...]``; no fields, no dict."""
+    if len(node) > 1 and isinstance(node[1], dict):
+        return node[0], node[1], node[2:]
+    return node[0], {}, node[1:]
 
 
 def _likely_cause(field: str) -> str:

@@ -201,7 +201,7 @@ def _spoilt(state: Any) -> list[Any]:
         without = dict(state)
         del without[key]
         variants += [without, {**state, key: object()}]
-    for name in ("step", "epoch"):
+    for name in ("step", "epoch", "ahead"):
         variants += [{**state, name: wrong} for wrong in (-1, 1.5, True, None, "1")]
     positions: list[Any] = [None, {}, [1], {**state["pipeline"], "unknown": 1}]
     variants += [{**state, "pipeline": wrong} for wrong in positions]

@@ -12,7 +12,7 @@ import numpy as np
 
 from .arguments import check_choice
 from .block import Block, Indices
-from .errors import InvalidType
+from .errors import InvalidArgument
 from .iterator import PipelineIterator
 from .sources.arrays import FromArrays
 from .sources.iterable import FromIterable
@@ -174,7 +174,7 @@ class Pipeline(Generic[T]):
         """
         if window is None:
             if carry:
-                raise InvalidType("carry needs a window, got window=None")
+                raise InvalidArgument("carry needs a window, got window=None")
             return Pipeline(Shuffle(self.stage, seed))
         return Pipeline(WindowShuffle(self.stage, seed, window=window, carry=carry))
 

@@ -1,0 +1,169 @@
+"""Any iterable resumes in the best way it offers, and says which."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import Counter, Dice, Loader
+from laws import resumes_at_every_position
+
+import resumable as rs
+
+
+def numbers() -> Iterator[int]:
+    yield from range(9)
+
+
+class OldStyle:
+    def __getitem__(self, index: int) -> int:
+        if index > 4:
+            raise IndexError
+        return index
+
+
+class Both:
+    """Offers several protocols; the first counts."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+    def get_state(self) -> None: ...
+    def set_state(self, state: Any) -> None: ...
+    def state_dict(self) -> None: ...
+    def load_state_dict(self, state: Any) -> None: ...
+
+
+def test_repr_says_how_it_resumes(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n")
+    with open(tmp_path / "f") as file:
+        for iterable, method in (
+            (Both(), "get_state/set_state"),
+            (Loader(3), "state_dict/load_state_dict"),
+            (Dice(3), "getstate/setstate"),
+            (file, "tell/seek"),
+            ([1, 2], "by index"),
+            ({1: 2}, "iterating anew and skipping"),
+            ({1, 2}, "iterating anew and skipping"),
+            (numbers, "iterating anew and skipping"),
+            (OldStyle(), "iterating anew and skipping"),
+            (iter([1]), "none: it can be read once"),
+            (numbers(), "none: it can be read once"),
+        ):
+            assert method in repr(rs.from_iterable(iterable)), iterable  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("mode", ["r", "rb"])
+def test_an_open_file_resumes_by_tell_and_seek(tmp_path: Path, mode: str) -> None:
+    (tmp_path / "f").write_text("".join(f"zeile {i} ü\r\n" for i in range(20)), "utf-8", newline="")
+    with open(tmp_path / "f", mode) as file:
+        expected = file.readlines()
+        file.seek(0)
+        pipeline: rs.Pipeline[Any] = rs.from_iterable(file)
+        assert list(pipeline) == expected
+        assert list(pipeline) == expected, "a second pass starts where the file stood"
+        resumes_at_every_position(pipeline)
+        state = None
+        with iter(pipeline) as iterator:
+            list(itertools.islice(iterator, 7))
+            state = rs.dumps(iterator.get_state())
+    with open(tmp_path / "f", mode) as file:
+        assert list(rs.from_iterable(file).resume(rs.loads(state))) == expected[7:]
+
+
+def test_memory_files_and_pipes_are_told_apart() -> None:
+    resumes_at_every_position(rs.from_iterable(io.StringIO("a\nb\nc")))
+    resumes_at_every_position(rs.from_iterable(io.BytesIO(b"a\nb\nc")))
+
+
+def test_a_dice_resumes_in_a_fresh_object() -> None:
+    expected = list(itertools.islice(iter(Dice(5)), 20))
+    pipeline = rs.from_iterable(Dice(5))
+    with iter(pipeline) as iterator:
+        assert [next(iterator) for _ in range(8)] == expected[:8]
+        state = rs.loads(rs.dumps(iterator.get_state()))
+    with rs.from_iterable(Dice(99)).resume(state) as iterator:
+        assert [next(iterator) for _ in range(12)] == expected[8:]
+    assert isinstance(Dice(5), random.Random)
+
+
+def test_a_one_shot_iterator_is_refused_by_default() -> None:
+    iterator = iter(rs.from_iterable(numbers()).map(str))
+    assert next(iterator) == "0"
+    with pytest.raises(rs.ExternalStateError, match=r"FromIterable at pipeline\.upstream: .*'ignore'"):
+        iterator.get_state()
+    assert next(iterator) == "1", "refusing lost nothing"
+
+
+@pytest.mark.parametrize("policy", ["warn", "ignore"])
+def test_the_policy_lets_a_one_shot_iterator_be_saved_by_count(policy: str) -> None:
+    def pipeline() -> rs.Pipeline[int]:
+        return rs.from_iterable(numbers(), external_state_policy=policy)
+
+    iterator = iter(pipeline())
+    list(itertools.islice(iterator, 4))
+    if policy == "warn":
+        with pytest.warns(RuntimeWarning, match="can only be read once"):
+            state = iterator.get_state()
+    else:
+        state = iterator.get_state()
+    assert list(pipeline().resume(state)) == [4, 5, 6, 7, 8]
+
+
+def test_a_one_shot_iterator_cannot_be_set_back() -> None:
+    pipeline = rs.from_iterable(numbers(), external_state_policy="ignore")
+    with iter(pipeline) as iterator:
+        start = iterator.get_state()
+        list(itertools.islice(iterator, 4))
+        iterator.set_state(start)
+        with pytest.raises(rs.ExternalStateError, match="cannot go back from item 4 to item 0"):
+            next(iterator)
+
+
+def test_a_class_is_called_for_an_instance() -> None:
+    class Three(Counter):
+        def __init__(self) -> None:
+            super().__init__(3)
+
+    assert list(rs.from_iterable(Three)) == [10, 20, 30]
+
+
+def test_a_state_that_cannot_be_encoded_is_refused_by_get_state_only() -> None:
+    class Opaque(Counter):
+        def __iter__(self) -> Any:
+            iterator = super().__iter__()
+            iterator.get_state = lambda: {"object": object()}  # type: ignore[method-assign,assignment]
+            return iterator
+
+    with iter(rs.from_iterable(Opaque(5)).flat_map(lambda item: [item]).prefetch(2)) as iterator:
+        assert len([next(iterator) for _ in range(3)]) == 3
+        with pytest.raises(rs.UnencodableState, match=r"FromIterable.*state\['object'\]"):
+            iterator.get_state()
+        assert len(list(iterator)) == 2
+
+
+def test_a_source_that_shrank_is_noticed() -> None:
+    with iter(rs.from_iterable(lambda: range(9))) as iterator:
+        list(itertools.islice(iterator, 7))
+        state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match=r"position=7 lies beyond the end.*2 items fewer"):
+        next(rs.from_iterable(lambda: range(5)).resume(state))
+
+
+def test_the_iterator_of_a_generator_function_is_closed() -> None:
+    closed = []
+
+    def source() -> Iterator[int]:
+        try:
+            yield from range(9)
+        finally:
+            closed.append(True)
+
+    with iter(rs.from_iterable(source)) as iterator:
+        next(iterator)
+    assert closed == [True]

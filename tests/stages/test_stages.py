@@ -1,0 +1,234 @@
+"""What single stages promise beyond the laws, against plain Python or tf.data's documentation."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import stream
+from hypothesis import given
+from hypothesis import strategies as st
+
+import resumable as rs
+
+
+def test_batches_stack_and_keep_columns() -> None:
+    batches = list(rs.range(5).batch(2))
+    assert [batch.tolist() for batch in batches] == [[0, 1], [2, 3], [4]]
+    assert [batch.tolist() for batch in rs.range(5).batch(2, drop_last=True)] == [[0, 1], [2, 3]]
+    assert list(rs.range(5).batch(2, collate=tuple)) == [(0, 1), (2, 3), (4,)]
+    (batch,) = rs.range(3).map(lambda i: {"i": i, "s": str(i)}).batch(3)
+    assert batch["i"].tolist() == [0, 1, 2]
+    assert batch["s"] == ["0", "1", "2"]
+
+
+@given(st.integers(0, 50), st.integers(1, 9), st.integers(1, 9), st.integers(0, 5))
+def test_the_batch_size_may_change_on_resume(
+    length: int, before: int, after: int, steps: int
+) -> None:
+    for make in (rs.range, stream):
+        with iter(make(length).batch(before)) as iterator:
+            head = [item for batch in itertools.islice(iterator, steps) for item in batch.tolist()]
+            state = iterator.get_state()
+        with make(length).batch(after).resume(state) as iterator:
+            batches = [batch.tolist() for batch in iterator]
+        assert head + list(itertools.chain.from_iterable(batches)) == list(range(length))
+        assert all(len(batch) == after for batch in batches[:-1])
+
+
+def test_unbatch_undoes_batch_for_every_structure() -> None:
+    for items in ([1, 2, 3], [(1, "a"), (2, "b"), (3, "c")], [{"a": i} for i in range(3)]):
+        assert list(rs.from_sequence(items).batch(2).unbatch()) == items
+    with pytest.raises(rs.MalformedItem, match="unbatch needs batches.*got int"):
+        list(rs.range(3).unbatch())
+    with pytest.raises(rs.MalformedItem, match="one length"):
+        list(rs.from_sequence([([1, 2], [1])]).unbatch())
+
+
+def test_interleave_takes_turns_as_tf_data_documents_it() -> None:
+    pipeline = rs.range(1, 6).interleave(lambda n: [n] * 6, cycle_length=2, block_length=4)
+    # fmt: off
+    assert list(pipeline) == [1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 2, 2, 3, 3, 3, 3, 4, 4, 4, 4,
+                              3, 3, 4, 4, 5, 5, 5, 5, 5, 5]
+    # fmt: on
+
+
+def test_interleaving_pipelines_leaves_out_what_has_ended() -> None:
+    pipeline = rs.interleave(rs.range(2), rs.range(10, 15), rs.range(20, 23), block_length=2)
+    assert list(pipeline) == [0, 1, 10, 11, 20, 21, 12, 13, 22, 14]
+
+
+def test_interleave_reopens_a_pipeline_at_its_position() -> None:
+    looked_up: list[int] = []
+
+    class Source:
+        def __len__(self) -> int:
+            return 1000
+
+        def __getitem__(self, index: int) -> int:
+            looked_up.append(index)
+            return index
+
+    source: Any = Source()
+    pipeline = rs.range(3).interleave(lambda n: rs.from_sequence(source), cycle_length=3)
+    with iter(pipeline) as iterator:
+        list(itertools.islice(iterator, 900))
+        state = iterator.get_state()
+    looked_up.clear()
+    with pipeline.resume(state) as iterator:
+        list(itertools.islice(iterator, 3))
+    assert looked_up == [300, 300, 300]
+
+
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    st.none() | st.integers(0, 99),
+    st.integers(1, 5),
+)
+def test_the_proportions_of_a_mix_are_exact_over_time(
+    weights: list[int], seed: int | None, rounds: int
+) -> None:
+    tagged = [
+        rs.range(10**6).map(lambda item, tag=tag: (tag, item))  # type: ignore[misc]
+        for tag in range(len(weights))
+    ]
+    divisor = int(np.gcd.reduce(weights))
+    turn = sum(weights) // divisor
+    items = rs.mix(*tagged, weights=weights, seed=seed)[: turn * rounds]
+    for tag, weight in enumerate(weights):
+        mine = [item for number, item in items if number == tag]
+        assert mine == list(range(weight // divisor * rounds)), "each in its own order"
+        if seed is None:
+            for place in range(len(items)):
+                count = sum(number == tag for number, _ in items[:place])
+                assert abs(count - place * weight / sum(weights)) <= len(weights) / 2 + 0.5
+
+
+def test_decimal_weights_are_taken_as_written() -> None:
+    parts = rs.mix(rs.range(9), rs.range(9), weights=[0.7, 0.3]).stage.parts  # type: ignore[attr-defined]
+    assert parts == (7, 3)
+    parts = rs.mix(rs.range(9), rs.range(9), weights=[1 / 3, 2 / 3]).stage.parts  # type: ignore[attr-defined]
+    assert sum(parts) <= 4096
+    assert abs(parts[0] / sum(parts) - 1 / 3) < 1e-3
+
+
+@given(
+    st.lists(st.integers(0, 15), min_size=1, max_size=4),
+    st.none() | st.integers(0, 99),
+    st.sampled_from(["first", "all"]),
+)
+def test_a_mix_of_streams_agrees_with_the_mix_by_random_access(
+    lengths: list[int], seed: int | None, stop: str
+) -> None:
+    weights = [number + 1 for number in range(len(lengths))]
+    indexed, streamed = (
+        rs.mix(
+            *(make(length).map(lambda i, tag=tag: (tag, i)) for tag, length in enumerate(lengths)),
+            weights=weights, seed=seed, stop=stop,
+        )
+        for make in (rs.range, stream)
+    )  # fmt: skip
+    items = list(indexed)
+    assert items == list(streamed)
+    assert len(items) == len(indexed)
+    if stop == "all":
+        assert len(items) == sum(lengths)
+
+
+def test_a_mix_with_an_endless_input() -> None:
+    endless = rs.range(3).repeat()
+    assert len(rs.mix(endless, rs.range(4), weights=[1, 2])) == 6
+    everything = rs.mix(endless, rs.range(4), stop="all")
+    assert everything.length == float("inf")
+    assert everything[1000:1002] == [endless[996], endless[997]]
+
+
+@given(st.integers(0, 9), st.integers(0, 4), st.integers(0, 3))
+def test_nested_repeats_count_on(length: int, inner: int, outer: int) -> None:
+    epochs = list(rs.range(length).shuffle(3).repeat(inner * outer))
+    assert list(rs.range(length).shuffle(3).repeat(inner).repeat(outer)) == epochs
+
+
+def test_a_repeat_is_random_access_over_epochs() -> None:
+    pipeline = rs.range(10).shuffle(0).repeat()
+    expected = list(itertools.islice(pipeline, 100))
+    assert pipeline[0:100] == expected
+    indices = np.random.default_rng(0).permutation(100)
+    assert pipeline.gather(indices).tolist() == [expected[index] for index in indices]
+
+
+def test_an_endless_repeat_of_nothing_ends() -> None:
+    assert list(rs.range(0).repeat()) == []
+    assert list(stream(5).filter(lambda item: False).repeat()) == []
+
+
+@given(st.integers(0, 20), st.integers(0, 25), st.integers(0, 25))
+def test_take_and_skip_are_slices(length: int, skipped: int, taken: int) -> None:
+    expected = list(range(length))[skipped:][:taken]
+    for make in (rs.range, stream):
+        assert list(make(length).skip(skipped).take(taken)) == expected
+
+
+def test_take_may_be_raised_on_resume_and_not_put_below_what_was_taken() -> None:
+    with iter(rs.range(100).take(5)) as iterator:
+        list(iterator)
+        state = iterator.get_state()
+    assert list(rs.range(100).take(8).resume(state)) == [5, 6, 7]
+    with pytest.raises(rs.StateMismatch, match=r"position=5 lies beyond the end, length=3"):
+        rs.range(100).take(3).resume(state)
+
+
+def test_skipping_far_reads_nothing() -> None:
+    assert list(rs.range(10**12).skip(10**12 - 2)) == [10**12 - 2, 10**12 - 1]
+
+
+def test_random_map_gives_an_item_its_randomness_everywhere() -> None:
+    def draw(item: int, rng: np.random.Generator) -> tuple[int, float]:
+        return item, float(rng.random())
+
+    pipeline = rs.range(20).random_map(draw, seed=4)
+    values = dict(pipeline)
+    assert len(set(values.values())) == 20
+    assert dict(rs.range(20).random_map(draw, 4).shuffle(1)) == values
+    assert dict(rs.range(20).random_map(draw, 4).shard(0, 2)).items() <= values.items()
+    assert dict(rs.range(20).random_map(draw, 5)) != values
+    assert dict(pipeline.start(1)) != values
+
+
+def test_scan_carries_and_begins_anew_each_epoch() -> None:
+    pipeline = rs.range(4).scan(lambda carry, item: (carry + item, carry), 10).repeat(2)
+    assert list(pipeline) == [10, 10, 11, 13] * 2
+
+
+def test_the_initial_carry_is_copied() -> None:
+    initial: list[int] = []
+
+    def note(carry: list[int], item: int) -> tuple[list[int], int]:
+        carry.append(item)
+        return carry, len(carry)
+
+    pipeline = rs.range(3).scan(note, initial)
+    assert list(pipeline) == list(pipeline) == [1, 2, 3]
+    assert initial == []
+
+
+def test_enumerate_zip_and_concatenate_agree_with_python() -> None:
+    letters = rs.from_sequence("abc")
+    assert list(letters.enumerate()) == list(enumerate("abc"))
+    assert list(rs.zip(letters, stream(5))) == list(zip("abc", range(5), strict=False))
+    assert list(rs.concatenate(letters, stream(2))) == ["a", "b", "c", 0, 1]
+
+
+def test_flat_map_refuses_what_is_no_iterable() -> None:
+    with pytest.raises(rs.InvalidType, match="FlatMap must return an iterable or a pipeline, got 0"):
+        list(rs.range(3).flat_map(lambda item: item))  # type: ignore[arg-type,return-value]
+
+
+def test_a_function_that_returns_fewer_items_than_before_is_noticed() -> None:
+    with iter(rs.range(3).flat_map(lambda item: range(5))) as iterator:
+        list(itertools.islice(iterator, 3))
+        state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match="offset=3 lies beyond the 1 items"):
+        next(rs.range(3).flat_map(lambda item: range(1)).resume(state))

@@ -1,0 +1,149 @@
+"""Bad arguments raise at construction, naming argument, rule and value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import RunningSum, stream
+
+import resumable as rs
+
+ten: Any = rs.range(10)
+
+REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: rs.range(0, 5, 0), ValueError, "step must not be 0, got 0"),
+    (lambda: rs.range(2.5), TypeError, "stop must be an integer, got 2.5"),  # type: ignore[call-overload]
+    (lambda: rs.range(True), TypeError, "stop must be an integer, got True"),
+    (lambda: rs.range(0, "9"), TypeError, "stop must be an integer, got '9'"),  # type: ignore[call-overload]
+    (lambda: rs.range(2**63), ValueError, r"at most 2\*\*62 items, got 9223372036854775808"),
+    (lambda: rs.range(0, 2**70, 2**69), ValueError, "must fit in int64"),
+    (lambda: rs.from_sequence(5), TypeError, "sequence must have __len__ and __getitem__"),  # type: ignore[arg-type]
+    (lambda: rs.from_sequence({"a": 1}), TypeError, "use from_iterable"),  # type: ignore[arg-type]
+    (lambda: rs.from_sequence(np.array(3)), TypeError, "must have a first axis"),  # type: ignore[arg-type]
+    (lambda: rs.from_arrays([1, 2]), TypeError, r"arrays must be a NumPy array, got \[1, 2\]"),
+    (lambda: rs.from_arrays(()), ValueError, "at least one array"),
+    (lambda: rs.from_arrays({}), ValueError, "at least one array"),
+    (lambda: rs.from_arrays((np.arange(2), np.arange(3))), ValueError, "same first axis, got 2 for 0 and 3 for 1"),
+    (lambda: rs.from_arrays({"a": np.array(1)}), ValueError, r"arrays\['a'\] must have a first axis"),
+    (lambda: rs.from_iterable(5), TypeError, "iterable must be iterable, got 5"),  # type: ignore[arg-type]
+    (
+        lambda: rs.from_iterable([1], external_state_policy="maybe"),
+        ValueError,
+        "external_state_policy must be one of 'fail', 'warn', 'ignore', got 'maybe'",
+    ),
+    (lambda: rs.lines([]), ValueError, "at least one file"),
+    (lambda: rs.lines("nowhere/*.txt"), ValueError, r"match at least one file, got 'nowhere/\*.txt'"),
+    (lambda: rs.lines("nowhere.txt"), FileNotFoundError, "nowhere.txt"),
+    (lambda: rs.lines(5), TypeError, "paths must be"),  # type: ignore[arg-type]
+    (lambda: rs.lines([5]), TypeError, "paths must hold paths, got 5"),  # type: ignore[list-item]
+    (lambda: rs.lines("/"), ValueError, "regular files, got '/'"),
+    (lambda: rs.lines(__file__, encoding="utf-16"), ValueError, "newline as one byte"),
+    (lambda: rs.lines(__file__, encoding="klingon"), ValueError, "known to Python"),
+    (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
+    (lambda: rs.zip(), ValueError, "at least one upstream"),
+    (lambda: rs.zip(ten, [1]), TypeError, r"upstreams\[1\] must be a pipeline, got \[1\]; wrap"),
+    (lambda: rs.concatenate(ten, None), TypeError, "must be a pipeline, got None"),
+    (lambda: rs.interleave(ten, block_length=0), ValueError, "block_length must be at least 1, got 0"),
+    (lambda: rs.mix(ten, weights=[1, 2]), ValueError, "weights must be one for each of 1"),
+    (lambda: rs.mix(ten, weights=[0]), ValueError, "weights must be finite and above 0, got 0"),
+    (lambda: rs.mix(ten, weights=[math.nan]), ValueError, "got nan"),
+    (lambda: rs.mix(ten, weights=["1"]), TypeError, "weights must be numbers, got '1'"),  # type: ignore[list-item]
+    (lambda: rs.mix(ten, stop="never"), ValueError, "stop must be one of 'first', 'all'"),
+    (lambda: rs.mix(ten, seed=-1), ValueError, "seed must be at least 0, got -1"),
+    (lambda: ten.map(5), TypeError, "fn must be callable, got 5"),
+    (lambda: ten.map(abs, workers=-1), ValueError, "workers must be at least 0, got -1"),
+    (lambda: ten.map(abs, executor="gpu"), TypeError, "executor must be 'thread' or"),
+    (lambda: ten.map(abs, on_error="stop"), ValueError, "on_error must be one of 'raise', 'skip'"),
+    (lambda: ten.map(RunningSum(), workers=2), ValueError, "workers must be 0 for a function that carries"),
+    (lambda: ten.random_map(None), TypeError, "fn must be callable"),
+    (lambda: ten.random_map(abs, seed=2**64), ValueError, "seed must be at most 18446744073709551615"),
+    (lambda: ten.filter("x"), TypeError, "predicate must be callable"),
+    (lambda: ten.flat_map([]), TypeError, "fn must be callable"),
+    (lambda: ten.interleave(range, 0), ValueError, "cycle_length must be at least 1, got 0"),
+    (lambda: ten.interleave(range, 2, 0), ValueError, "block_length must be at least 1, got 0"),
+    (lambda: ten.scan(None, 0), TypeError, "fn must be callable"),
+    (lambda: ten.scan(max, {1, 2}), TypeError, "initial holds a builtins.set"),
+    (lambda: ten.shuffle("0"), TypeError, "seed must be an integer, got '0'"),
+    (lambda: ten.shuffle(-1), ValueError, "seed must be at least 0, got -1"),
+    (lambda: ten.shuffle(0, window=0), ValueError, "window must be at least 1, got 0"),
+    (lambda: ten.shuffle(0, carry=True), ValueError, "carry needs a window"),
+    (lambda: stream(5).shuffle(0), ValueError, r"needs a window for a stream.*use shuffle\(seed, window=n\)"),
+    (lambda: ten.repeat().shuffle(0), ValueError, "endless pipeline.*shuffle before repeat"),
+    (lambda: ten.batch(0), ValueError, "batch_size must be at least 1, got 0"),
+    (lambda: ten.batch(2.0), TypeError, "batch_size must be an integer, got 2.0"),
+    (lambda: ten.batch(2, drop_last=1), TypeError, "drop_last must be True or False, got 1"),
+    (lambda: ten.batch(2, collate="sum"), TypeError, "collate must be callable"),
+    (lambda: ten.repeat(-1), ValueError, "epochs must be at least 0, got -1"),
+    (lambda: ten.take(-1), ValueError, "count must be at least 0, got -1"),
+    (lambda: ten.skip(None), TypeError, "count must be an integer, got None"),
+    (lambda: ten.shard(2, 2), ValueError, "index must be below count=2, got 2"),
+    (lambda: ten.shard(0, 0), ValueError, "count must be at least 1, got 0"),
+    (lambda: ten.shard(0, 2, uneven="x"), ValueError, "uneven must be one of 'drop', 'pad', 'keep'"),
+    (lambda: ten.prefetch(-1), ValueError, "buffer_size must be at least 0, got -1"),
+    (lambda: rs.Pipeline(5), TypeError, "stage must be a pipeline, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.EverySteps(0), ValueError, "steps must be at least 1, got 0"),
+    (lambda: rs.EverySteps(True), TypeError, "steps must be an integer, got True"),
+    (lambda: rs.EverySeconds(0), ValueError, "seconds must be finite and above 0, got 0"),
+    (lambda: rs.EverySeconds(math.nan), ValueError, "seconds must be finite"),
+    (lambda: rs.EverySeconds(math.inf), ValueError, "seconds must be finite"),
+    (lambda: rs.EverySeconds(True), TypeError, "seconds must be a number"),
+    (lambda: rs.EverySeconds("9"), TypeError, "seconds must be a number"),  # type: ignore[arg-type]
+    (lambda: rs.EverySteps(3) | 3, TypeError, "composes with another trigger, got 3"),  # type: ignore[operator]
+    (lambda: rs.Checkpointer("x", 3), TypeError, "trigger must be a trigger, got 3"),  # type: ignore[arg-type]
+    (
+        lambda: rs.Checkpointer("x", rs.EverySteps(1), listeners=[5]),  # type: ignore[list-item]
+        TypeError,
+        "listeners must be CheckpointListener objects, got 5",
+    ),
+    (lambda: rs.Directory("x", "../x"), ValueError, "name must be letters"),
+    (lambda: rs.Directory("x", ".x"), ValueError, "name must be letters"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"), REFUSED, ids=[message for _, _, message in REFUSED]
+)
+def test_a_bad_argument_is_refused_at_construction(
+    make: Callable[[], Any],
+    error: type[Exception],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        make()
+    assert list(tmp_path.iterdir()) == [], "it left something behind"
+
+
+def test_a_compressed_file_is_refused_when_the_pipeline_is_built(tmp_path: Path) -> None:
+    (tmp_path / "x.gz").write_bytes(b"\x1f\x8b\x08rest")
+    with pytest.raises(rs.InvalidArgument, match="uncompressed"):
+        rs.lines(tmp_path / "x.gz")
+
+
+def test_unknown_and_endless_lengths_are_told_by_len() -> None:
+    for pipeline, reason in (
+        (ten.repeat(), "Repeat has no len.*endless.*take"),
+        (ten.filter(bool), "Filter has no len.*only after reading"),
+        (stream(3), "FromIterable has no len"),
+    ):
+        with pytest.raises(TypeError, match=reason):
+            len(pipeline)
+        assert pipeline, "a pipeline is true, whatever its length"
+
+
+def test_a_stream_refuses_indexing_with_a_reason() -> None:
+    for use in (lambda: stream(3)[0], lambda: stream(3)[0:2], lambda: stream(3).gather([0])):  # type: ignore[arg-type]
+        with pytest.raises(rs.InvalidType, match="FromIterable has no random access"):
+            use()
+    for index in (10, -11):
+        with pytest.raises(IndexError, match=f"index {index} is out of range for 10 items"):
+            ten[index]
+    with pytest.raises(rs.InvalidType, match="index must be an integer"):
+        ten["a"]

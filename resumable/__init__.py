@@ -17,6 +17,7 @@ from .errors import InvalidArgument as InvalidArgument
 from .errors import InvalidType as InvalidType
 from .errors import IteratorClosed as IteratorClosed
 from .errors import MalformedItem as MalformedItem
+from .errors import NewerFormat as NewerFormat
 from .errors import NoValidCheckpoint as NoValidCheckpoint
 from .errors import ResumableError as ResumableError
 from .errors import StateMismatch as StateMismatch

@@ -196,5 +196,6 @@ def _stack_numbers(items: list[Any]) -> Any:
     except (ValueError, OverflowError):  # ragged, or too large for any dtype
         return list(items)
     if stacked.ndim == 1 and stacked.dtype.kind in "biufc":
-        return stacked
+        # Python integers are int64 on every system and under every NumPy.
+        return stacked.astype(np.int64) if stacked.dtype == np.int32 else stacked
     return list(items)

@@ -13,6 +13,7 @@ __all__ = [
     "InvalidType",
     "IteratorClosed",
     "MalformedItem",
+    "NewerFormat",
     "NoValidCheckpoint",
     "ResumableError",
     "StateMismatch",
@@ -43,11 +44,22 @@ class StateMismatch(ResumableError, ValueError):
 
     Attributes:
       stage: the stage that refused, if one did.
+      located: whether the message says where that stage stands.
     """
 
     def __init__(self, message: str, stage: object = None) -> None:
         super().__init__(message)
         self.stage = stage
+        self.located = False
+
+    def locate(self, place: str) -> None:
+        """Put ``place`` before the message."""
+        self.args = (f"{place}: {self.args[0]}",)
+        self.located = True
+
+
+class NewerFormat(ResumableError):
+    """A checkpoint was written in a later format than this library reads."""
 
 
 class ExternalStateError(ResumableError):

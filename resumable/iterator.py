@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,9 +19,15 @@ from typing import Any, TypeVar
 
 from .arguments import check_int
 from .block import Block, block_length
-from .errors import ExternalStateError, IteratorClosed, StateMismatch
-from .stage import Stage, StageIterator, fingerprint
-from .state import State, compare_fingerprints, freeze, unpack, unpack_count
+from .errors import (
+    ExternalStateError,
+    InvalidType,
+    IteratorClosed,
+    StateMismatch,
+    UnencodableState,
+)
+from .stage import EPOCHS, ITEMS, RANK, Stage, StageIterator, explain_mismatch, fingerprint, walk
+from .state import State, freeze, unpack, unpack_count
 
 __all__ = ["PipelineIterator"]
 
@@ -31,6 +38,7 @@ T = TypeVar("T")
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
 REPLAY_BLOCK = 1024
+EVERYTHING = frozenset({ITEMS, EPOCHS, RANK})
 
 
 class PipelineIterator(StageIterator[T]):
@@ -48,25 +56,30 @@ class PipelineIterator(StageIterator[T]):
         self._stage = stage
         self._fingerprint = fingerprint(stage)
         self._inexact = [
-            (found, path) for found, path in _walk(stage, "pipeline") if _policy(found) is not None
+            (found, path) for found, path in walk(stage) if found.inexact_policy is not None
         ]
         self._closed = False
         self.step = 0
         self._start_epoch = epoch
-        self._advance: Callable[[], T]
+        self._good_state: State | None = None
+        self._advance: Callable[[], T] | None
         self._root = stage.start(epoch)
         self._resume_at(0)
 
     def __next__(self) -> T:
+        advance = self._advance
+        if advance is None:
+            advance = self._ready()
         try:
-            item = self._advance()
+            item = advance()
         except StopIteration:
             if self._root.exhausted:
                 raise
             self._fail()
             raise RuntimeError("a user function raised StopIteration") from None
-        except BaseException:
+        except BaseException as error:
             self._fail()
+            self._name_stage(error)
             raise
         self.step = step = self.step + 1
         if step == self._snapshot_step:
@@ -78,7 +91,7 @@ class PipelineIterator(StageIterator[T]):
         self._check_open()
         if self._failed:
             self._recover()
-        if check_int("count", count, minimum=0) == 0:
+        if check_int("count", count, minimum=0, maximum=sys.maxsize) == 0:
             return []
         try:
             block = self._root.pull(count)
@@ -86,8 +99,9 @@ class PipelineIterator(StageIterator[T]):
             self._fail()
             if isinstance(error, StopIteration):
                 raise RuntimeError("a user function raised StopIteration") from error
+            self._name_stage(error)
             raise
-        self._advance = self._restart_items  # `items` is valid only until the next `pull`
+        self._advance = None  # `items` is valid only until the next `pull`
         self.step += block_length(block)
         if self.step >= self._snapshot_step:
             self._snapshot()
@@ -95,7 +109,7 @@ class PipelineIterator(StageIterator[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next item."""
+        """The epoch of the last item handed out; before any, the first one."""
         return self._root.epoch
 
     def get_state(self) -> State:
@@ -109,11 +123,13 @@ class PipelineIterator(StageIterator[T]):
             _apply_policy(stage, path)
         if not self._failed:
             self._good_state, self._good_step = self._root.get_state(), self.step
+        ahead = self.step - self._good_step
         return {
-            "fingerprint": self._fingerprint,
+            # The items to be drawn again are counted: everything that groups them must be equal.
+            "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
             "epoch": self._start_epoch,
             "step": self.step,
-            "ahead": self.step - self._good_step,
+            "ahead": ahead,
             "pipeline": freeze(self._good()),
         }
 
@@ -125,9 +141,14 @@ class PipelineIterator(StageIterator[T]):
             then where it was.
         """
         self._check_open()
+        try:
+            state = freeze(state)
+        except UnencodableState as error:
+            raise StateMismatch(f"this is no state: {error}", self._stage) from None
         names = ("fingerprint", "epoch", "step", "ahead", "pipeline")
         saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
-        if reason := compare_fingerprints(saved, self._fingerprint):
+        relied_on = EVERYTHING if ahead else frozenset()
+        if reason := explain_mismatch(saved, self._stage, relied_on):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
         step = unpack_count(self._stage, "step", step)
@@ -144,8 +165,11 @@ class PipelineIterator(StageIterator[T]):
         """End threads and release files; may be called again. The state stays readable."""
         if not self._closed:
             self._closed = True
-            self._advance = self._refuse_closed
+            self._advance = None
             self._root.close()
+
+    def __reduce__(self) -> str:
+        raise InvalidType("a running iterator cannot be pickled or copied; use get_state()")
 
     def __enter__(self) -> PipelineIterator[T]:
         return self
@@ -159,23 +183,29 @@ class PipelineIterator(StageIterator[T]):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
+        closed = "closed " if self._closed else ""
+        return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
 
     def _resume_at(self, step: int) -> None:
         """Count from ``step``, where the root stands now."""
         self.step = step
         self._failed = False
-        self._advance = self._restart_items
-        self._good_state: State | None = None
+        self._advance = None
+        self._good_state = None
         self._good_step = step
         self._interval = 1
         self._last_snapshot = perf_counter()
         self._snapshot()
 
-    def _restart_items(self) -> T:
-        items: Iterator[T] = self._root.items()
-        self._advance = items.__next__
-        return self._advance()
+    def _ready(self) -> Callable[[], T]:
+        """The function that gives the next item, once this iterator can give one."""
+        self._check_open()
+        if self._failed:
+            self._recover()
+        # Never a method of this object: a cycle would keep dropped threads running.
+        items: Iterator[T] = iter(self._root.items())
+        self._advance = advance = items.__next__
+        return advance
 
     def _snapshot(self) -> None:
         """Remember where we are, and when to do so again."""
@@ -196,7 +226,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _fail(self) -> None:
         self._failed = True
-        self._advance = self._recover_and_advance
+        self._advance = None
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
@@ -204,7 +234,13 @@ class PipelineIterator(StageIterator[T]):
         self._root.close()
         self._root = self._started(self._start_epoch, self._good())
         while missing:
-            drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
+            try:
+                drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
+            except StopIteration as error:
+                raise RuntimeError("a user function raised StopIteration") from error
+            except StateMismatch as error:
+                self._name_stage(error)
+                raise
             if not drawn:
                 raise StateMismatch(
                     f"{missing} items handed out before could not be drawn again: the source "
@@ -212,7 +248,6 @@ class PipelineIterator(StageIterator[T]):
                 )
             missing -= drawn
         self._failed = False
-        self._advance = self._restart_items
 
     def _good(self) -> State:
         if self._good_state is None:
@@ -221,58 +256,37 @@ class PipelineIterator(StageIterator[T]):
             )
         return self._good_state
 
-    def _recover_and_advance(self) -> T:
-        self._recover()
-        return self._advance()
-
     def _started(self, epoch: int, positions: Any) -> StageIterator[T]:
         """A new root at ``positions``; nothing is left running if they are refused."""
         root = self._stage.start(epoch)
         try:
             root.set_state(positions)
-        except StateMismatch as error:
+        except BaseException as error:
             root.close()
-            raise StateMismatch(self._locate(error), error.stage) from None
-        except BaseException:
-            root.close()
+            self._name_stage(error)
             raise
         return root
 
-    def _locate(self, error: StateMismatch) -> str:
-        for stage, path in _walk(self._stage, "pipeline"):
-            if stage is error.stage:
-                return f"{type(stage).__name__} at {path}: {error}"
-        return str(error)
+    def _name_stage(self, error: BaseException) -> None:
+        """Say in a mismatch which stage it is that refused, and where it stands."""
+        if isinstance(error, StateMismatch) and not error.located:
+            for stage, path in walk(self._stage):
+                if stage is error.stage:
+                    error.locate(f"{type(stage).__name__} at {path}")
+                    return
 
     def _check_open(self) -> None:
         if self._closed:
-            self._refuse_closed()
-
-    def _refuse_closed(self) -> T:
-        raise IteratorClosed("the iterator was closed; iterate the pipeline again")
-
-
-def _walk(stage: Stage[Any], path: str) -> Iterator[tuple[Stage[Any], str]]:
-    """Every stage of the graph with its path, outermost first."""
-    yield stage, path
-    for number, upstream in enumerate(stage.inputs):
-        below = f"{path}.upstream" if len(stage.inputs) == 1 else f"{path}.upstreams[{number}]"
-        yield from _walk(upstream, below)
-
-
-def _policy(stage: Stage[Any]) -> str | None:
-    """What to do about a source whose position cannot be saved exactly; None if it can."""
-    policy: str | None = getattr(stage, "inexact_policy", None)
-    return policy
+            raise IteratorClosed("the iterator was closed; iterate the pipeline again")
 
 
 def _apply_policy(stage: Stage[Any], path: str) -> None:
     message = (
-        f"{type(stage).__name__} at {path}: {stage!r} can only be read once, so its position "
+        f"{type(stage).__name__} at {path}: its iterator can only be read once, so its position "
         "cannot be restored; pass a function that makes the iterator, or an "
         "external_state_policy of 'warn' or 'ignore'"
     )
-    policy = _policy(stage)
+    policy = stage.inexact_policy
     if policy == "fail":
         raise ExternalStateError(message)
     if policy == "warn":

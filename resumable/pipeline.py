@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from .arguments import check_choice
+from .arguments import check_choice, check_int, shorten
 from .block import Block, Indices
-from .errors import InvalidArgument
+from .errors import InvalidArgument, InvalidType
 from .iterator import PipelineIterator
 from .sources.arrays import FromArrays
 from .sources.iterable import FromIterable
 from .sources.jsonl import parse_json_line
 from .sources.lines import Lines, LocatedLines, Paths
 from .sources.range import Range
-from .sources.sequence import FromSequence, is_sequence
+from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stage import Stage, as_stage, fingerprint
 from .stages.batch import Batch
 from .stages.concatenate import Concatenate
@@ -78,7 +78,7 @@ class Pipeline(Generic[T]):
 
     def start(self, epoch: int = 0) -> PipelineIterator[T]:
         """A new iterator at the first item of ``epoch``."""
-        return PipelineIterator(self.stage, epoch)
+        return PipelineIterator(self.stage, check_int("epoch", epoch, minimum=0))
 
     def __iter__(self) -> PipelineIterator[T]:
         return self.start(0)
@@ -107,8 +107,27 @@ class Pipeline(Generic[T]):
         return self.stage[index]
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        """The items at ``indices`` (int64, within the length) as one block."""
-        return self.stage.gather(np.asarray(indices, np.int64), epoch)
+        """The items at ``indices`` as one block.
+
+        Args:
+          indices: integers within the length, shape (n,).
+          epoch: the epoch whose items they are.
+
+        Raises:
+          InvalidType: if the pipeline is not random access, or ``indices`` are no integers.
+          InvalidArgument: if they have another shape or lie beyond the length.
+        """
+        chosen = np.asarray(indices)
+        if chosen.size and chosen.dtype.kind not in "iu":
+            raise InvalidType(f"indices must be integers, got {shorten(indices)}")
+        if chosen.ndim != 1:
+            raise InvalidArgument(f"indices must have one axis, got shape {chosen.shape}")
+        length = self.stage.length
+        if not self.stage.random_access or length is None:
+            return self.stage.gather(chosen, epoch)  # which says why it cannot
+        if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < length:
+            raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
+        return self.stage.gather(chosen.astype(np.int64), epoch) if chosen.size else []
 
     @property
     def random_access(self) -> bool:
@@ -140,37 +159,37 @@ class Pipeline(Generic[T]):
         executor: str | Executor = "thread",
         on_error: str = "raise",
     ) -> Pipeline[U]:
-        """Apply ``fn`` to every item; see `Map`."""
+        """Apply ``fn`` to every item; see `resumable.stages.map.Map`."""
         return Pipeline(Map(self.stage, fn, workers=workers, executor=executor, on_error=on_error))
 
     def random_map(self, fn: Callable[[T, np.random.Generator], U], seed: int = 0) -> Pipeline[U]:
-        """Apply ``fn(item, rng)`` with randomness that belongs to the item; see `RandomMap`."""
+        """Apply ``fn(item, rng)`` with randomness that belongs to the item; see `resumable.stages.random_map.RandomMap`."""
         return Pipeline(RandomMap(self.stage, fn, seed=seed))
 
     def filter(self, predicate: Callable[[T], object]) -> Pipeline[T]:
-        """Keep the items that ``predicate`` accepts; see `Filter`."""
+        """Keep the items that ``predicate`` accepts; see `resumable.stages.filter.Filter`."""
         return Pipeline(Filter(self.stage, predicate))
 
     def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Pipeline[U]:
-        """Replace every item by the items of ``fn(item)``; see `FlatMap`."""
+        """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
         return Pipeline(FlatMap(self.stage, fn))
 
     def interleave(
         self, fn: Callable[[T], Iterable[U]], cycle_length: int, block_length: int = 1
     ) -> Pipeline[U]:
-        """Expand several items at once and take turns between them; see `InterleaveMap`."""
+        """Expand several items at once and take turns between them; see `resumable.stages.interleave_map.InterleaveMap`."""
         return Pipeline(
             InterleaveMap(self.stage, fn, cycle_length=cycle_length, block_length=block_length)
         )
 
     def scan(self, fn: Callable[[Any, T], tuple[Any, U]], initial: Any) -> Pipeline[U]:
-        """Map with a carried value, which is in the state; see `Scan`."""
+        """Map with a carried value, which is in the state; see `resumable.stages.scan.Scan`."""
         return Pipeline(Scan(self.stage, fn, initial=initial))
 
     def shuffle(self, seed: int, *, window: int | None = None, carry: bool = False) -> Pipeline[T]:
         """Shuffle all items, or a stream through a window of ``window`` items.
 
-        See `Shuffle` and `WindowShuffle`.
+        See `resumable.stages.shuffle.Shuffle` and `resumable.stages.window_shuffle.WindowShuffle`.
         """
         if window is None:
             if carry:
@@ -185,37 +204,37 @@ class Pipeline(Generic[T]):
         drop_last: bool = False,
         collate: Callable[[list[T]], Any] | None = None,
     ) -> Pipeline[Any]:
-        """Group consecutive items; see `Batch`."""
+        """Group consecutive items; see `resumable.stages.batch.Batch`."""
         return Pipeline(
             Batch(self.stage, batch_size=batch_size, drop_last=drop_last, collate=collate)
         )
 
     def unbatch(self) -> Pipeline[Any]:
-        """Split batches into their items; see `Unbatch`."""
+        """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
         return Pipeline(Unbatch(self.stage))
 
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
-        """Chain passes, each a new epoch; see `Repeat`."""
+        """Chain passes, each a new epoch; see `resumable.stages.repeat.Repeat`."""
         return Pipeline(Repeat(self.stage, epochs=epochs))
 
     def take(self, count: int) -> Pipeline[T]:
-        """Stop after ``count`` items; see `Take`."""
+        """Stop after ``count`` items; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
 
     def skip(self, count: int) -> Pipeline[T]:
-        """Leave out the first ``count`` items; see `Skip`."""
+        """Leave out the first ``count`` items; see `resumable.stages.skip.Skip`."""
         return Pipeline(Skip(self.stage, count))
 
     def shard(self, index: int, count: int, *, uneven: str = "drop") -> Pipeline[T]:
-        """The part of one rank of the global order; see `Shard`."""
+        """The part of one rank of the global order; see `resumable.stages.shard.Shard`."""
         return Pipeline(Shard(self.stage, index, count, uneven=uneven))
 
     def enumerate(self) -> Pipeline[tuple[int, T]]:
-        """Number the items from 0; see `Enumerate`."""
+        """Number the items from 0; see `resumable.stages.enumerate.Enumerate`."""
         return Pipeline(Enumerate(self.stage))
 
     def prefetch(self, buffer_size: int) -> Pipeline[T]:
-        """Compute up to ``buffer_size`` items ahead in a thread; see `Prefetch`."""
+        """Compute up to ``buffer_size`` items ahead in a thread; see `resumable.stages.prefetch.Prefetch`."""
         return Pipeline(Prefetch(self.stage, buffer_size))
 
 
@@ -224,26 +243,26 @@ def range(stop: int, /) -> Pipeline[int]: ...
 @overload
 def range(start: int, stop: int, step: int = 1, /) -> Pipeline[int]: ...
 def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int]:
-    """The integers of the built-in `range`, up to 2**62 of them; see `Range`."""
+    """The integers of the built-in `range`, up to 2**62 of them; see `resumable.sources.range.Range`."""
     if stop is None:
         return Pipeline(Range(start))
     return Pipeline(Range(stop, begin=start, step=step))
 
 
-def from_sequence(sequence: Sequence[T]) -> Pipeline[T]:
-    """The items of anything with ``__len__`` and ``__getitem__``; see `FromSequence`."""
+def from_sequence(sequence: Indexable[T]) -> Pipeline[T]:
+    """The items of anything with ``__len__`` and ``__getitem__``; see `resumable.sources.sequence.FromSequence`."""
     return Pipeline(FromSequence(sequence))
 
 
 def from_arrays(arrays: Any) -> Pipeline[Any]:
-    """The rows of an array, or of a tuple or dict of arrays; see `FromArrays`."""
+    """The rows of an array, or of a tuple or dict of arrays; see `resumable.sources.arrays.FromArrays`."""
     return Pipeline(FromArrays(arrays))
 
 
 def from_iterable(
     iterable: Iterable[T] | Callable[[], Iterable[T]], *, external_state_policy: str = "fail"
 ) -> Pipeline[T]:
-    """The items of any iterable, or of what a function returns; see `FromIterable`.
+    """The items of any iterable, or of what a function returns; see `resumable.sources.iterable.FromIterable`.
 
     An object that can be indexed and offers no state of its own becomes random access.
     """
@@ -261,7 +280,7 @@ def lines(
     skip_blank: bool = False,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Pipeline[Any]:
-    """The lines of text files; see `Lines`."""
+    """The lines of text files; see `resumable.sources.lines.Lines`."""
     return Pipeline(
         Lines(paths, skip_blank=skip_blank, index_dir=index_dir, encoding=encoding, errors=errors)
     )
@@ -271,7 +290,6 @@ def jsonl(
     paths: Paths,
     *,
     on_error: str = "raise",
-    workers: int = 0,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Pipeline[Any]:
     """The values of JSON lines, in UTF-8; lines without any character are left out.
@@ -282,7 +300,6 @@ def jsonl(
     Args:
       paths: a path, a glob pattern, or several of them.
       on_error: ``"raise"`` or ``"skip"``.
-      workers: threads that parse, 0 for none.
       index_dir: folder of the cached line indexes; beside the data by default.
 
     Raises:
@@ -290,21 +307,21 @@ def jsonl(
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     located = LocatedLines(paths, skip_blank=True, index_dir=index_dir)
-    return Pipeline(Map(located, parse_json_line, workers=workers, on_error=on_error))
+    return Pipeline(Map(located, parse_json_line, on_error=on_error))
 
 
 def zip(*pipelines: Any) -> Pipeline[tuple[Any, ...]]:
-    """Tuples of one item of each pipeline, until the first ends; see `Zip`."""
+    """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`."""
     return Pipeline(Zip(pipelines))
 
 
 def concatenate(*pipelines: Any) -> Pipeline[Any]:
-    """All items of each pipeline, one after another; see `Concatenate`."""
+    """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`."""
     return Pipeline(Concatenate(pipelines))
 
 
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
-    """``block_length`` items of each pipeline in turn; see `Interleave`."""
+    """``block_length`` items of each pipeline in turn; see `resumable.stages.interleave.Interleave`."""
     return Pipeline(Interleave(pipelines, block_length=block_length))
 
 
@@ -314,5 +331,5 @@ def mix(
     seed: int | None = None,
     stop: str = "first",
 ) -> Pipeline[Any]:
-    """Items of all pipelines in the proportions of ``weights``; see `Mix`."""
+    """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`."""
     return Pipeline(Mix(pipelines, weights=weights, seed=seed, stop=stop))

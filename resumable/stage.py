@@ -15,29 +15,50 @@ import dataclasses
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass
-from typing import Any, ClassVar, Generic, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, TypeVar, overload
 
 import numpy as np
 
 from .arguments import check_int, shorten
 from .block import Block, Indices, block_items, block_length
 from .errors import InvalidArgument, InvalidType, UnknownLength
-from .state import State, TakenState, unpack, unpack_count
+from .state import (
+    Identity,
+    State,
+    TakenState,
+    below,
+    compare_fingerprints,
+    unpack,
+    unpack_count,
+)
 
 __all__ = [
     "Combine",
+    "EPOCHS",
+    "ITEMS",
+    "RANK",
     "CountingIterator",
+    "IndexedTransform",
     "Stage",
     "StageIterator",
     "Transform",
     "TransformIterator",
     "as_stage",
+    "check_sequential",
+    "explain_mismatch",
     "fingerprint",
+    "walk",
 ]
 
 T = TypeVar("T")
+
+MOST_ITEMS: Final = 2**62
+
+ITEMS: Final = "items"
+EPOCHS: Final = "epochs"
+RANK: Final = "rank"
 
 
 class StageIterator(ABC, Generic[T]):
@@ -107,7 +128,7 @@ class StageIterator(ABC, Generic[T]):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next item."""
+        """The epoch of the last item handed out; before any, the first one."""
         return 0
 
 
@@ -115,8 +136,9 @@ class StageIterator(ABC, Generic[T]):
 class Stage(ABC, Generic[T]):
     """One operation of a pipeline: frozen configuration.
 
-    A field named in `identity` changes which items come out and so belongs to the
-    fingerprint; any other field may differ between save and resume.
+    A field named in `identity` changes which items come out and so belongs to the fingerprint,
+    always or, by `identity_if`, beneath certain stages. Any other field may differ between save
+    and resume.
 
     A stage is *random access* when it can compute any item from its index; then `gather`,
     ``len()`` and indexing work, and a resume costs the same at every position.
@@ -125,14 +147,19 @@ class Stage(ABC, Generic[T]):
     identity: ClassVar[tuple[str, ...]] = ()
     """Fields that must be equal at save and resume."""
 
-    grouping: ClassVar[tuple[str, ...]] = ()
-    """Fields that must be equal only beneath a stage that counts or re-reads items."""
+    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Fields that must be equal only if a later stage relies on them; see `relies_on`."""
 
-    counts_items: ClassVar[bool] = True
-    """Whether the state counts or re-reads upstream's items, so that they may not change."""
+    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS})
+    """What the state takes for granted about the stages before this one: that they deliver the
+    same `ITEMS` by number, number their `EPOCHS` alike, or run as the same `RANK`."""
+
+    transparent: ClassVar[bool] = False
+    """Whether items and state are upstream's own, so that the stage can be added or removed."""
 
     version: ClassVar[int] = 1
-    """Raised when the shape of the state changes; `set_state` reads older shapes too."""
+    """Raised when the shape of the state changes. States of a newer version are refused, those of
+    an older one are given to `set_state`, which tells them by their keys."""
 
     computed: ClassVar[bool] = False
     """Whether `gather` is pure arithmetic, so that items may be computed ahead."""
@@ -149,6 +176,16 @@ class Stage(ABC, Generic[T]):
     def random_access(self) -> bool:
         """Whether any item can be computed from its index."""
         return False
+
+    @property
+    def concurrent(self) -> bool:
+        """Whether iterating it computes items ahead in threads or workers."""
+        return False
+
+    @property
+    def inexact_policy(self) -> str | None:
+        """What `get_state` does about a position that cannot be restored; None if it can."""
+        return None
 
     @property
     def length(self) -> int | float | None:
@@ -181,7 +218,8 @@ class Stage(ABC, Generic[T]):
         """A function from one index to its item."""
 
         def item_at(index: int) -> T:
-            return block_items(self.gather(np.array([index]), epoch))[0]  # type: ignore[no-any-return]
+            indices = np.array([index], np.int64)
+            return block_items(self.gather(indices, epoch))[0]  # type: ignore[no-any-return]
 
         return item_at
 
@@ -258,6 +296,14 @@ class Transform(Stage[T]):
     def inputs(self) -> tuple[Stage[Any], ...]:
         return (self.upstream,)
 
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndexedTransform(Transform[T]):
+    """A stage with one upstream that delivers one item for each, and looks items up as it does.
+
+    A subclass implements `gather`.
+    """
+
     @property
     def random_access(self) -> bool:
         return self.upstream.random_access
@@ -281,6 +327,10 @@ class Combine(Stage[T]):
         if not stages:
             raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
         object.__setattr__(self, "upstreams", stages)
+        known = [stage.length for stage in stages if stage.length not in (None, math.inf)]
+        total = sum(length for length in known if length is not None)
+        if total > MOST_ITEMS:
+            raise InvalidArgument(f"upstreams must have at most 2**62 items together, got {total}")
 
     @property
     def inputs(self) -> tuple[Stage[Any], ...]:
@@ -297,6 +347,25 @@ class TransformIterator(StageIterator[T]):
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         self._stage = stage
         self._upstream: StageIterator[Any] = stage.upstream.start(epoch)
+        self._upstream_ended: bool | None = None  # None where upstream tells by itself
+
+    def upstream_items(self) -> Iterator[Any]:
+        """Upstream's items for a built-in `map` or `filter`, with a note of their true end."""
+        items = self._upstream.items()
+        if items is not self._upstream:
+            return items
+        self._upstream_ended = False
+        return self._noting_end(items)
+
+    def upstream_exhausted(self) -> bool:
+        """Whether the end that such a `map` or `filter` met was upstream's."""
+        if self._upstream_ended is None:
+            return self._upstream.exhausted
+        return self._upstream_ended
+
+    def _noting_end(self, items: Iterator[Any]) -> Iterator[Any]:
+        yield from items
+        self._upstream_ended = True
 
     def get_state(self) -> State:
         return {"upstream": self._upstream.get_state()}
@@ -325,11 +394,15 @@ class CountingIterator(TransformIterator[T]):
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")
-        length = self._stage.length
+        limit = self._limit()
         self._position = unpack_count(
-            self._stage, "position", position, length, f"the end, length={length}"
+            self._stage, "position", position, limit, f"the end, length={limit}"
         )
         self._upstream.set_state(upstream)
+
+    def _limit(self) -> int | float | None:
+        """The most items there can have been."""
+        return self._stage.length
 
 
 def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:
@@ -347,29 +420,72 @@ def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:
     )
 
 
-def fingerprint(stage: Stage[Any]) -> str:
+def check_sequential(stage: Stage[Any]) -> None:
+    """Refuse an upstream whose items would be looked up by index, past its threads.
+
+    Raises:
+      InvalidArgument: naming the stage that is to come later.
+    """
+    waiting = list(stage.inputs) if stage.random_access else []
+    while waiting:
+        upstream = waiting.pop()
+        if upstream.concurrent:
+            raise InvalidArgument(
+                f"{type(stage).__name__} looks items up by index, so {type(upstream).__name__} "
+                f"before it would run without its threads, got {upstream!r}; put it after "
+                f"{type(stage).__name__}, which gives the same items"
+            )
+        waiting += upstream.inputs
+
+
+def fingerprint(stage: Stage[Any], relied_on: frozenset[str] = frozenset()) -> str:
     """What identifies a pipeline: its stages with the identity fields that differ from defaults.
 
     A field left out equals its default, so a field added later keeps old states readable.
+
+    Args:
+      stage: the last stage.
+      relied_on: what the reader of the state will rely on, as in `Stage.relies_on`.
     """
-    return json.dumps(_node(stage, beneath_counter=False), separators=(",", ":"))
+    return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
 
 
-def _node(stage: Stage[Any], beneath_counter: bool) -> list[Any]:
-    if getattr(stage, "transparent", False):  # it delivers upstream's items unchanged
-        return _node(stage.inputs[0], beneath_counter)
+def explain_mismatch(
+    saved: Any, stage: Stage[Any], relied_on: frozenset[str] = frozenset()
+) -> str | None:
+    """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
+    if saved == fingerprint(stage, relied_on):
+        return None
+    return compare_fingerprints(saved, _identified(stage, relied_on))
+
+
+def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:
+    """Every stage of the graph with its path, outermost first, as the errors name them."""
+    yield stage, path
+    for number, upstream in enumerate(stage.inputs):
+        yield from walk(upstream, path if stage.transparent else below(path, stage.inputs, number))
+
+
+def _identified(stage: Stage[Any], relied_on: frozenset[str]) -> Identity:
+    """What identifies the graph, where later stages rely on ``relied_on``."""
+    if stage.transparent:
+        return _identified(stage.inputs[0], relied_on)
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
-    names = stage.identity + (stage.grouping if beneath_counter else ())
-    fields = {}
-    for name in names:
-        value = getattr(stage, name)
-        if value != defaults.get(name, MISSING):
-            fields[name] = value
-    if stage.version > 1:
-        fields["version"] = stage.version
-    below = beneath_counter or stage.counts_items
-    own = [type(stage).__name__, fields] if fields else [type(stage).__name__]
-    return own + [_node(upstream, below) for upstream in stage.inputs]
+    names = list(stage.identity)
+    for what in sorted(relied_on):
+        names += [name for name in stage.identity_if.get(what, ()) if name not in names]
+    fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
+    below = relied_on | stage.relies_on
+    upstreams = [_identified(upstream, below) for upstream in stage.inputs]
+    return Identity(type(stage).__name__, stage.version, fields, upstreams)
+
+
+def _bare(identity: Identity) -> list[Any]:
+    """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
+    fields = {name: value for name, (value, default) in identity.fields.items() if value != default}
+    name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
+    own = [name, fields] if fields else [name]
+    return own + [_bare(upstream) for upstream in identity.upstreams]
 
 
 def _name_of(value: Any) -> str:

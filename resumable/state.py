@@ -8,7 +8,9 @@ scalars of bool, integer, float and complex dtypes are carried too, exactly.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, TypeAlias
+import re
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgpack
 import numpy as np
@@ -17,8 +19,10 @@ from .arguments import shorten
 from .errors import CorruptCheckpoint, StateMismatch, UnencodableState
 
 __all__ = [
+    "Identity",
     "State",
     "TakenState",
+    "below",
     "compare_fingerprints",
     "dumps",
     "freeze",
@@ -34,7 +38,9 @@ TakenState: TypeAlias = "State | Exception"
 
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
-MAX_DEPTH: Final = 200
+MAX_DEPTH: Final = 50
+ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
+LARGEST_COUNT: Final = 2**63 - 1
 
 BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
@@ -62,10 +68,13 @@ def loads(data: bytes) -> State:
         raise CorruptCheckpoint(
             f"not a serialised state: it starts with {data[:4]!r} instead of {MAGIC!r}"
         )
-    state = _unpack(data[len(MAGIC) :])
+    state = _unpack(data[len(MAGIC) :], 0)
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
-    return state
+    try:
+        return _copied(state, 0)  # type: ignore[no-any-return]
+    except _Refused:  # the encoding has kinds of values that a state has not
+        raise CorruptCheckpoint("not a serialised state: it holds other values") from None
 
 
 def freeze(value: Any, where: str = "state") -> Any:
@@ -106,7 +115,7 @@ def _copied(value: Any, depth: int) -> Any:
         return [_copied(item, depth + 1) for item in value]
     if kind is tuple:
         return tuple([_copied(item, depth + 1) for item in value])
-    if isinstance(value, (np.ndarray, np.generic)) and _is_plain_dtype(value.dtype):
+    if _is_plain_array(value):
         return np.array(value) if isinstance(value, np.ndarray) else value
     raise _Refused
 
@@ -130,7 +139,7 @@ def _refuse(value: Any, where: str, depth: int) -> None:
         return
     if kind in PLAIN:
         return
-    if isinstance(value, (np.ndarray, np.generic)) and _is_plain_dtype(value.dtype):
+    if _is_plain_array(value):
         return
     described = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, (np.ndarray, np.generic)):
@@ -153,10 +162,11 @@ def unpack(stage: object, state: Any, *names: str) -> tuple[Any, ...]:
       StateMismatch: if ``state`` is not such a dict, naming ``stage``.
     """
     if not isinstance(state, dict):
-        raise StateMismatch(f"its state must be a dict, got {shorten(state)}", stage)
+        hint = "; use resumable.loads first" if isinstance(state, bytes) else ""
+        raise StateMismatch(f"the state must be a dict, got {shorten(state)}{hint}", stage)
     if state.keys() != set(names):
         raise StateMismatch(
-            f"its state must have the keys {sorted(names)}, got {sorted(map(str, state))}; "
+            f"the state must have the keys {sorted(names)}, got {sorted(map(str, state))}; "
             "was it saved by another stage?",
             stage,
         )
@@ -171,74 +181,102 @@ def unpack_count(
     Raises:
       StateMismatch: naming ``stage``, ``name``, ``value`` and ``rule``.
     """
-    if type(value) is not int:
-        raise StateMismatch(f"saved {name} must be an integer, got {shorten(value)}", stage)
+    if type(value) is not int or value > LARGEST_COUNT:
+        raise StateMismatch(f"saved {name} must be a 64-bit integer, got {shorten(value)}", stage)
     if value < 0:
-        raise StateMismatch(f"saved {name}={value} is below 0", stage)
+        raise StateMismatch(f"saved {name}={shorten(value)} is below 0", stage)
     if maximum is not None and value > maximum:
         raise StateMismatch(f"saved {name}={value} lies beyond {rule or maximum}", stage)
     return value
 
 
-def compare_fingerprints(saved: Any, current: str) -> str | None:
+class Identity(NamedTuple):
+    """What identifies a stage, and those before it.
+
+    Attributes:
+      name: of the stage.
+      version: of the shape of its state.
+      fields: value and default of each field that must not change.
+      upstreams: of the stages before it.
+    """
+
+    name: str
+    version: int
+    fields: dict[str, tuple[Any, Any]]
+    upstreams: list[Identity]
+
+
+def compare_fingerprints(saved: Any, current: Identity) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``current``; None if it does."""
-    if saved == current:
-        return None
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
     try:
         theirs = json.loads(saved)
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
-    return _compare_nodes(theirs, json.loads(current), "pipeline")
+    return _compare_nodes(theirs, current, "pipeline")
 
 
-def _compare_nodes(theirs: Any, ours: Any, path: str) -> str | None:
+def _compare_nodes(theirs: Any, ours: Identity, path: str) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
-    name, fields, upstreams = _node_parts(theirs)
-    our_name, our_fields, our_upstreams = _node_parts(ours)
-    if name != our_name:
+    # A saved node is [name or name@version, {field: value} unless empty, upstream...].
+    name, _, version = theirs[0].partition("@")
+    fields = theirs[1] if len(theirs) > 1 and isinstance(theirs[1], dict) else {}
+    upstreams = [part for part in theirs[1:] if part is not fields]
+    if name != ours.name:
         return (
-            f"{path}: the saved pipeline has {name} here, this one has {our_name}; "
+            f"{path}: the saved pipeline has {name} here, this one has {ours.name}; "
             "was a stage added, removed or moved?"
         )
-    for field in sorted(fields.keys() | our_fields.keys()):
-        saved, current = fields.get(field, "the default"), our_fields.get(field, "the default")
-        if saved != current:
+    if version and not (version.isdecimal() and int(version) <= ours.version):
+        return (
+            f"{name} at {path}: saved in version {version} of its state, this library reads up to "
+            f"{ours.version}; was it written by a newer version of the library?"
+        )
+    for field in sorted(fields.keys() | ours.fields.keys()):
+        current, default = ours.fields.get(field, ("nothing", "nothing"))
+        saved = fields.get(field, default)
+        if saved != current and saved != _as_json(current):
             return (
                 f"{name} at {path}: saved {field}={saved}, this pipeline has {field}={current}; "
                 f"{_likely_cause(field)}"
             )
-    if len(upstreams) != len(our_upstreams):
+    if len(upstreams) != len(ours.upstreams):
         return (
             f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
-            f"{len(our_upstreams)}; was an input added or removed?"
+            f"{len(ours.upstreams)}; was an input added or removed?"
         )
-    for number, (left, right) in enumerate(zip(upstreams, our_upstreams, strict=True)):
-        below = f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
-        if reason := _compare_nodes(left, right, below):
+    for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=True)):
+        if reason := _compare_nodes(left, right, below(path, upstreams, number)):
             return reason
     return None
 
 
-def _node_parts(node: list[Any]) -> tuple[str, dict[str, Any], list[Any]]:
-    """Name, fields and upstreams of ``[name, {field: value}, upstream...]``; no fields, no dict."""
-    if len(node) > 1 and isinstance(node[1], dict):
-        return node[0], node[1], node[2:]
-    return node[0], {}, node[1:]
+def below(path: str, upstreams: Sequence[Any], number: int) -> str:
+    """The path of upstream ``number`` of the stage at ``path``."""
+    return f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
+
+
+def _as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _likely_cause(field: str) -> str:
     causes = {
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
-        "version": "was the state written by a newer version of the library?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",
         "count": "the number of shards may change only above stages that shuffle or count items",
         "batch_size": "it may change only where no later stage counts or shuffles batches",
     }
     return causes.get(field, "was the pipeline changed since the save?")
+
+
+def _is_plain_array(value: Any) -> bool:
+    # A subclass, such as a masked array, holds more than its numbers.
+    exact = type(value) in (np.ndarray, np.memmap) or isinstance(value, np.generic)
+    return exact and _is_plain_dtype(value.dtype)
 
 
 def _is_plain_dtype(dtype: np.dtype[Any]) -> bool:
@@ -270,11 +308,14 @@ def _encode(value: Any) -> msgpack.ExtType:
     return msgpack.ExtType(code, _pack(described))
 
 
-def _unpack(data: bytes) -> Any:
+def _unpack(data: bytes, depth: int) -> Any:
+    # Each level of extensions is a level of C calls, which Python does not count.
+    if depth > MAX_DEPTH:
+        raise CorruptCheckpoint("not a serialised state: nested too deeply")
     try:
         return msgpack.unpackb(
             data,
-            ext_hook=_decode,
+            ext_hook=lambda code, inner: _decode(code, inner, depth + 1),
             object_pairs_hook=_unique_keys,
             strict_map_key=True,
             unicode_errors="surrogatepass",
@@ -282,34 +323,49 @@ def _unpack(data: bytes) -> Any:
     except CorruptCheckpoint:
         raise
     # A damaged length may raise anything the decoder knows, up to running out of memory.
-    except (ValueError, TypeError, RecursionError, MemoryError, msgpack.UnpackException) as error:
+    except (
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+        msgpack.UnpackException,
+    ) as error:
         raise CorruptCheckpoint(
             f"not a serialised state: {error or type(error).__name__}"
         ) from None
 
 
-def _decode(code: int, data: bytes) -> Any:
-    if code == BIG_INT:
+def _decode(code: int, data: bytes, depth: int) -> Any:
+    if code == BIG_INT and data:
         return int.from_bytes(data, "big", signed=True)
     if code in (TUPLE, COMPLEX, ARRAY, SCALAR):
-        fields = _unpack(data)
+        fields = _unpack(data, depth)
         if isinstance(fields, list):
             if code == TUPLE:
                 return tuple(fields)
             if code == COMPLEX and len(fields) == 2:
                 return complex(*fields)
-            if len(fields) == 3:
+            if len(fields) == 3 and code in (ARRAY, SCALAR):
                 array = _decode_array(*fields)
-                return array if code == ARRAY else array[()]
+                if code == ARRAY:
+                    return array
+                if array.shape == ():
+                    return array[()]
     raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
 
 
 def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
-    if not (isinstance(code, str) and len(code) <= 4 and isinstance(data, bytes)):
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not (
+        whole and isinstance(code, str) and ARRAY_CODE.fullmatch(code) and isinstance(data, bytes)
+    ):
         raise CorruptCheckpoint("not a serialised state: malformed array")
     dtype = np.dtype(code)
     if not _is_plain_dtype(dtype):
         raise CorruptCheckpoint(f"not a serialised state: array of dtype {dtype}")
+    if dtype.kind == "b" and data.strip(b"\x00\x01"):
+        raise CorruptCheckpoint("not a serialised state: a truth value is neither 0 nor 1")
     array: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape).copy()
     return array
 

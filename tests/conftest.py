@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,17 +17,6 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("suite")
-
-
-def open_descriptors() -> set[str]:
-    folder = Path("/proc/self/fd")
-    if not folder.exists():
-        return set()
-    return {
-        target
-        for target in (os.readlink(entry) for entry in folder.iterdir() if entry.is_symlink())
-        if target.startswith("/") and not target.startswith(("/dev", "/proc"))
-    }
 
 
 @pytest.fixture(autouse=True)

@@ -100,6 +100,13 @@ class RunningSum:
         self.total = state["total"]
 
 
+class SummedBatches(RunningSum):
+    """A collate function with state of its own."""
+
+    def __call__(self, items: Any) -> int:
+        return super().__call__(sum(items))
+
+
 class Torchlike:
     """A map-style dataset with many-at-once access."""
 
@@ -136,6 +143,11 @@ def with_noise(item: Any, rng: np.random.Generator) -> tuple[Any, float]:
     return item, float(rng.random())
 
 
+def hash_of(item: Any) -> int:
+    """Fails on arrays, lists and dicts, and on a third of the rest."""
+    return 7 // (len(repr(hash(item) and item)) % 3)
+
+
 def columns(count: int = 17) -> Any:
     return {
         "x": np.arange(2.0 * count, dtype=np.float32).reshape(count, 2),
@@ -163,8 +175,8 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "range empty": lambda: rs.range(0),
         "sequence of None": lambda: rs.from_sequence([None, 1, None, None]),
         "sequence empty": lambda: rs.from_sequence([]),
-        "sequence torchlike": lambda: rs.from_sequence(Torchlike()),  # type: ignore[arg-type]
-        "sequence array": lambda: rs.from_sequence(np.arange(12).reshape(6, 2)),  # type: ignore[arg-type]
+        "sequence torchlike": lambda: rs.from_sequence(Torchlike()),
+        "sequence array": lambda: rs.from_sequence(np.arange(12).reshape(6, 2)),
         "arrays dict": lambda: rs.from_arrays(columns()).shuffle(1).batch(4),
         "arrays tuple": lambda: rs.from_arrays((np.arange(9), np.arange(9.0))),
         "arrays named": lambda: rs.from_arrays(Point(np.arange(5), np.eye(5))).batch(2),
@@ -185,6 +197,8 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "map": lambda: numbers.map(double),
         "map skipping": lambda: rs.range(30).map(fails_on_thirds, on_error="skip").batch(4),
         "map stateful": lambda: rs.range(20).map(RunningSum()),
+        "filter stateful": lambda: rs.range(20).filter(RunningSum()).batch(3),
+        "collate stateful": lambda: rs.range(20).batch(3, collate=SummedBatches()).repeat(2),
         "map workers": lambda: numbers.map(double, workers=2),
         "map workers skipping": lambda: rs.range(20).map(
             fails_on_thirds, workers=3, on_error="skip"
@@ -210,6 +224,9 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "window epochs": lambda: stream(30).shuffle(3, window=7).repeat(3),
         "window empty": lambda: stream(0).shuffle(3, window=7),
         "window over epochs": lambda: stream(13).repeat(6).shuffle(3, window=7),
+        "window carried prefetched": lambda: (
+            stream(40).shuffle(3, window=8, carry=True).prefetch(2)
+        ),
         "window carried": lambda: stream(60).shuffle(3, window=8, carry=True).repeat(2),
         "window carried short": lambda: stream(5).shuffle(3, window=8, carry=True),
         "batch": lambda: rs.range(23).batch(5),
@@ -279,10 +296,21 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
 @st.composite
 def pipelines(draw: st.DrawFn, depth: int = 5) -> rs.Pipeline[Any]:
     """A random graph: items are hashable, and every function is pure."""
-    pipeline = draw(st.one_of(_sources(), _combinations())) if depth else draw(_sources())
+    try:
+        pipeline = draw(st.one_of(_sources(), _combinations())) if depth else draw(_sources())
+    except rs.InvalidArgument:  # a mix of inputs with threads
+        pipeline = draw(_sources())
     for _ in range(draw(st.integers(0, depth))):
-        pipeline = draw(_transformed(pipeline))
+        try:
+            pipeline = draw(_transformed(pipeline))
+        except rs.InvalidArgument:  # a thread before a stage that looks items up by index
+            pipeline = draw(_threadless(pipeline))
     return pipeline
+
+
+def _threadless(pipeline: rs.Pipeline[Any]) -> st.SearchStrategy[rs.Pipeline[Any]]:
+    """Stages that may follow any other."""
+    return st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
 
 
 def _sources() -> st.SearchStrategy[rs.Pipeline[Any]]:
@@ -325,6 +353,7 @@ def _transformed(pipeline: rs.Pipeline[Any]) -> st.SearchStrategy[rs.Pipeline[An
     seeds, sizes = st.integers(0, 2**64 - 1), st.integers(1, 9)
     choices: list[st.SearchStrategy[rs.Pipeline[Any]]] = [
         st.just(pipeline.map(lambda item: (item, 1))),
+        st.just(pipeline.map(hash_of, on_error="skip")),
         st.just(pipeline.map(repr, workers=2)),
         st.just(pipeline.filter(lambda item: len(repr(item)) % 3)),
         st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
@@ -349,6 +378,12 @@ def _transformed(pipeline: rs.Pipeline[Any]) -> st.SearchStrategy[rs.Pipeline[An
             )
         ),
     ]
+    if pipeline.length != float("inf"):
+        choices.append(
+            st.tuples(seeds, sizes).map(
+                lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)
+            )
+        )
     if pipeline.random_access and pipeline.length != float("inf"):
         choices += [seeds.map(pipeline.shuffle)] * 2
     return st.one_of(choices)

@@ -216,6 +216,10 @@ def _spoilt_positions(state: dict[str, Any]) -> list[dict[str, Any]]:
             variants += [{**state, key: wrong} for wrong in (-1, "1", 0.5, None)]
         if key == "upstream":
             variants += [{**state, key: wrong} for wrong in [None, {}, *_spoilt_positions(value)]]
+        if key in ("places", "slots", "ended", "delivered", "draining", "start"):
+            variants += [{**state, key: wrong} for wrong in (object, [object], ["x"] * 99)]
+        if key == "stage":
+            variants += [{**state, key: wrong} for wrong in [None, {}, *_spoilt_positions(value)]]
         if key == "upstreams":
             spoilt: list[Any] = [None, [], [{}] * len(value)]
             variants += [{**state, key: wrong} for wrong in spoilt]

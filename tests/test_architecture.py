@@ -30,7 +30,7 @@ LAYERS = [
 PUBLIC = {
     "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint", "Directory",
     "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument", "InvalidType",
-    "IteratorClosed", "MalformedItem", "Memory", "NoValidCheckpoint", "Pipeline",
+    "IteratorClosed", "MalformedItem", "Memory", "NewerFormat", "NoValidCheckpoint", "Pipeline",
     "PipelineIterator", "Progress", "ResumableError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "WorkerError", "concatenate", "dumps", "from_arrays", "from_iterable", "from_sequence",

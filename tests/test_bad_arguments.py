@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Callable
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,11 @@ import pytest
 from graphs import RunningSum, stream
 
 import resumable as rs
+
+
+class Nowhere(Executor):
+    """An executor that is never used."""
+
 
 ten: Any = rs.range(10)
 
@@ -23,9 +30,9 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.range(2**63), ValueError, r"at most 2\*\*62 items, got 9223372036854775808"),
     (lambda: rs.range(0, 2**70, 2**69), ValueError, "must fit in int64"),
     (lambda: rs.from_sequence(5), TypeError, "sequence must have __len__ and __getitem__"),  # type: ignore[arg-type]
-    (lambda: rs.from_sequence({"a": 1}), TypeError, "use from_iterable"),  # type: ignore[arg-type]
-    (lambda: rs.from_sequence(np.array(3)), TypeError, "must have a first axis"),  # type: ignore[arg-type]
-    (lambda: rs.from_arrays([1, 2]), TypeError, r"arrays must be a NumPy array, got \[1, 2\]"),
+    (lambda: rs.from_sequence({"a": 1}), TypeError, "use from_iterable"),  # type: ignore[dict-item]
+    (lambda: rs.from_sequence(np.array(3)), TypeError, "must have a first axis"),
+    (lambda: rs.from_arrays([1, 2]), TypeError, r"arrays must be a NumPy array, or a tuple or dict of them, got \[1, 2\]"),
     (lambda: rs.from_arrays(()), ValueError, "at least one array"),
     (lambda: rs.from_arrays({}), ValueError, "at least one array"),
     (lambda: rs.from_arrays((np.arange(2), np.arange(3))), ValueError, "same first axis, got 2 for 0 and 3 for 1"),
@@ -40,6 +47,11 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines("nowhere/*.txt"), ValueError, r"match at least one file, got 'nowhere/\*.txt'"),
     (lambda: rs.lines("nowhere.txt"), FileNotFoundError, "nowhere.txt"),
     (lambda: rs.lines(5), TypeError, "paths must be"),  # type: ignore[arg-type]
+    (lambda: rs.lines(io.StringIO("a")), TypeError, "pass its path"),
+    (lambda: rs.lines(__file__, errors="nope"), ValueError, "errors must be a way known to Python"),
+    (lambda: rs.lines(__file__, encoding=5), TypeError, "encoding must be a string"),  # type: ignore[arg-type]
+    (lambda: rs.lines(__file__, skip_blank="no"), TypeError, "skip_blank must be True or False"),  # type: ignore[arg-type]
+    (lambda: rs.from_iterable({1, 2}), TypeError, r"must have an order, got the set.*sorted"),
     (lambda: rs.lines([5]), TypeError, "paths must hold paths, got 5"),  # type: ignore[list-item]
     (lambda: rs.lines("/"), ValueError, "regular files, got '/'"),
     (lambda: rs.lines(__file__, encoding="utf-16"), ValueError, "newline as one byte"),
@@ -53,6 +65,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.mix(ten, weights=[0]), ValueError, "weights must be finite and above 0, got 0"),
     (lambda: rs.mix(ten, weights=[math.nan]), ValueError, "got nan"),
     (lambda: rs.mix(ten, weights=["1"]), TypeError, "weights must be numbers, got '1'"),  # type: ignore[list-item]
+    (lambda: rs.mix(ten, weights=5), TypeError, "weights must be several numbers, got 5"),  # type: ignore[arg-type]
     (lambda: rs.mix(ten, stop="never"), ValueError, "stop must be one of 'first', 'all'"),
     (lambda: rs.mix(ten, seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: ten.map(5), TypeError, "fn must be callable, got 5"),
@@ -60,6 +73,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.map(abs, executor="gpu"), TypeError, "executor must be 'thread' or"),
     (lambda: ten.map(abs, on_error="stop"), ValueError, "on_error must be one of 'raise', 'skip'"),
     (lambda: ten.map(RunningSum(), workers=2), ValueError, "workers must be 0 for a function that carries"),
+    (lambda: ten.map(abs, executor=Nowhere()), ValueError, "workers must be at least 1 for an executor"),
+    (lambda: ten.map(abs, workers=2).shuffle(0), ValueError, "Map before it would run without its threads.*put it after Shuffle"),
+    (lambda: ten.prefetch(2).skip(1), ValueError, "Prefetch before it would run without"),
+    (lambda: ten.prefetch(2).batch(2).shard(0, 2), ValueError, "put it after Shard"),
+    (lambda: rs.mix(ten.prefetch(2), ten), ValueError, "put it after Mix"),
+    (lambda: ten.flat_map(RunningSum()), ValueError, "must not carry state of its own here"),
+    (lambda: ten.start(-1), ValueError, "epoch must be at least 0, got -1"),
+    (lambda: ten.gather([1.5]), TypeError, "indices must be integers"),
+    (lambda: ten.gather([[1]]), ValueError, "indices must have one axis"),
+    (lambda: ten.gather([0, 10]), ValueError, "indices must lie within 10 items"),
+    (lambda: ten.shuffle(0).gather([-1]), ValueError, "indices must lie within 10 items"),
     (lambda: ten.random_map(None), TypeError, "fn must be callable"),
     (lambda: ten.random_map(abs, seed=2**64), ValueError, "seed must be at most 18446744073709551615"),
     (lambda: ten.filter("x"), TypeError, "predicate must be callable"),
@@ -94,13 +118,16 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.EverySeconds(True), TypeError, "seconds must be a number"),
     (lambda: rs.EverySeconds("9"), TypeError, "seconds must be a number"),  # type: ignore[arg-type]
     (lambda: rs.EverySteps(3) | 3, TypeError, "composes with another trigger, got 3"),  # type: ignore[operator]
-    (lambda: rs.Checkpointer("x", 3), TypeError, "trigger must be a trigger, got 3"),  # type: ignore[arg-type]
+    (lambda: rs.Checkpointer("x", 3), TypeError, "trigger must be a trigger such as EverySteps\\(100\\), got 3"),  # type: ignore[arg-type]
     (
         lambda: rs.Checkpointer("x", rs.EverySteps(1), listeners=[5]),  # type: ignore[list-item]
         TypeError,
         "listeners must be CheckpointListener objects, got 5",
     ),
     (lambda: rs.Directory("x", "../x"), ValueError, "name must be letters"),
+    (lambda: rs.Directory("x", 5), TypeError, "name must be a string"),  # type: ignore[arg-type]
+    (lambda: rs.Checkpointer(3, rs.EverySteps(1)), TypeError, "folder must be a path, got 3"),  # type: ignore[arg-type]
+    (lambda: rs.Checkpointer(rs.Memory(), rs.EverySteps(1), name="x"), ValueError, "name belongs to a directory"),
     (lambda: rs.Directory("x", ".x"), ValueError, "name must be letters"),
 ]  # fmt: skip
 

@@ -105,5 +105,5 @@ def test_stack(items: list[Any], stacked: Any) -> None:
     ],
 )
 def test_what_cannot_be_stacked_is_refused_with_a_hint(items: list[Any]) -> None:
-    with pytest.raises(rs.MalformedItem, match="cannot stack .*collate"):
+    with pytest.raises(rs.MalformedItem, match=r"cannot stack .*collate"):
         stack(items)

@@ -27,6 +27,8 @@ import resumable as rs
 NAMES = list(catalogue(Path()))
 SHARE_AN_OBJECT = (
     "map stateful",
+    "filter stateful",
+    "collate stateful",
     "iterable getstate",
     "iterable state_dict",
     "iterable state_dict repeated",
@@ -98,6 +100,7 @@ def test_random_graphs_obey_every_law(
     resumes_for_generations(pipeline, cuts, 80)
     stays_ended(pipeline)
     state_is_a_value(pipeline, position)
+    set_state_works_on_a_used_iterator(pipeline, 60)
     pull_agrees_with_next(pipeline, [*cuts, 100])
     gather_agrees_with_iteration(pipeline, 60)
     refused_state_leaves_no_trace(pipeline, position)

@@ -64,6 +64,31 @@ OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline
         lambda: rs.range(50).shard(0, 5).shuffle(0),
         "Shard at pipeline.upstream: saved count=2, this pipeline has count=5",
     ),
+    "epochs beneath a shuffle": (
+        lambda: rs.range(10).repeat(2).shuffle(0),
+        lambda: rs.range(10).repeat(3).shuffle(0),
+        "Repeat at pipeline.upstream: saved epochs=2, this pipeline has epochs=3",
+    ),
+    "epochs beneath epochs": (
+        lambda: rs.range(10).shuffle(0).repeat(2).repeat(2),
+        lambda: rs.range(10).shuffle(0).repeat(5).repeat(2),
+        "saved epochs=2, this pipeline has epochs=5",
+    ),
+    "shard count beneath a filter": (
+        lambda: rs.range(50).shard(0, 2).filter(bool),
+        lambda: rs.range(50).shard(0, 3).filter(bool),
+        "Shard at pipeline.upstream: saved count=2, this pipeline has count=3",
+    ),
+    "another rank beneath a filter": (
+        lambda: rs.range(50).shard(0, 2).filter(bool),
+        lambda: rs.range(50).shard(1, 2).filter(bool),
+        "Shard at pipeline.upstream: saved index=0, this pipeline has index=1",
+    ),
+    "initial carry": (
+        lambda: rs.range(50).scan(lambda carry, item: (carry, item), 0),
+        lambda: rs.range(50).scan(lambda carry, item: (carry, item), 1),
+        "Scan at pipeline: saved initial_digest=",
+    ),
     "stage": (
         lambda: rs.range(50).shuffle(0),
         lambda: rs.range(50).map(str),
@@ -82,7 +107,7 @@ OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline
     "weights": (
         lambda: rs.mix(rs.range(5), rs.range(6), weights=[1, 2]),
         lambda: rs.mix(rs.range(5), rs.range(6), weights=[2, 1]),
-        r"saved parts=\[1, 2\], this pipeline has parts=\[2, 1\]",
+        r"saved parts=\[1, 2\], this pipeline has parts=\(2, 1\)",
     ),
 }
 

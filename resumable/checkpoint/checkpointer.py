@@ -10,7 +10,13 @@ from types import TracebackType
 from typing import Any, Generic, TypeVar, final
 
 from ..arguments import check_bool, check_int, shorten
-from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, NoValidCheckpoint
+from ..errors import (
+    CorruptCheckpoint,
+    InvalidArgument,
+    InvalidType,
+    NoValidCheckpoint,
+    StateMismatch,
+)
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..triggers.base import Progress, Trigger
@@ -56,12 +62,18 @@ class Checkpointer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         if not isinstance(trigger, Trigger):
-            raise InvalidType(f"trigger must be a trigger, got {shorten(trigger)}")
+            raise InvalidType(
+                f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
+            )
+        if isinstance(listeners, CheckpointListener):
+            raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
         for listener in listeners:
             if not isinstance(listener, CheckpointListener):
                 raise InvalidType(
                     f"listeners must be CheckpointListener objects, got {shorten(listener)}"
                 )
+        if isinstance(store, Store) and name != "input":
+            raise InvalidArgument(f"name belongs to a directory, got {name!r} with {store!r}")
         self.store = store if isinstance(store, Store) else Directory(store, name)
         self.trigger = trigger
         self.listeners = tuple(listeners)
@@ -84,6 +96,7 @@ class Checkpointer:
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged, or none for ``step``.
           StateMismatch: if the checkpoint belongs to another pipeline.
+          ExternalStateError: if the pipeline has a source that cannot be saved exactly.
         """
         if self._loop is not None:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
@@ -94,19 +107,30 @@ class Checkpointer:
         if checkpoint is not None:
             try:
                 iterator.set_state(checkpoint.state)
+            except StateMismatch as error:
+                iterator.close()
+                raise StateMismatch(
+                    f"the checkpoint of step {checkpoint.step} in {self.store!r} does not fit: "
+                    f"{error}"
+                ) from error
             except BaseException:
                 iterator.close()
                 raise
             for later in self.store.steps():
                 if later > checkpoint.step:
                     self.store.set_aside(later, "superseded")
+        try:
+            iterator.get_state()  # what cannot be saved is told before the first item
+        except BaseException:
+            iterator.close()
+            raise
         self._saved_step = iterator.step
         self._saved_seconds = self._clock()
         self._loop = ResumedLoop(self, iterator)
         return self._loop
 
     def latest(self) -> Checkpoint | None:
-        """The newest valid checkpoint; None if there is none yet.
+        """The newest valid checkpoint; None if there is none yet. Damaged ones are set aside.
 
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged.
@@ -128,6 +152,9 @@ class Checkpointer:
                 "remove the files set aside"
             )
         return None
+
+    def __repr__(self) -> str:
+        return f"Checkpointer({self.store!r}, {self.trigger!r})"
 
     @property
     def step(self) -> int:
@@ -174,21 +201,21 @@ class Checkpointer:
     ) -> None:
         try:
             if kind is None and self._loop is not None:
-                self._finish()
+                self.finish()
         finally:
             self.close()
 
-    def _save_if_due(self) -> bool:
+    def save_if_due(self) -> bool:
         """Save if the trigger says so; whether the loop is to go on."""
         progress = Progress(self.step, self._saved_step, self._clock(), self._saved_seconds)
         if progress.step != self._saved_step and self.trigger.is_due(progress):
             self.save()
         return not self._stopped
 
-    def _finish(self) -> None:
+    def finish(self) -> None:
         """The last save and the farewell, once."""
         assert self._loop is not None
-        if self._loop.finished:
+        if self._loop.finished or not self._loop.begun:
             return
         self._loop.finished = True
         if self._save_at_end:
@@ -220,6 +247,7 @@ class ResumedLoop(Generic[T]):
 
     Attributes:
       iterator: the running pass.
+      begun: whether the first item was asked for.
       finished: whether the loop came to a clean end.
     """
 
@@ -227,7 +255,7 @@ class ResumedLoop(Generic[T]):
         self._checkpointer = checkpointer
         self.iterator = iterator
         self.finished = False
-        self._begun = False
+        self.begun = False
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -236,18 +264,21 @@ class ResumedLoop(Generic[T]):
         checkpointer = self._checkpointer
         if self.finished:
             raise StopIteration
-        if not self._begun:
-            self._begun = True
+        if not self.begun:
+            self.begun = True
             for listener in checkpointer.listeners:
                 listener.begin()
-        elif not checkpointer._save_if_due():
-            checkpointer._finish()
+        elif not checkpointer.save_if_due():
+            checkpointer.finish()
             raise StopIteration
         try:
             return next(self.iterator)
         except StopIteration:
-            checkpointer._finish()
+            checkpointer.finish()
             raise
+
+    def __repr__(self) -> str:
+        return f"<loop over {self.iterator!r}>"
 
     @property
     def step(self) -> int:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -14,13 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, final
 
-from ..errors import CorruptCheckpoint, InvalidArgument
+from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType
 from .store import Store
 
 __all__ = ["Directory"]
 
 SUFFIX: Final = ".ckpt"
 LARGEST_FILE: Final = 1 << 32
+NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
 NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 BINARY: Final = getattr(os, "O_BINARY", 0)
 
@@ -41,6 +43,10 @@ class Directory(Store):
     """
 
     def __init__(self, folder: str | os.PathLike[str], name: str = "input") -> None:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise InvalidType(f"folder must be a path, got {folder!r}")
+        if not isinstance(name, str):
+            raise InvalidType(f"name must be a string, got {name!r}")
         if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.]*", name):
             raise InvalidArgument(
                 f"name must be letters, digits, '_' and '.', not starting with '.', got {name!r}"
@@ -48,7 +54,7 @@ class Directory(Store):
         self.folder = Path(folder)
         self.name = name
         self._pattern = re.compile(rf"{re.escape(name)}-(\d{{12,}}){re.escape(SUFFIX)}")
-        self.folder.mkdir(parents=True, exist_ok=True)
+        _make_durably(self.folder)
 
     def save(self, step: int, data: bytes) -> str:
         final = self._path(step)
@@ -71,17 +77,27 @@ class Directory(Store):
         flags = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
         try:
             descriptor = os.open(path, flags)
-        except FileNotFoundError:
-            raise
         except OSError as error:
-            raise CorruptCheckpoint(f"it cannot be opened as a file: {error.strerror}") from error
-        with open(descriptor, "rb") as file:
+            # Other errors, such as too many open files, say nothing about the checkpoint.
+            if error.errno in NOT_A_FILE:
+                raise CorruptCheckpoint("it is not a regular file") from error
+            raise
+        try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 raise CorruptCheckpoint("it is not a regular file")
             if status.st_size > LARGEST_FILE:
                 raise CorruptCheckpoint(f"it has {status.st_size} bytes, too many for a checkpoint")
-            return file.read()
+        except BaseException:
+            os.close(descriptor)
+            raise
+        with open(descriptor, "rb") as file:
+            try:
+                return file.read()
+            except OSError as error:
+                if error.errno == errno.EIO:
+                    raise CorruptCheckpoint("it cannot be read: input/output error") from error
+                raise
 
     def steps(self) -> list[int]:
         found = []
@@ -123,10 +139,19 @@ def _write_durably(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
+def _make_durably(folder: Path) -> None:
+    """Make ``folder`` and its parents, such that a power cut does not take them away."""
+    if folder.is_dir():
+        return
+    _make_durably(folder.parent)
+    folder.mkdir(exist_ok=True)
+    _sync_directory(folder.parent)
+
+
 def _sync_directory(folder: Path) -> None:
     if os.name == "nt":  # directories cannot be opened there
         return
-    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | NO_FOLLOW)
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
     try:
         os.fsync(descriptor)
     finally:

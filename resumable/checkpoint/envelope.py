@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass
 from typing import Final, final
 
-from ..errors import CorruptCheckpoint
+from ..errors import CorruptCheckpoint, NewerFormat
 from ..state import State, dumps, loads
 
 __all__ = ["Checkpoint", "decode", "encode"]
@@ -53,14 +53,13 @@ def decode(data: bytes) -> Checkpoint:
 
     Raises:
       CorruptCheckpoint: saying what is wrong, if a single bit is.
+      NewerFormat: if it is whole, and of a later format.
     """
     if len(data) < HEADER.size + DIGEST_BYTES:
         raise CorruptCheckpoint(f"it has {len(data)} bytes, too few for a checkpoint")
     magic, length = HEADER.unpack_from(data)
     if magic[:7] != MAGIC[:7]:
         raise CorruptCheckpoint(f"it starts with {magic!r}, not with the mark of a checkpoint")
-    if magic != MAGIC:
-        raise CorruptCheckpoint(f"its format version is {magic[7]}, this library reads {MAGIC[7]}")
     if len(data) != HEADER.size + length + DIGEST_BYTES:
         raise CorruptCheckpoint(
             f"it has {len(data)} bytes instead of {HEADER.size + length + DIGEST_BYTES}"
@@ -68,6 +67,9 @@ def decode(data: bytes) -> Checkpoint:
     sealed, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
         raise CorruptCheckpoint("its digest does not match its content")
+    # Every format keeps this frame, so that a damaged file is never taken for a later one.
+    if magic != MAGIC:
+        raise NewerFormat(f"its format version is {magic[7]}, this library reads {MAGIC[7]}")
     body = loads(sealed[HEADER.size :])
     step, time, state = body.get("step"), body.get("time"), body.get("state")
     if type(step) is not int or type(time) is not float or not isinstance(state, dict):

@@ -16,7 +16,7 @@ __all__ = ["BigramModel", "ModelSaver", "bigrams", "join_lines"]
 
 BYTES: Final = 256
 LEARNING_RATE: Final = 4.0
-MODELS_KEPT: Final = 2
+MODELS_KEPT: Final = 3
 
 
 def bigrams(numbered: tuple[int, bytes]) -> tuple[int, npt.NDArray[np.int64]]:
@@ -55,7 +55,10 @@ class BigramModel:
         np.add.at(self.seen, numbers, 1)
 
     def save(self, path: Path) -> None:
-        """Write the model so that ``path`` is complete or absent, and survives a power cut."""
+        """Write the model so that ``path`` is complete or absent.
+
+        The checkpoint of the input, which follows into the same folder, syncs the folder too.
+        """
         temporary = path.with_name(f".tmp-{path.name}")
         with open(temporary, "wb") as file:
             np.savez(file, weights=self.weights, seen=self.seen)

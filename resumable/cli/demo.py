@@ -68,12 +68,18 @@ def run(options: argparse.Namespace) -> int:
     problem = _problem(options)
     files = _files(options.data)
     if problem or not files:
-        print(f"resumable demo: {problem or 'no text file found; use --data'}", file=sys.stderr)
+        missing = f"no text file found: {options.data or 'name some by --data'}"
+        print(f"resumable demo: {problem or missing}", file=sys.stderr)
         return 2
     folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            empty = not any(folder.iterdir())
+        except OSError as error:
+            empty = False
+            print(f"resumable demo: {error}", file=sys.stderr)
+        if not empty:
             print(f"resumable demo: --keep must be an empty folder, got {folder}", file=sys.stderr)
             return 2
         return _compare(options, files, folder)
@@ -154,7 +160,7 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
 
 def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
     chosen = random.Random(seed)
-    return sorted(chosen.randint(1, max(1, steps - 1)) for _ in range(kills))
+    return sorted(chosen.choices(range(1, max(2, steps)), k=kills))
 
 
 def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
@@ -163,6 +169,7 @@ def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
     delays = random.Random(settings.seed + 1)
     pending = list(kills)
     while True:
+        killed = False
         with _started(settings) as process:
             for event in _events(process):
                 if event["event"] == "done":
@@ -172,11 +179,12 @@ def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
                 if pending and report.step >= pending[0]:
                     time.sleep(delays.uniform(0, LATEST_KILL_DELAY))
                     process.kill()
+                    killed = True
                     break
             # What it had still reported before it died counts as done by it.
             for event in _events(process):
                 _record(report, event, bar)
-        if not pending:
+        if not killed:
             raise TrainingFailed(f"it ended with status {process.returncode} at step {report.step}")
         pending.pop(0)
         report.killed_at.append(report.step)
@@ -184,8 +192,11 @@ def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
 
 
 def _started(settings: Settings) -> subprocess.Popen[str]:
+    # In a file, because a command line cannot hold the names of many files.
+    path = Path(settings.folder).with_suffix(".json")
+    path.write_text(settings.to_json(), encoding="utf-8")
     return subprocess.Popen(
-        [sys.executable, "-m", "resumable.cli.demo_training", settings.to_json()],
+        [sys.executable, "-m", "resumable.cli.demo_training", str(path)],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import pipeline as rs
-from ..checkpoint import Checkpointer, CheckpointListener
+from ..checkpoint import Checkpointer, Directory, Store
 from ..triggers import EverySteps
 from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
@@ -45,11 +44,10 @@ class Settings:
     every: int
     seed: int
 
-    def pipeline(self) -> rs.Pipeline[Any]:
+    def pipeline(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
         """The input: every line once an epoch, in a new order each time."""
         return (
-            rs.lines(self.files, encoding=None, index_dir=self.index_dir)
-            .enumerate()
+            lines.enumerate()
             .shuffle(self.seed)
             .repeat(self.epochs)
             .map(bigrams)
@@ -68,27 +66,41 @@ class Settings:
         return Settings(**json.loads(text))
 
 
-class _SaveTimer(CheckpointListener):
-    """Reports how long the input's part of each save took."""
+class _TimedDirectory(Store):
+    """A `Directory` that reports how long each save took."""
 
-    def before_save(self, step: int) -> None:
-        self._started = time.perf_counter()
+    def __init__(self, folder: Path) -> None:
+        self._directory = Directory(folder)
 
-    def after_save(self, step: int, path: str) -> None:
-        seconds = time.perf_counter() - self._started
-        _report(event="saved", step=step, seconds=seconds, bytes=os.path.getsize(path))
+    def save(self, step: int, data: bytes) -> str:
+        started = time.perf_counter()
+        path = self._directory.save(step, data)
+        seconds = time.perf_counter() - started
+        _report(event="saved", step=step, seconds=seconds, bytes=len(data))
+        return path
+
+    def load(self, step: int) -> bytes:
+        return self._directory.load(step)
+
+    def steps(self) -> list[int]:
+        return self._directory.steps()
+
+    def set_aside(self, step: int, reason: str) -> str:
+        return self._directory.set_aside(step, reason)
+
+    def has_damaged(self) -> bool:
+        return self._directory.has_damaged()
 
 
 def train(settings: Settings) -> BigramModel:
     """Train from the last checkpoint, or the start, to the last step."""
     folder = Path(settings.folder)
-    lines = len(rs.lines(settings.files, encoding=None, index_dir=settings.index_dir))
-    model = BigramModel(lines)
-    # The timer comes last before a save and first after it.
+    lines = rs.lines(settings.files, encoding=None, index_dir=settings.index_dir)
+    model = BigramModel(len(lines))
+    pipeline = settings.pipeline(lines)
     saver = ModelSaver(model, folder)
-    listeners = (saver, _SaveTimer())
-    with Checkpointer(folder, EverySteps(settings.every), listeners=listeners) as checkpointer:
-        pipeline = settings.pipeline()
+    store = _TimedDirectory(folder)
+    with Checkpointer(store, EverySteps(settings.every), listeners=[saver]) as checkpointer:
         started = time.perf_counter()
         loop = checkpointer.resume(pipeline)
         if loop.step:
@@ -106,5 +118,5 @@ def _report(**event: Any) -> None:
 
 
 if __name__ == "__main__":
-    train(Settings.from_json(sys.argv[1]))
+    train(Settings.from_json(Path(sys.argv[1]).read_text(encoding="utf-8")))
     _report(event="done")

@@ -76,7 +76,9 @@ class FromArrays(Stage[Any]):
 
 def _column(name: str, value: Any) -> np.ndarray[Any, Any]:
     if not isinstance(value, np.ndarray):
-        raise InvalidType(f"{name} must be a NumPy array, got {shorten(value)}")
+        raise InvalidType(
+            f"{name} must be a NumPy array, or a tuple or dict of them, got {shorten(value)}"
+        )
     if value.ndim == 0:
         raise InvalidArgument(f"{name} must have a first axis, got shape ()")
     return np.asarray(value)

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from ..errors import MalformedItem
 
-__all__ = ["file_data"]
+__all__ = ["FileData", "file_data"]
 
 FileData: TypeAlias = "bytes | mmap.mmap"
 
@@ -28,6 +28,10 @@ _maps: OrderedDict[tuple[str, int, int], mmap.mmap] = OrderedDict()
 _small_bytes = 0
 
 
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=Lock()))
+
+
 def file_data(path: str, size: int, mtime_ns: int) -> FileData:
     """The content of ``path``, which must have the given size in bytes and mtime.
 
@@ -37,20 +41,29 @@ def file_data(path: str, size: int, mtime_ns: int) -> FileData:
     """
     key = (path, size, mtime_ns)
     with _lock:
-        for cache in (_small, _maps):
-            if key in cache:
-                cache.move_to_end(key)
-                return cache[key]
-    return _open(key)
+        if key in _small:
+            _small.move_to_end(key)
+            return _small[key]
+        mapped = _maps.get(key)
+        if mapped is not None:
+            _maps.move_to_end(key)
+    if mapped is None:
+        return _open(key)
+    # Reading a map beyond the end of a file cut short would kill the process.
+    _check_unchanged(os.stat(path), key)
+    return mapped
+
+
+def _check_unchanged(status: os.stat_result, key: tuple[str, int, int]) -> None:
+    if (status.st_size, status.st_mtime_ns) != key[1:]:
+        raise MalformedItem(f"{key[0]} changed since the pipeline was built; build it again")
 
 
 def _open(key: tuple[str, int, int]) -> FileData:
     global _small_bytes
-    path, size, mtime_ns = key
+    path, size, _ = key
     with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        if (status.st_size, status.st_mtime_ns) != (size, mtime_ns):
-            raise MalformedItem(f"{path} changed since the pipeline was built; build it again")
+        _check_unchanged(os.fstat(file.fileno()), key)
         if size > SMALL:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
             with _lock:

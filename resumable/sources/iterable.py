@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import copy
+import io
+import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -59,6 +61,8 @@ class FromIterable(Stage[T]):
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _once: _Once[T] | None = field(init=False, repr=False, default=None)
+    # What the function returned last, as a weak reference; at most one.
+    _last: list[Any] = field(init=False, repr=False, default_factory=list)
 
     def __post_init__(self) -> None:
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
@@ -68,15 +72,28 @@ class FromIterable(Stage[T]):
         protocol = protocol_of(target)
         if protocol is None and _is_seekable(target):
             protocol = TELL
+        if isinstance(target, (set, frozenset)):
+            raise InvalidType(
+                f"iterable must have an order, got the set {shorten(target)}; pass sorted(...)"
+            )
         if not hasattr(target, "__iter__") and not hasattr(target, "__getitem__"):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
-        if hasattr(target, "__next__"):
+        if hasattr(target, "__next__") or protocol is TELL:
             if protocol is None:
                 object.__setattr__(self, "_once", _Once(iter(target)))
             else:
                 # A pass starts where the object stands now.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
         object.__setattr__(self, "_protocol", protocol)
+
+    def is_new(self, iterator: Iterator[T]) -> bool:
+        """Whether ``iterator`` is not the one that the last pass was given."""
+        last = self._last[0]() if self._last else None
+        try:
+            self._last[:] = [weakref.ref(iterator)]
+        except TypeError:  # some built-in iterators take no weak reference
+            self._last.clear()
+        return last is not iterator
 
     @property
     def method(self) -> str:
@@ -172,13 +189,12 @@ class _FromIterableIterator(StageIterator[T]):
         if stage._once is not None:
             return self._advanced(stage._once, self._position - stage._once.position)
         if stage._protocol is None:
-            made: Any = source() if _is_factory(source) else source
-            iterator = iter(made)
+            iterator = self._made(source) if _is_factory(source) else iter(source)
             protocol = protocol_of(iterator)
             if protocol is None or (self._saved is None and self._position):
                 return self._advanced(iterator, self._position)
             return self._restored(iterator, iterator, protocol)
-        if hasattr(source, "__next__"):
+        if hasattr(source, "__next__") or stage._protocol is TELL:
             if self._saved is None:
                 self._saved = copy.deepcopy(stage._initial)
             iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
@@ -187,6 +203,25 @@ class _FromIterableIterator(StageIterator[T]):
         self._restore(target, stage._protocol)
         self._target, self._protocol = target, stage._protocol
         return iter(target)
+
+    def _made(self, factory: Callable[[], Any]) -> Iterator[T]:
+        """A new iterator from a function."""
+        try:
+            made = factory()
+        except StopIteration as error:
+            raise RuntimeError("a user function raised StopIteration") from error
+        try:
+            iterator: Iterator[T] = iter(made)
+        except TypeError:
+            raise InvalidType(
+                f"the function of {self._stage!r} must return an iterable, got {shorten(made)}"
+            ) from None
+        if iterator is made and not self._stage.is_new(iterator):
+            raise ExternalStateError(
+                f"the function of {self._stage!r} returned the iterator of an earlier pass again; "
+                "it must make a new one each time"
+            )
+        return iterator
 
     def _restored(self, target: Any, iterator: Iterator[T], protocol: Protocol) -> Iterator[T]:
         self._restore(target, protocol)
@@ -221,7 +256,6 @@ def _is_factory(target: Any) -> bool:
 
 
 def _is_seekable(target: Any) -> bool:
-    if not all(hasattr(target, name) for name in ("tell", "seek", "readline", "__next__")):
-        return False
-    seekable = getattr(target, "seekable", None)
-    return seekable is None or bool(seekable())
+    # Of other objects with these methods, some read ahead of what `tell` says.
+    file = getattr(target, "file", target)  # of a temporary file
+    return isinstance(file, io.IOBase) and file.readable() and file.seekable()

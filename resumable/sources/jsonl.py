@@ -30,4 +30,6 @@ def parse_json_line(line: LocatedLine) -> Any:
         column, reason = error.start + 1, f"not UTF-8: {error.reason}"
     except RecursionError:
         column, reason = 1, "nested too deeply"
+    except ValueError as error:  # a number with too many digits
+        column, reason = 1, str(error)
     raise MalformedItem(f"{line.path}, line {line.number}, column {column}: {reason}")

@@ -1,8 +1,9 @@
 """Where the lines of a file end: an index built with NumPy and cached on disk."""
 
 # Layout of a cache file, little-endian: HEADER (magic, size and mtime of the data, number of
-# lines, number of blank lines, digest of the numbers before), then int64 ends of all lines,
-# then int64 numbers of the blank lines. It is written beside the data under a temporary name
+# lines, number of blank lines, digest), then int64 ends of all lines, then int64 numbers of the
+# blank lines. The digest is that of all the rest; it is checked where the numbers are read, while
+# of a large index, which is mapped, only the header's numbers and the last end are. It is written beside the data under a temporary name
 # and renamed, so ranks that build it at the same time do no harm to each other. A cache that
 # does not fit its data is built anew; one that cannot be written is done without.
 
@@ -11,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import secrets
 import struct
-import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -30,7 +31,7 @@ SMALLEST_CACHED: Final = 1 << 16
 
 LARGEST_READ: Final = 1 << 20
 MAGIC: Final = b"RSMLINE1"
-HEADER: Final = struct.Struct("<8sQqQQ8s")
+HEADER: Final = struct.Struct("<8sQqQQ16s")
 CHUNK: Final = 1 << 24
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
@@ -67,6 +68,9 @@ def line_index(path: Path, folder: Path | None = None) -> LineIndex:
         with suppress(OSError):
             _write_cache(cache, path, status)
         index = _read_cache(cache, status)
+    # Blocks of a cache that a power cut left empty are zeros; the last end tells.
+    if index is not None and int(index.ends[-1]) != status.st_size:
+        index = None
     return index if index is not None else _built(path)
 
 
@@ -124,10 +128,8 @@ def _blank_lines(
     return np.flatnonzero(blank).astype(np.int64) + first
 
 
-def _header(status: os.stat_result, lines: int, blanks: int) -> bytes:
-    numbers = struct.pack("<QqQQ", status.st_size, status.st_mtime_ns, lines, blanks)
-    digest = hashlib.blake2b(numbers, digest_size=8).digest()
-    return MAGIC + numbers + digest
+def _header(status: os.stat_result, lines: int, blanks: int, digest: bytes) -> bytes:
+    return HEADER.pack(MAGIC, status.st_size, status.st_mtime_ns, lines, blanks, digest)
 
 
 def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
@@ -137,8 +139,8 @@ def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
             size = os.fstat(file.fileno()).st_size
             if len(header) < HEADER.size:
                 return None
-            lines, blanks = HEADER.unpack(header)[3:5]
-            if header != _header(status, lines, blanks):
+            lines, blanks, digest = HEADER.unpack(header)[3:]
+            if header != _header(status, lines, blanks, digest):
                 return None
             if size != HEADER.size + 8 * (lines + blanks):
                 return None
@@ -147,6 +149,8 @@ def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
                 numbers: Indices = np.memmap(file, "<i8", "r", HEADER.size, (lines + blanks,))
             else:
                 numbers = np.fromfile(file, "<i8", lines + blanks)
+                if hashlib.blake2b(numbers.tobytes(), digest_size=16).digest() != digest:
+                    return None
     except OSError:
         return None
     return LineIndex(numbers[:lines], numbers[lines:])
@@ -155,22 +159,26 @@ def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
 def _write_cache(cache: Path, path: Path, status: os.stat_result) -> None:
     lines = 0
     blank = [np.empty(0, np.int64)]
-    with tempfile.NamedTemporaryFile(
-        dir=cache.parent, prefix=".tmp-", suffix=CACHE_SUFFIX, delete=False
-    ) as file:
+    temporary = cache.with_name(f".tmp-{secrets.token_hex(8)}{CACHE_SUFFIX}")
+    with open(temporary, "xb") as file:
         try:
             file.write(bytes(HEADER.size))
+            digest = hashlib.blake2b(digest_size=16)
             for ends, blanks in _scan(path):
+                digest.update(ends.astype("<i8").tobytes())
                 file.write(ends.astype("<i8").tobytes())
                 lines += len(ends)
                 blank.append(blanks)
             blanks = np.concatenate(blank)
+            digest.update(blanks.astype("<i8").tobytes())
             file.write(blanks.astype("<i8").tobytes())
             file.seek(0)
-            file.write(_header(status, lines, len(blanks)))
+            file.write(_header(status, lines, len(blanks), digest.digest()))
+            file.flush()
+            os.fsync(file.fileno())
             file.close()
-            os.replace(file.name, cache)
+            os.replace(temporary, cache)
         except BaseException:
             with suppress(OSError):
-                os.unlink(file.name)
+                os.unlink(temporary)
             raise

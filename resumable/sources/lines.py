@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import bisect
+import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..arguments import shorten
+from ..arguments import check_bool, shorten
 from ..block import Block, Indices
 from ..errors import InvalidArgument, InvalidType, MalformedItem
 from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator
-from .file_data import file_data
-from .line_index import LineIndex, line_index
+from .file_data import FileData, file_data
+from .line_index import CACHE_SUFFIX, LineIndex, line_index
 
 __all__ = ["Lines", "LocatedLine", "LocatedLines", "Paths"]
 
@@ -50,6 +52,8 @@ class _File(NamedTuple):
     size: int
     mtime_ns: int
     lines: LineIndex
+    # For the j-th blank line, how many lines that are not blank stand before it.
+    filled_before: Indices
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +71,7 @@ class _LineFiles(Stage[T]):
     _ends: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_bool("skip_blank", self.skip_blank)
         folder = None if self.index_dir is None else Path(self.index_dir)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
@@ -126,12 +131,26 @@ class _LineFiles(Stage[T]):
             file, where = self._files[number], order[start:stop]
             lines = indices[where] - (self._ends[number - 1] if number else 0)
             if self.skip_blank:
-                lines = _skipping(lines, file.lines.blank)
+                lines = _skipping(lines, file.filled_before)
             for place, data, line in zip(
                 where.tolist(), _read(file, lines), lines.tolist(), strict=True
             ):
                 items[place] = self._item(data, file, line)
         return items
+
+    def lookup(self, epoch: int) -> Callable[[int], T]:
+        ends = self._ends.tolist()
+
+        def item_at(index: int) -> T:
+            number = bisect.bisect_right(ends, index)
+            file = self._files[number]
+            line = index - (ends[number - 1] if number else 0)
+            if self.skip_blank and len(file.lines.blank):
+                line = int(_skipping(np.array([line], np.int64), file.filled_before)[0])
+            data = file_data(file.path, file.size, file.mtime_ns)
+            return self._item(_line(file, data, line), file, line)
+
+        return item_at
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"
@@ -167,7 +186,15 @@ class Lines(_LineFiles[Any]):
     errors: str = "strict"
 
     def __post_init__(self) -> None:
+        try:
+            codecs.lookup_error(self.errors)
+        except (LookupError, TypeError):
+            raise InvalidArgument(
+                f"errors must be a way known to Python, got {self.errors!r}"
+            ) from None
         if self.encoding is not None:
+            if not isinstance(self.encoding, str):
+                raise InvalidType(f"encoding must be a string or None, got {self.encoding!r}")
             try:
                 newline = "\n".encode(self.encoding)
             except LookupError:
@@ -207,6 +234,8 @@ def _expanded(paths: Paths) -> list[str]:
     """The files that ``paths`` name."""
     if isinstance(paths, (str, os.PathLike)):
         paths = [paths]
+    elif hasattr(paths, "read"):
+        raise InvalidType(f"paths must be paths, got the open file {shorten(paths)}; pass its path")
     elif not isinstance(paths, Iterable) or isinstance(paths, (bytes, bytearray)):
         raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
     found: list[str] = []
@@ -218,8 +247,11 @@ def _expanded(paths: Paths) -> list[str]:
         if os.path.lexists(text) or not glob.has_magic(text):
             found.append(text)
             continue
+        # The caches of line indexes are not data, whatever the pattern.
         matches = sorted(
-            match for match in glob.glob(text, recursive=True) if os.path.isfile(match)
+            match
+            for match in glob.glob(text, recursive=True)
+            if os.path.isfile(match) and not match.endswith(CACHE_SUFFIX)
         )
         if not matches:
             raise InvalidArgument(f"paths must match at least one file, got {text!r}")
@@ -236,14 +268,14 @@ def _opened(path: str, folder: Path | None) -> _File:
         if file.read(2) == MAGIC_OF_GZIP:
             raise InvalidArgument(f"paths must name uncompressed files, got {path!r}")
         status = os.fstat(file.fileno())
-    return _File(path, status.st_size, status.st_mtime_ns, line_index(Path(path), folder))
+    index = line_index(Path(path), folder)
+    filled = np.asarray(index.blank) - np.arange(len(index.blank), dtype=np.int64)
+    return _File(os.path.abspath(path), status.st_size, status.st_mtime_ns, index, filled)
 
 
-def _skipping(lines: Indices, blank: Indices) -> Indices:
+def _skipping(lines: Indices, filled_before: Indices) -> Indices:
     """Line numbers of the ``lines``-th lines that are not blank."""
-    # blank[j] - j lines that are not blank stand before the j-th blank one.
-    before = np.asarray(blank) - np.arange(len(blank))
-    return lines + np.searchsorted(before, lines, side="right")
+    return lines + np.searchsorted(filled_before, lines, side="right")
 
 
 def _read(file: _File, lines: Indices) -> Sequence[bytes]:
@@ -251,12 +283,15 @@ def _read(file: _File, lines: Indices) -> Sequence[bytes]:
     data = file_data(file.path, file.size, file.mtime_ns)
     ends = file.lines.ends
     if len(lines) < FEW_LINES:
-        return [
-            _stripped(data[ends[line - 1] if line else 0 : ends[line]]) for line in lines.tolist()
-        ]
+        return [_line(file, data, line) for line in lines.tolist()]
     stops = ends[lines].tolist()
     starts = np.where(lines > 0, ends[lines - 1], 0).tolist()
     return [_stripped(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _line(file: _File, data: FileData, line: int) -> bytes:
+    ends = file.lines.ends
+    return _stripped(data[ends[line - 1] if line else 0 : ends[line]])
 
 
 def _stripped(line: bytes) -> bytes:

@@ -56,6 +56,8 @@ class Range(Stage[int]):
         step = check_int("step", self.step)
         if step == 0:
             raise InvalidArgument("step must not be 0, got 0")
+        if not INT64.min <= step <= INT64.max:
+            raise InvalidArgument(f"step must fit in int64, got {step}")
         count = max(0, -((begin - stop) // step))
         if count > MOST_ITEMS:
             raise InvalidArgument(f"range must have at most 2**62 items, got {count}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
 
@@ -14,9 +14,18 @@ from ..errors import InvalidType
 from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator
 
-__all__ = ["FromSequence", "is_sequence"]
+__all__ = ["FromSequence", "Indexable", "is_sequence"]
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Indexable(Protocol[T_co]):
+    """Anything with ``__len__`` and ``__getitem__`` by position."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> T_co: ...
 
 
 def is_sequence(value: object) -> bool:
@@ -48,16 +57,17 @@ class FromSequence(Stage[T]):
 
     identity: ClassVar[tuple[str, ...]] = ("length",)
 
-    sequence: Sequence[T]
+    sequence: Indexable[T]
     _length: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        sequence: Any = self.sequence
         if not is_sequence(self.sequence):
             raise InvalidType(
                 "sequence must have __len__ and __getitem__ by position, "
                 f"got {shorten(self.sequence)}; use from_iterable for anything else"
             )
-        if isinstance(self.sequence, np.ndarray) and self.sequence.ndim == 0:
+        if isinstance(sequence, np.ndarray) and sequence.ndim == 0:
             raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
         object.__setattr__(self, "_length", len(self.sequence))
 
@@ -82,9 +92,11 @@ class FromSequence(Stage[T]):
         return [sequence[index] for index in indices.tolist()]
 
     def lookup(self, epoch: int) -> Callable[[int], T]:
-        if isinstance(self.sequence, np.ndarray):
+        sequence: Any = self.sequence
+        if isinstance(sequence, np.ndarray):
             return super().lookup(epoch)
-        return self.sequence.__getitem__
+        item_at: Callable[[int], T] = sequence.__getitem__
+        return item_at
 
     def __repr__(self) -> str:
         kind = type(self.sequence).__name__

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..arguments import check_bool, check_callable, check_int
 from ..block import Block, Indices, block_items, block_length, is_columns, stack
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, StageIterator, Transform, TransformIterator
+from ..state import TakenState
+from .carried import CarriedIterator, initial_state
 
 __all__ = ["Batch"]
 
@@ -39,13 +41,14 @@ class Batch(Transform[Any]):
     [array([0, 1]), array([2, 3]), array([4])]
     """
 
-    grouping: ClassVar[tuple[str, ...]] = ("batch_size", "drop_last")
-    counts_items: ClassVar[bool] = False
+    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {ITEMS: ("batch_size", "drop_last")}
+    relies_on: ClassVar[frozenset[str]] = frozenset()
 
     _: KW_ONLY
     batch_size: int
     drop_last: bool = False
     collate: Callable[[list[Any]], Any] | None = None
+    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,6 +56,11 @@ class Batch(Transform[Any]):
         check_bool("drop_last", self.drop_last)
         if self.collate is not None:
             check_callable("collate", self.collate)
+            object.__setattr__(self, "initial", initial_state(self.collate))
+
+    @property
+    def random_access(self) -> bool:
+        return self.initial is None and self.upstream.random_access
 
     @property
     def length(self) -> int | float | None:
@@ -64,7 +72,10 @@ class Batch(Transform[Any]):
         )
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return _BatchIterator(self, epoch)
+        iterator = _BatchIterator(self, epoch)
+        if self.initial is None:
+            return iterator
+        return CarriedIterator(self, iterator, self.collate, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         items = self.upstream.length
@@ -73,7 +84,9 @@ class Batch(Transform[Any]):
         for index in indices.tolist():
             start = index * self.batch_size
             stop = int(min(start + self.batch_size, items))
-            batches.append(self.collated(self.upstream.gather(np.arange(start, stop), epoch)))
+            batches.append(
+                self.collated(self.upstream.gather(np.arange(start, stop, dtype=np.int64), epoch))
+            )
         return batches
 
     def collated(self, block: Block) -> Any:

@@ -9,14 +9,14 @@ from typing import Any, final
 import numpy as np
 
 from ..block import Block, Indices, block_length, is_columns
-from ..stage import CountingIterator, StageIterator, Transform
+from ..stage import CountingIterator, IndexedTransform, StageIterator
 
 __all__ = ["Enumerate"]
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Enumerate(Transform[tuple[int, Any]]):
+class Enumerate(IndexedTransform[tuple[int, Any]]):
     """Pairs of the position, from 0 in every epoch, and the item.
 
     State: O(1), the position and upstream's. Random access is kept, columns stay columns.
@@ -33,7 +33,7 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
         block = self._upstream.pull(count)
         first, length = self._position, block_length(block)
-        numbered = _numbered(np.arange(first, first + length), block)
+        numbered = _numbered(np.arange(first, first + length, dtype=np.int64), block)
         self._position += length
         return numbered
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Any
 
@@ -11,7 +11,7 @@ from ..errors import InvalidType, StateMismatch
 from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator, as_stage
 
-__all__ = ["expand", "inner_stage"]
+__all__ = ["close_expansion", "expand", "inner_stage"]
 
 
 def inner_stage(made: Any) -> Stage[Any] | None:
@@ -39,6 +39,12 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
         ) from None
     _check_skipped(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
+
+
+def close_expansion(items: Iterator[Any]) -> None:
+    """End what `expand` opened: its threads, or the generator that was made."""
+    if isinstance(items, (StageIterator, Generator)):
+        items.close()
 
 
 def _expanded_stage(

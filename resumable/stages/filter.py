@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
 from ..arguments import check_callable
 from ..block import Block, block_items, block_length, concatenate, take_rows
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
+from ..state import TakenState
+from .carried import CarriedIterator, initial_state
 
 __all__ = ["Filter"]
 
@@ -21,7 +23,7 @@ T = TypeVar("T")
 class Filter(Transform[T]):
     """The items for which ``predicate`` is true.
 
-    State: upstream's. No random access: which items remain is known only by trying.
+    State: upstream's, and the predicate's own if it carries one. No random access: which items remain is known only by trying.
 
     Args:
       upstream: stage whose items are tried.
@@ -31,24 +33,21 @@ class Filter(Transform[T]):
     [1, 3, 5]
     """
 
-    counts_items: ClassVar[bool] = False
+    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
 
     predicate: Callable[[Any], object]
+    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("predicate", self.predicate)
-
-    @property
-    def random_access(self) -> bool:
-        return False
-
-    @property
-    def length(self) -> int | float | None:
-        return None
+        object.__setattr__(self, "initial", initial_state(self.predicate))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return _FilterIterator(self, epoch)
+        iterator = _FilterIterator(self, epoch)
+        if self.initial is None:
+            return iterator
+        return CarriedIterator(self, iterator, self.predicate, self.initial, epoch)
 
 
 class _FilterIterator(TransformIterator[T]):
@@ -68,8 +67,8 @@ class _FilterIterator(TransformIterator[T]):
         return concatenate(kept)
 
     def items(self) -> Iterator[T]:
-        return builtins.filter(self._stage.predicate, self._upstream.items())
+        return builtins.filter(self._stage.predicate, self.upstream_items())
 
     @property
     def exhausted(self) -> bool:
-        return self._upstream.exhausted
+        return self.upstream_exhausted()

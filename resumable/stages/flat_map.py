@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable
 from ..block import Block
 from ..errors import StateMismatch
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
 from ..state import State, TakenState, settled, unpack, unpack_count
-from .expansion import expand
+from .carried import check_stateless
+from .expansion import close_expansion, expand
 
 __all__ = ["FlatMap"]
 
@@ -33,19 +33,13 @@ class FlatMap(Transform[T]):
       fn: makes an iterable or a pipeline of one item, the same in every run.
     """
 
+    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
+
     fn: Callable[[Any], Iterable[T]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
-
-    @property
-    def random_access(self) -> bool:
-        return False
-
-    @property
-    def length(self) -> int | float | None:
-        return None
+        check_stateless("fn", self.fn)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return ExpandingIterator(self, epoch, self.fn)
@@ -75,8 +69,18 @@ class ExpandingIterator(TransformIterator[T]):
             self._offset += len(drawn)
             items += drawn
             if len(drawn) < missing:
-                self._inner, self._before, self._offset = None, None, 0
+                self._close_inner()
+                self._before, self._offset = None, 0
         return items
+
+    def close(self) -> None:
+        self._close_inner()
+        super().close()
+
+    def _close_inner(self) -> None:
+        inner, self._inner = self._inner, None
+        if inner is not None:
+            close_expansion(inner)
 
     def get_state(self) -> State:
         before = self._before

@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable, check_int
+from ..arguments import check_int
 from ..block import Block
 from ..errors import StateMismatch
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
 from ..state import State, TakenState, settled, unpack, unpack_count
-from .expansion import expand, inner_stage
+from .carried import check_stateless
+from .expansion import close_expansion, expand, inner_stage
 
 __all__ = ["InterleaveMap"]
 
@@ -39,6 +40,7 @@ class InterleaveMap(Transform[T]):
     """
 
     identity: ClassVar[tuple[str, ...]] = ("cycle_length", "block_length")
+    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
 
     fn: Callable[[Any], Iterable[T]]
     _: KW_ONLY
@@ -47,17 +49,9 @@ class InterleaveMap(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
+        check_stateless("fn", self.fn)
         for name in ("cycle_length", "block_length"):
             object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
-
-    @property
-    def random_access(self) -> bool:
-        return False
-
-    @property
-    def length(self) -> int | float | None:
-        return None
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveMapIterator(self, epoch)
@@ -81,8 +75,7 @@ class _Place:
         return {"upstream": settled(self.before), "offset": self.offset, "inner": inner}
 
     def close(self) -> None:
-        if isinstance(self.items, StageIterator):
-            self.items.close()
+        close_expansion(self.items)
 
 
 class _InterleaveMapIterator(TransformIterator[T]):
@@ -152,8 +145,11 @@ class _InterleaveMapIterator(TransformIterator[T]):
             )
         for place in places:
             if place is not None:
-                unpack(stage, place, "upstream", "offset", "inner")
-                unpack_count(stage, "offset", place["offset"])
+                before, offset, _ = unpack(stage, place, "upstream", "offset", "inner")
+                unpack_count(stage, "offset", offset)
+                opened = stage.upstream.start(self._own_epoch)  # reads nothing
+                opened.set_state(before)
+                opened.close()
         self._upstream.set_state(upstream)
         self._ended = ended
         self._saved = [None if place is None else settled(place) for place in places]
@@ -179,7 +175,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
     def _expanded(self, item: Any, before: TakenState, offset: int, inner: State | None) -> _Place:
         made = self._stage.fn(item)
         stage = inner_stage(made)
-        if stage is None:
+        if stage is None or (offset and inner is None):
             return _Place(before, expand(made, self._own_epoch, offset, self._stage), offset, False)
         items = stage.start(self._own_epoch)
         if inner is not None:
@@ -192,7 +188,13 @@ class _InterleaveMapIterator(TransformIterator[T]):
         upstream = self._stage.upstream.start(self._own_epoch)
         try:
             upstream.set_state(saved["upstream"])
-            item = next(upstream, None)
+            item: Any = next(upstream)
+        except StopIteration:
+            raise StateMismatch(
+                "upstream no longer has the item that an open place was made of; "
+                "did the data change since the save?",
+                self._stage,
+            ) from None
         finally:
             upstream.close()
         return self._expanded(item, saved["upstream"], saved["offset"], saved["inner"])

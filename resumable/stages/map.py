@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
 from ..arguments import check_callable, check_choice, check_int, shorten
 from ..block import Block, Indices, block_items, block_length
-from ..errors import InvalidArgument, InvalidType, UnencodableState
-from ..external import Protocol, protocol_of, taken_from
-from ..stage import StageIterator, Transform, TransformIterator
-from ..state import State, TakenState, freeze, settled, unpack, unpack_count
+from ..errors import InvalidArgument, InvalidType
+from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
+from ..state import State, TakenState, unpack, unpack_count
+from .carried import CarriedIterator, initial_state
 from .parallel_map import ParallelMapIterator
 
 __all__ = ["Map"]
@@ -38,8 +39,8 @@ class Map(Transform[T]):
       fn: called with one item.
       workers: number of threads that call ``fn``, 0 for none. Results come in order; up to
         twice as many items are in work ahead of the last one handed out.
-      executor: where the workers are: ``"thread"``, or a `concurrent.futures.Executor`,
-        which is used and not shut down. Neither enters the state.
+      executor: where the workers are: ``"thread"``, or a `concurrent.futures.Executor`, such as a
+        `ProcessPoolExecutor`, which is used and not shut down. Neither enters the state.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
 
@@ -50,7 +51,6 @@ class Map(Transform[T]):
     """
 
     identity: ClassVar[tuple[str, ...]] = ("on_error",)
-    counts_items: ClassVar[bool] = False
 
     fn: Callable[[Any], T]
     _: KW_ONLY
@@ -68,23 +68,30 @@ class Map(Transform[T]):
         if not isinstance(self.executor, Executor) and self.executor != "thread":
             raise InvalidType(
                 f"executor must be 'thread' or a concurrent.futures.Executor, "
-                f"got {shorten(self.executor)}"
+                f"got {shorten(self.executor)}; for processes pass a ProcessPoolExecutor"
             )
-        if self.workers and self.carried is not None:
+        if isinstance(self.executor, Executor) and not self.workers:
+            raise InvalidArgument(f"workers must be at least 1 for an executor, got {self.workers}")
+        if isinstance(self.executor, ProcessPoolExecutor):
+            _check_picklable(self.fn)
+        object.__setattr__(self, "initial", initial_state(self.fn))
+        if self.workers and self.initial is not None:
             raise InvalidArgument(
                 f"workers must be 0 for a function that carries state, got {self.workers}"
             )
-        if self.carried is not None:
-            object.__setattr__(self, "initial", taken_from(self.fn, self.carried))
 
     @property
-    def carried(self) -> Protocol | None:
-        """How the function's own state is read and restored, if it has any."""
-        return protocol_of(self.fn)
+    def relies_on(self) -> frozenset[str]:  # type: ignore[override]
+        """Ranks stay in step unless items may be dropped."""
+        return frozenset({ITEMS, RANK}) if self.on_error == "skip" else frozenset()
+
+    @property
+    def concurrent(self) -> bool:
+        return self.workers > 0
 
     @property
     def random_access(self) -> bool:
-        exact = self.on_error == "raise" and self.carried is None
+        exact = self.on_error == "raise" and self.initial is None
         return exact and self.upstream.random_access
 
     @property
@@ -94,9 +101,11 @@ class Map(Transform[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.workers:
             return ParallelMapIterator(self, epoch)
-        if self.on_error == "skip" or self.carried is not None:
-            return _StatefulMapIterator(self, epoch)
-        return _MapIterator(self, epoch)
+        skips = self.on_error == "skip"
+        iterator = _SkippingMapIterator(self, epoch) if skips else _MapIterator(self, epoch)
+        if self.initial is None:
+            return iterator
+        return CarriedIterator(self, iterator, self.fn, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         return _mapped(self.fn, self.upstream.gather(indices, epoch))
@@ -113,40 +122,30 @@ class _MapIterator(TransformIterator[T]):
         return _mapped(self._stage.fn, self._upstream.pull(count))
 
     def items(self) -> Iterator[T]:
-        return map(self._stage.fn, self._upstream.items())
+        return map(self._stage.fn, self.upstream_items())
 
     @property
     def exhausted(self) -> bool:
-        return self._upstream.exhausted
+        return self.upstream_exhausted()
 
 
-class _StatefulMapIterator(TransformIterator[T]):
-    """With items that may be dropped, or a function whose state is saved."""
+class _SkippingMapIterator(TransformIterator[T]):
+    """Drops the items that the function fails on."""
 
     _stage: Map[T]
 
     def __init__(self, stage: Map[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._skipped = 0
-        self._carried = stage.carried
-        # The function's state, until the first item is asked for.
-        self._saved: TakenState | None = stage.initial if epoch == 0 else None
-        self._restored = self._saved is None
 
     def pull(self, count: int) -> Block:
-        if not self._restored:
-            assert self._carried is not None
-            if not isinstance(self._saved, Exception):
-                self._carried.write(self._stage.fn, freeze(self._saved))
-            self._restored, self._saved = True, None
-        if self._stage.on_error == "raise":
-            return _mapped(self._stage.fn, self._upstream.pull(count))
+        fn = self._stage.fn
         mapped: list[T] = []
         while missing := count - len(mapped):
             block = self._upstream.pull(missing)
             for item in block_items(block):
                 try:
-                    mapped.append(self._stage.fn(item))
+                    mapped.append(fn(item))
                 except Exception:
                     self._skipped += 1
             if block_length(block) < missing:
@@ -154,29 +153,22 @@ class _StatefulMapIterator(TransformIterator[T]):
         return mapped
 
     def get_state(self) -> State:
-        state = super().get_state()
-        if self._stage.on_error == "skip":
-            state["skipped"] = self._skipped
-        if self._carried is not None:
-            own = self._saved
-            if self._restored or own is None:
-                own = taken_from(self._stage.fn, self._carried)
-            if isinstance(own, UnencodableState):
-                raise UnencodableState(f"{self._stage!r}: state of fn: {own}")
-            state["function"] = settled(own)
-        return state
+        return {"skipped": self._skipped, "upstream": self._upstream.get_state()}
 
     def set_state(self, state: State) -> None:
-        names = ["upstream"]
-        if self._stage.on_error == "skip":
-            names.append("skipped")
-        if self._carried is not None:
-            names.append("function")
-        values = dict(zip(names, unpack(self._stage, state, *names), strict=True))
-        self._skipped = unpack_count(self._stage, "skipped", values.get("skipped", 0))
-        if self._carried is not None:
-            self._saved, self._restored = freeze(values["function"]), False
-        self._upstream.set_state(values["upstream"])
+        skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
+        self._skipped = unpack_count(self._stage, "skipped", skipped)
+        self._upstream.set_state(upstream)
+
+
+def _check_picklable(fn: Callable[[Any], Any]) -> None:
+    try:
+        pickle.dumps(fn)
+    except Exception as error:
+        raise InvalidArgument(
+            f"fn must be picklable for a process pool, got {fn!r} ({error}); define it at the "
+            "top of a module"
+        ) from None
 
 
 def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:

@@ -12,7 +12,7 @@ import numpy as np
 from ..arguments import check_choice, check_seed
 from ..block import Block, Indices, ungroup
 from ..indexed import IndexedIterator
-from ..stage import Combine, StageIterator
+from ..stage import Combine, StageIterator, check_sequential
 from ..state import State, unpack, unpack_count
 from .combine_iterator import CombineIterator
 from .schedule import Schedule, Weights, integer_weights
@@ -57,6 +57,7 @@ class Mix(Combine[T]):
         if self.seed is not None:
             object.__setattr__(self, "seed", check_seed("seed", self.seed))
         check_choice("stop", self.stop, ("first", "all"))
+        check_sequential(self)
 
     @property
     def length(self) -> int | float | None:

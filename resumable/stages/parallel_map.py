@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -37,6 +38,8 @@ class ParallelMapIterator(TransformIterator[T]):
         self._skipped = 0
         self._window: deque[tuple[Future[T], TakenState]] = deque()
         self._window_size = ITEMS_PER_WORKER * stage.workers
+        self._process = os.getpid()
+        self._failure: Exception | None = None  # of upstream, to come after the window
         self._executor: Executor | None = None
         self._finish: Callable[[], object] = lambda: None
         # Upstream's state after the last item handed out; None while nothing runs ahead.
@@ -45,14 +48,17 @@ class ParallelMapIterator(TransformIterator[T]):
     def pull(self, count: int) -> Block:
         results: list[T] = []
         skips = self._stage.on_error == "skip"
+        if self._process != os.getpid():
+            raise WorkerError(
+                f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
+                "the pipeline in this one"
+            )
         while len(results) < count and self._fill():
             future, after = self._window[0]
             try:
                 result = future.result()
             except (BrokenExecutor, CancelledError) as error:
-                raise WorkerError(
-                    f"a worker of {self._stage!r} died before it delivered its result: {error!r}"
-                ) from error
+                raise self._died(error) from error
             except Exception:
                 if not skips:
                     raise
@@ -81,6 +87,8 @@ class ParallelMapIterator(TransformIterator[T]):
         self._upstream.set_state(upstream)
 
     def close(self) -> None:
+        if self._process != os.getpid():
+            return  # neither the workers nor their locks are ours after a fork
         self._finish()
         for future, _ in self._window:
             future.cancel()
@@ -91,16 +99,32 @@ class ParallelMapIterator(TransformIterator[T]):
         """Top the window up; whether a result is to come."""
         if self._handed_out is None:
             self._handed_out = self._upstream.try_state()
-        while len(self._window) < self._window_size:
+        if self._failure is not None and not self._window:
+            raise self._failure
+        while self._failure is None and len(self._window) < self._window_size:
             try:
                 item: Any = next(self._upstream)
             except StopIteration:
                 if not self._window:
                     self._handed_out = self._upstream.try_state()
                 break
+            except Exception as error:
+                if self._window:  # what came before it is handed out first
+                    self._failure = error
+                    break
+                raise
             after = self._upstream.try_state()
-            self._window.append((self._pool().submit(self._stage.fn, item), after))
+            try:
+                future = self._pool().submit(self._stage.fn, item)
+            except BrokenExecutor as error:
+                raise self._died(error) from error
+            self._window.append((future, after))
         return bool(self._window)
+
+    def _died(self, error: BaseException) -> WorkerError:
+        return WorkerError(
+            f"a worker of {self._stage!r} died before it delivered its result: {error!r}"
+        )
 
     def _pool(self) -> Executor:
         if self._executor is None:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 from ..arguments import check_int
 from ..block import Block, Indices
 from ..errors import WorkerError
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import IndexedTransform, StageIterator, TransformIterator
 from ..state import State, TakenState, settled
 
 __all__ = ["Prefetch"]
@@ -36,7 +36,7 @@ PATIENCE: Final = 10.0
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Prefetch(Transform[T]):
+class Prefetch(IndexedTransform[T]):
     """Upstream's items, up to ``buffer_size`` of them computed ahead by a thread.
 
     The thread starts with the first item and ends with the last one, at `close`, when the
@@ -50,7 +50,7 @@ class Prefetch(Transform[T]):
         May differ between save and resume.
     """
 
-    counts_items: ClassVar[bool] = False
+    relies_on: ClassVar[frozenset[str]] = frozenset()
     transparent: ClassVar[bool] = True
 
     buffer_size: int
@@ -58,6 +58,10 @@ class Prefetch(Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_int("buffer_size", self.buffer_size, minimum=0)
+
+    @property
+    def concurrent(self) -> bool:
+        return self.buffer_size > 0
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.buffer_size == 0:
@@ -102,10 +106,7 @@ class _Channel:
         with self._changed:
             while not self._entries:
                 if not thread.is_alive():
-                    raise WorkerError(
-                        "the prefetch thread is gone: was the iterator carried over a fork? "
-                        f"(process {os.getpid()}); iterate the pipeline in the new process"
-                    )
+                    raise WorkerError("the prefetch thread ended without an answer")
                 self._changed.wait(HEARTBEAT)
             entry = self._entries.popleft()
             self._changed.notify()
@@ -130,10 +131,16 @@ class _PrefetchIterator(TransformIterator[T]):
         # Upstream's state after the last item handed out, once the thread runs.
         self._handed_out: TakenState | None = None
         self._ended = False
+        self._process = os.getpid()
 
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
+        if self._process != os.getpid():
+            raise WorkerError(
+                f"the prefetch thread of {self._stage!r} stayed in the process that was forked; "
+                "iterate the pipeline in this one"
+            )
         if self._thread is None:
             self._thread = self._begin()
         entry = self._channel.get(self._thread)
@@ -172,6 +179,8 @@ class _PrefetchIterator(TransformIterator[T]):
     def close(self) -> None:
         thread = self._thread
         if thread is not None and self._leave is not None:
+            if self._process != os.getpid():
+                return  # neither the thread nor its locks are ours after a fork
             self._leave()
             if thread is not threading.current_thread():
                 thread.join(PATIENCE)
@@ -182,8 +191,8 @@ class _PrefetchIterator(TransformIterator[T]):
                     RuntimeWarning,
                     stacklevel=2,
                 )
-                return
-        super().close()
+        else:
+            super().close()
 
     def _begin(self) -> threading.Thread:
         self._handed_out = self._upstream.try_state()
@@ -209,3 +218,5 @@ def _produce(channel: _Channel, upstream: StageIterator[Any]) -> None:
         channel.put(_Entry(None, upstream.try_state(), upstream.epoch, "end"))
     except BaseException as error:
         channel.put(_Entry(error, {}, 0, "error"))
+    finally:
+        upstream.close()  # its state stays readable

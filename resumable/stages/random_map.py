@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_callable, check_seed
+from ..arguments import check_seed
 from ..block import Block, Indices, block_items
 from ..order import derive, generator
-from ..stage import CountingIterator, StageIterator, Transform
+from ..stage import CountingIterator, IndexedTransform, StageIterator
+from .carried import check_stateless
 
 __all__ = ["RandomMap"]
 
@@ -20,7 +21,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomMap(Transform[T]):
+class RandomMap(IndexedTransform[T]):
     """The result of ``fn(item, rng)`` for every item.
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, index of the item in
@@ -43,7 +44,7 @@ class RandomMap(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
+        check_stateless("fn", self.fn)
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

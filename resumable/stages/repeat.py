@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, final
 
@@ -11,12 +12,15 @@ import numpy as np
 from ..arguments import check_int
 from ..block import Block, Indices, block_length, concatenate, ungroup
 from ..errors import StateMismatch
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import EPOCHS, ITEMS, StageIterator, Transform, TransformIterator
 from ..state import State, unpack, unpack_count
 
 __all__ = ["Repeat"]
 
 T = TypeVar("T")
+
+# An endless repeat that is cut short and repeated in turn must not number its epochs alike.
+ENDLESS_PASSES = 1 << 32
 
 
 @final
@@ -32,13 +36,18 @@ class Repeat(Transform[T]):
     Args:
       upstream: stage to repeat.
       epochs: number of passes, at least 0; None repeats without end. An endless repeat ends
-        after a pass without any item.
+        after a pass without any item. It may change on resume, unless a later stage counts or
+        shuffles items, or repeats in turn.
 
     >>> list(Repeat(Range(3), epochs=2))
     [0, 1, 2, 0, 1, 2]
     """
 
-    counts_items: ClassVar[bool] = False
+    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        ITEMS: ("epochs",),
+        EPOCHS: ("epochs",),
+    }
+    relies_on: ClassVar[frozenset[str]] = frozenset({EPOCHS})
 
     _: KW_ONLY
     epochs: int | None = None
@@ -78,7 +87,8 @@ class Repeat(Transform[T]):
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """The epoch that pass ``number`` of our own ``epoch`` is for upstream."""
-        return epoch * (self.epochs or 0) + number
+        passes = ENDLESS_PASSES if self.epochs is None else self.epochs
+        return epoch * passes + number
 
 
 class _RepeatIterator(TransformIterator[T]):

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable
 from ..block import Block, block_items
 from ..errors import UnencodableState
 from ..stage import StageIterator, Transform, TransformIterator
-from ..state import State, freeze, unpack
+from ..state import State, dumps, freeze, unpack
+from .carried import check_stateless
 
 __all__ = ["Scan"]
 
@@ -36,18 +37,25 @@ class Scan(Transform[T]):
         cannot.
     """
 
+    identity: ClassVar[tuple[str, ...]] = ("initial_digest",)
+
     fn: Callable[[Any, Any], tuple[Any, T]]
     _: KW_ONLY
     initial: Any
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
+        check_stateless("fn", self.fn)
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
 
     @property
-    def random_access(self) -> bool:
-        return False
+    def length(self) -> int | float | None:
+        return self.upstream.length
+
+    @property
+    def initial_digest(self) -> str:
+        """What identifies ``initial``."""
+        return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ScanIterator(self, epoch)

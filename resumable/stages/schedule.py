@@ -33,7 +33,10 @@ def integer_weights(weights: Weights | None, count: int) -> tuple[int, ...]:
     """
     if weights is None:
         return (1,) * count
-    numbers = list(weights)
+    try:
+        numbers = list(weights)
+    except TypeError:
+        raise InvalidType(f"weights must be several numbers, got {shorten(weights)}") from None
     if len(numbers) != count:
         raise InvalidArgument(f"weights must be one for each of {count} pipelines, got {numbers}")
     for weight in numbers:
@@ -111,7 +114,9 @@ class Schedule:
         first_short = int((self._lengths // self._parts).min())
         for number in np.unique(numbers[numbers >= first_short]).tolist():
             here = numbers == number
-            upstreams, items = self.items_of(np.arange(self._round) + number * self._round)
+            upstreams, items = self.items_of(
+                np.arange(self._round, dtype=np.int64) + number * self._round
+            )
             places = np.flatnonzero(items < self._lengths[upstreams])
             turns[here] = number * self._round + places[within[here]]
         return turns
@@ -139,18 +144,18 @@ class Schedule:
         """For each turn of round ``number`` the upstream, and which of its turns this is."""
         if self._seed is None:
             return self._even
-        order = permutation(self._round, self._seed, number)(np.arange(self._round))
+        order = permutation(self._round, self._seed, number)(np.arange(self._round, dtype=np.int64))
         upstreams = self._even[0][order]
         ranks = np.empty_like(upstreams)
         for upstream, part in enumerate(self._parts.tolist()):
-            ranks[upstreams == upstream] = np.arange(part)
+            ranks[upstreams == upstream] = np.arange(part, dtype=np.int64)
         return upstreams, ranks
 
 
 def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
     """A round in which the turns of each upstream are as far apart as can be."""
     upstreams = np.repeat(np.arange(len(parts)), parts)
-    ranks = np.concatenate([np.arange(part) for part in parts])
+    ranks = np.concatenate([np.arange(part, dtype=np.int64) for part in parts])
     due = np.concatenate([(np.arange(part) + 0.5) / part for part in parts])
     order = np.lexsort((upstreams, due))
     return upstreams[order].astype(np.int64), ranks[order].astype(np.int64)

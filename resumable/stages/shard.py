@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -11,7 +11,15 @@ from ..arguments import check_choice, check_int
 from ..block import Block, Indices, block_length, concatenate, take_rows
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator, Transform, TransformIterator
+from ..stage import (
+    ITEMS,
+    RANK,
+    Stage,
+    StageIterator,
+    Transform,
+    TransformIterator,
+    check_sequential,
+)
 from ..state import State, unpack, unpack_count
 from .skip import Skip
 
@@ -29,6 +37,8 @@ class Shard(Transform[T]):
 
     State: O(1), the global position of the round, the same bytes on every rank. Resumed with
     another ``count``, the ranks together continue the global order, without loss or repetition.
+    A later stage that takes more items on one rank than on another (``filter``, ``flat_map``)
+    ends that: each rank then resumes from its own state, with the same ``index`` and ``count``.
     Random access is kept. Over a stream each rank reads all items.
 
     Args:
@@ -42,7 +52,10 @@ class Shard(Transform[T]):
     [1, 4]
     """
 
-    grouping: ClassVar[tuple[str, ...]] = ("count", "uneven")
+    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        ITEMS: ("count", "uneven"),
+        RANK: ("index", "count", "uneven"),
+    }
 
     index: int
     count: int
@@ -58,6 +71,11 @@ class Shard(Transform[T]):
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
+        check_sequential(self)
+
+    @property
+    def random_access(self) -> bool:
+        return self.upstream.random_access
 
     @property
     def length(self) -> int | float | None:

@@ -12,7 +12,7 @@ from ..block import Indices
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
 from ..order import permutation
-from ..stage import Stage, StageIterator, Transform
+from ..stage import Stage, StageIterator, Transform, check_sequential
 
 __all__ = ["Shuffle"]
 
@@ -27,7 +27,7 @@ class Shuffle(Transform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
     A global shuffle without a buffer: each index goes through a permutation computed on demand
-    (see `resumable.order`), so every order of the whole is possible and none is stored.
+    (see `resumable.order`); none is stored.
 
     State: O(1), the position. Random access is kept; a resume reads nothing.
 
@@ -52,6 +52,7 @@ class Shuffle(Transform[T]):
                 f"shuffle needs a window for a stream, got window=None over {self.upstream!r}; "
                 "use shuffle(seed, window=n)"
             )
+        check_sequential(self)
         length = self.upstream.length
         assert length is not None
         if length == math.inf:
@@ -61,6 +62,14 @@ class Shuffle(Transform[T]):
             )
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
+
+    @property
+    def random_access(self) -> bool:
+        return self.upstream.random_access
+
+    @property
+    def length(self) -> int | float | None:
+        return self.upstream.length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)

@@ -10,7 +10,7 @@ from ..arguments import check_int
 from ..block import Block, Indices, block_length
 from ..errors import StateMismatch
 from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator, Transform, TransformIterator
+from ..stage import Stage, StageIterator, Transform, TransformIterator, check_sequential
 from ..state import State, unpack
 
 __all__ = ["Skip"]
@@ -40,6 +40,11 @@ class Skip(Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+        check_sequential(self)
+
+    @property
+    def random_access(self) -> bool:
+        return self.upstream.random_access
 
     @property
     def length(self) -> int | float | None:

@@ -55,7 +55,7 @@ class SlotChoice:
 
     def draining(self, count: int) -> Indices:
         """The order in which the last ``count`` items leave, shape (count,), int64."""
-        return permutation(count, self._drain_seed, 0)(np.arange(count))
+        return permutation(count, self._drain_seed, 0)(np.arange(count, dtype=np.int64))
 
     def contents(self, steps: int) -> Indices:
         """Index of the item in each slot after ``steps`` steps; shape (window,), int64.
@@ -64,10 +64,11 @@ class SlotChoice:
         """
         window = self._window
         items = np.arange(window, dtype=np.int64)
-        # A later step overwrites an earlier one: chunks and their steps go upwards.
+        # A slot holds the item that its last step let in, which has the largest number.
         first = max(0, steps - 1 - OLDEST_WINDOWS * window)
         chunk = max(window, 1 << 16)
         for start in range(first, steps - 1, chunk):
             stop = min(start + chunk, steps - 1)
-            items[self.of_steps(start, stop)] = np.arange(start, stop) + window
+            numbers = np.arange(start, stop, dtype=np.int64) + window
+            np.maximum.at(items, self.of_steps(start, stop), numbers)
         return items

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..arguments import check_int
 from ..block import Block, Indices, block_length
-from ..stage import CountingIterator, StageIterator, Transform
+from ..stage import ITEMS, CountingIterator, StageIterator, Transform
 
 __all__ = ["Take"]
 
@@ -29,13 +30,17 @@ class Take(Transform[T]):
       count: at least 0.
     """
 
-    grouping: ClassVar[tuple[str, ...]] = ("count",)
+    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {ITEMS: ("count",)}
 
     count: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
+
+    @property
+    def random_access(self) -> bool:
+        return self.upstream.random_access
 
     @property
     def length(self) -> int | float | None:
@@ -61,3 +66,6 @@ class _TakeIterator(CountingIterator[T]):
         block = self._upstream.pull(count)
         self._position += block_length(block)
         return block
+
+    def _limit(self) -> int | float | None:
+        return self._stage.count

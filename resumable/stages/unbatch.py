@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..block import block_items
 from ..errors import MalformedItem
-from ..stage import StageIterator, Transform
+from ..stage import ITEMS, RANK, StageIterator, Transform
 from .flat_map import ExpandingIterator
 
 __all__ = ["Unbatch"]
@@ -30,13 +30,7 @@ class Unbatch(Transform[Any]):
       MalformedItem: while iterating, if an item is not a batch, or its columns differ in length.
     """
 
-    @property
-    def random_access(self) -> bool:
-        return False
-
-    @property
-    def length(self) -> int | float | None:
-        return None
+    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return ExpandingIterator(self, epoch, _rows)

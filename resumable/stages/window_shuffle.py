@@ -38,7 +38,8 @@ class WindowShuffle(Transform[T]):
 
     State: O(1), the position and one snapshot of upstream's state. A resume reads at most
     ``9 * window + 256`` items of upstream again. With ``carry`` the items in the window are the
-    state instead, and nothing is read again. An item leaves the window after at most
+    state instead, and nothing is read again; then a state costs O(window) to take, and a
+    prefetch after it takes one for every item, so batch before it. An item leaves the window after at most
     ``8 * window`` steps.
 
     Args:
@@ -66,8 +67,8 @@ class WindowShuffle(Transform[T]):
         check_bool("carry", self.carry)
 
     @property
-    def random_access(self) -> bool:
-        return False
+    def length(self) -> int | float | None:
+        return self.upstream.length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _CarryingIterator(self, epoch) if self.carry else _WindowIterator(self, epoch)

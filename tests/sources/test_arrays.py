@@ -20,7 +20,9 @@ def test_items_have_the_structure_of_the_arrays() -> None:
     assert isinstance(rs.from_arrays(Point(x, y))[0], Point)
 
 
-@pytest.mark.parametrize("dtype", ["?", "i1", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "U3", "M8[s]"])
+@pytest.mark.parametrize(
+    "dtype", ["?", "i1", "i8", "u8", "f2", "f4", "f8", "c8", "c16", "U3", "M8[s]"]
+)
 def test_dtypes_survive_item_by_item_and_in_batches(dtype: str) -> None:
     array = np.arange(5).astype(dtype)
     for pipeline in (rs.from_arrays(array), rs.from_arrays(array).filter(lambda item: True)):
@@ -38,7 +40,7 @@ def test_a_shuffled_batch_takes_one_gather_and_no_python_object_an_item(
     gathered = []
     original = FromArrays.gather
 
-    def noting(self: FromArrays, indices: np.ndarray, epoch: int = 0) -> object:  # type: ignore[type-arg]
+    def noting(self: FromArrays, indices: np.ndarray, epoch: int = 0) -> object:
         gathered.append(len(indices))
         return original(self, indices, epoch)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import itertools
 import random
@@ -49,7 +50,6 @@ def test_repr_says_how_it_resumes(tmp_path: Path) -> None:
             (file, "tell/seek"),
             ([1, 2], "by index"),
             ({1: 2}, "iterating anew and skipping"),
-            ({1, 2}, "iterating anew and skipping"),
             (numbers, "iterating anew and skipping"),
             (OldStyle(), "iterating anew and skipping"),
             (iter([1]), "none: it can be read once"),
@@ -95,7 +95,9 @@ def test_a_dice_resumes_in_a_fresh_object() -> None:
 def test_a_one_shot_iterator_is_refused_by_default() -> None:
     iterator = iter(rs.from_iterable(numbers()).map(str))
     assert next(iterator) == "0"
-    with pytest.raises(rs.ExternalStateError, match=r"FromIterable at pipeline\.upstream: .*'ignore'"):
+    with pytest.raises(
+        rs.ExternalStateError, match=r"FromIterable at pipeline\.upstream: .*'ignore'"
+    ):
         iterator.get_state()
     assert next(iterator) == "1", "refusing lost nothing"
 
@@ -137,7 +139,7 @@ def test_a_state_that_cannot_be_encoded_is_refused_by_get_state_only() -> None:
     class Opaque(Counter):
         def __iter__(self) -> Any:
             iterator = super().__iter__()
-            iterator.get_state = lambda: {"object": object()}  # type: ignore[method-assign,assignment]
+            setattr(iterator, "get_state", lambda: {"object": object()})  # noqa: B010
             return iterator
 
     with iter(rs.from_iterable(Opaque(5)).flat_map(lambda item: [item]).prefetch(2)) as iterator:
@@ -153,6 +155,23 @@ def test_a_source_that_shrank_is_noticed() -> None:
         state = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match=r"position=7 lies beyond the end.*2 items fewer"):
         next(rs.from_iterable(lambda: range(5)).resume(state))
+
+
+def test_a_function_must_make_a_new_iterator_each_time() -> None:
+    shared = numbers()
+    pipeline = rs.from_iterable(lambda: shared)
+    with iter(pipeline) as iterator:
+        next(iterator)
+    with pytest.raises(rs.ExternalStateError, match="must make a new one each time"):
+        list(pipeline)
+    with pytest.raises(rs.InvalidType, match="must return an iterable, got None"):
+        list(rs.from_iterable(lambda: None))  # type: ignore[arg-type,return-value]
+
+
+def test_a_reader_that_runs_ahead_of_tell_is_not_trusted(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("a\n" * 50)
+    with codecs.open(str(tmp_path / "f"), encoding="utf-8") as file:
+        assert "none: it can be read once" in repr(rs.from_iterable(file))
 
 
 def test_the_iterator_of_a_generator_function_is_closed() -> None:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.sources import file_data
 from resumable.sources import line_index as index_module
 from resumable.sources.line_index import CACHE_SUFFIX, SMALLEST_CACHED, line_index
 
@@ -98,16 +99,13 @@ def test_the_index_is_built_anew_when_size_or_mtime_changes(tmp_path: Path, chan
     path.write_bytes(data)
     os.utime(path, ns=(1, 10**18 + len(change)))
     assert list(rs.lines(path, encoding=None)) == split(data)
+    file_data._small.clear()
+    file_data._maps.clear()
     with pytest.raises(rs.MalformedItem, match="changed since the pipeline was built"):
-        pipeline.stage._files[0]  # type: ignore[attr-defined]
-        from resumable.sources import file_data
-
-        file_data._small.clear()
-        file_data._maps.clear()
         list(pipeline)
 
 
-@pytest.mark.parametrize("damage", ["truncate", "junk", "header", "empty", "folder"])
+@pytest.mark.parametrize("damage", ["truncate", "junk", "header", "body", "empty", "folder"])
 def test_a_damaged_cache_is_built_anew(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "data"
     path.write_bytes(BIG)
@@ -122,6 +120,7 @@ def test_a_damaged_cache_is_built_anew(tmp_path: Path, damage: str) -> None:
             "truncate": content[:-8],
             "junk": content + b"x",
             "header": content[:20] + b"\xff" + content[21:],
+            "body": content[:100] + bytes([content[100] ^ 1]) + content[101:],
             "empty": b"",
         }[damage]
         cache.write_bytes(damaged)
@@ -134,7 +133,7 @@ def test_a_folder_that_cannot_be_written_is_done_without(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(index_module.tempfile, "NamedTemporaryFile", refuse)
+    monkeypatch.setattr(index_module, "_write_cache", refuse)
     (tmp_path / "data").write_bytes(BIG)
     assert len(rs.lines(tmp_path / "data")) == 20_000
 
@@ -191,15 +190,30 @@ def test_the_same_files_elsewhere_are_the_same_pipeline(tmp_path: Path) -> None:
 def test_many_files_are_read_through_a_bounded_number_of_open_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from resumable.sources import file_data
-
     monkeypatch.setattr(file_data, "SMALL", 10)
     monkeypatch.setattr(file_data, "MOST_MAPS", 3)
     for number in range(40):
         (tmp_path / f"{number:02}").write_text(f"{number} is the number\n" * 3)
     pipeline = rs.lines(tmp_path / "*").shuffle(0)
-    assert sorted(pipeline) == sorted(f"{number} is the number" for number in range(40) for _ in "abc")
+    assert sorted(pipeline) == sorted(
+        f"{number} is the number" for number in range(40) for _ in "abc"
+    )
     assert len(file_data._maps) <= 3
+
+
+def test_index_files_are_not_data(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(BIG)
+    for _ in range(3):
+        assert len(rs.lines(tmp_path / "*")) == 20_000
+
+
+def test_a_large_file_cut_short_under_a_pipeline_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(BIG * 8)
+    iterator = iter(rs.lines(tmp_path / "data"))
+    next(iterator)
+    os.truncate(tmp_path / "data", 100)
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(iterator)
 
 
 def test_recursive_patterns_and_sorted_matches(tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def test_workers_work_side_by_side_and_within_a_bounded_window() -> None:
     with iter(rs.from_iterable(source).map(meet, workers=3)) as iterator:
         assert next(iterator) == 0
         assert len(read) <= 7
+        barrier.abort()  # whoever still waits for two more
 
 
 def test_any_executor_is_used_and_left_running() -> None:
@@ -72,11 +73,10 @@ def test_processes_do_the_work() -> None:
 def test_a_dead_worker_is_named_and_loses_nothing() -> None:
     with ProcessPoolExecutor(1) as pool:
         pipeline = rs.range(12).map(die, workers=1, executor=pool)
-        got = []
+        got: list[int] = []
         with iter(pipeline) as iterator:
             with pytest.raises(rs.WorkerError, match=r"worker of .*Map\(fn=die.* died"):
-                for item in iterator:
-                    got.append(item)
+                got.extend(iterator)
             state = iterator.get_state()
     with rs.range(12).map(abs).resume(state) as iterator:
         assert got + list(iterator) == list(range(12))

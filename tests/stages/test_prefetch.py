@@ -123,6 +123,20 @@ def test_an_iterator_carried_over_a_fork_says_so_instead_of_hanging() -> None:
     assert done.returncode == 7
 
 
+def test_dropping_an_iterator_ends_its_thread_without_a_garbage_collection() -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        for use in (next, lambda iterator: iterator.pull(2), lambda iterator: None):
+            iterator = iter(stream(1000).prefetch(2))
+            use(iterator)
+            next(iterator)
+            del iterator
+            wait_until(lambda: not alive())
+    finally:
+        gc.enable()
+
+
 def test_it_may_be_added_and_removed_between_save_and_resume() -> None:
     plain, prefetched = rs.range(30).shuffle(0), rs.range(30).shuffle(0).prefetch(5)
     expected = list(plain)

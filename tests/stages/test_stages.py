@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
+
+
+def pair(left: int, right: int) -> tuple[int, int]:
+    return left, right
 
 
 def test_batches_stack_and_keep_columns() -> None:
@@ -41,7 +46,7 @@ def test_the_batch_size_may_change_on_resume(
 def test_unbatch_undoes_batch_for_every_structure() -> None:
     for items in ([1, 2, 3], [(1, "a"), (2, "b"), (3, "c")], [{"a": i} for i in range(3)]):
         assert list(rs.from_sequence(items).batch(2).unbatch()) == items
-    with pytest.raises(rs.MalformedItem, match="unbatch needs batches.*got int"):
+    with pytest.raises(rs.MalformedItem, match=r"unbatch needs batches.*got int"):
         list(rs.range(3).unbatch())
     with pytest.raises(rs.MalformedItem, match="one length"):
         list(rs.from_sequence([([1, 2], [1])]).unbatch())
@@ -91,7 +96,7 @@ def test_the_proportions_of_a_mix_are_exact_over_time(
     weights: list[int], seed: int | None, rounds: int
 ) -> None:
     tagged = [
-        rs.range(10**6).map(lambda item, tag=tag: (tag, item))  # type: ignore[misc]
+        rs.zip(rs.range(1).repeat().map(partial(max, tag)), rs.range(10**6))
         for tag in range(len(weights))
     ]
     divisor = int(np.gcd.reduce(weights))
@@ -125,7 +130,7 @@ def test_a_mix_of_streams_agrees_with_the_mix_by_random_access(
     weights = [number + 1 for number in range(len(lengths))]
     indexed, streamed = (
         rs.mix(
-            *(make(length).map(lambda i, tag=tag: (tag, i)) for tag, length in enumerate(lengths)),
+            *(make(length).map(partial(pair, tag)) for tag, length in enumerate(lengths)),
             weights=weights, seed=seed, stop=stop,
         )
         for make in (rs.range, stream)
@@ -149,6 +154,12 @@ def test_a_mix_with_an_endless_input() -> None:
 def test_nested_repeats_count_on(length: int, inner: int, outer: int) -> None:
     epochs = list(rs.range(length).shuffle(3).repeat(inner * outer))
     assert list(rs.range(length).shuffle(3).repeat(inner).repeat(outer)) == epochs
+
+
+def test_an_endless_repeat_cut_short_has_new_orders_each_time() -> None:
+    items = list(rs.range(4).shuffle(1).repeat().take(8).repeat(4))
+    passes = [tuple(items[start : start + 8]) for start in range(0, 32, 8)]
+    assert len(set(passes)) == 4
 
 
 def test_a_repeat_is_random_access_over_epochs() -> None:
@@ -222,8 +233,36 @@ def test_enumerate_zip_and_concatenate_agree_with_python() -> None:
 
 
 def test_flat_map_refuses_what_is_no_iterable() -> None:
-    with pytest.raises(rs.InvalidType, match="FlatMap must return an iterable or a pipeline, got 0"):
+    with pytest.raises(
+        rs.InvalidType, match="FlatMap must return an iterable or a pipeline, got 0"
+    ):
         list(rs.range(3).flat_map(lambda item: item))  # type: ignore[arg-type,return-value]
+
+
+def test_an_open_expansion_is_closed_with_the_iterator() -> None:
+    closed = []
+
+    def generate(item: int) -> Any:
+        try:
+            yield from range(9)
+        finally:
+            closed.append(item)
+
+    for pipeline in (rs.range(3).flat_map(generate), rs.range(3).interleave(generate, 2)):
+        closed.clear()
+        with iter(pipeline) as iterator:
+            list(itertools.islice(iterator, 3))
+            assert closed == []
+        assert closed
+
+
+def test_an_interleave_notices_that_its_source_shrank() -> None:
+    pipeline = rs.range(6).filter(lambda item: True).interleave(lambda n: [n] * 5, 3)
+    with iter(pipeline) as iterator:
+        list(itertools.islice(iterator, 4))
+        state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match="no longer has the item"):
+        next(rs.range(6).filter(lambda item: False).interleave(lambda n: [n] * 5, 3).resume(state))
 
 
 def test_a_function_that_returns_fewer_items_than_before_is_noticed() -> None:

@@ -132,6 +132,6 @@ def test_carried_items_that_cannot_be_saved_are_named() -> None:
     pipeline = stream(9).map(lambda item: {item}).shuffle(1, window=3, carry=True)
     with iter(pipeline) as iterator:
         next(iterator)
-        with pytest.raises(rs.UnencodableState, match="WindowShuffle.*carried items.*carry=False"):
+        with pytest.raises(rs.UnencodableState, match=r"WindowShuffle.*carried items.*carry=False"):
             iterator.get_state()
         next(iterator)

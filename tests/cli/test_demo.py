@@ -1,0 +1,99 @@
+"""The demo: exact under kills, on the user's own files, with honest exit statuses."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from resumable.cli.bigram_model import BigramModel
+from resumable.cli.demo import _print_table, _Run
+from resumable.cli.main import main
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    for number in range(5):
+        lines = [f"Line {line} of file {number}, {'x' * (line % 50)}" for line in range(3000)]
+        (tmp_path / f"{number}.txt").write_text("\n".join(lines))
+    return tmp_path
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "resumable", "demo", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+
+
+def test_nothing_is_lost_or_repeated_when_it_is_killed(text: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    done = run("--kills", "3", "--data", f"{text}/*.txt", "--keep", str(kept), "--every", "10")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lines seen                    15,000" in done.stdout
+    assert "lines lost                    0" in done.stdout
+    assert "lines repeated                0" in done.stdout
+    assert "final weights bit-identical   yes" in done.stdout
+    assert "Nothing was lost or repeated." in done.stdout
+    killed_at = done.stdout.split("killed at steps")[1].splitlines()[0]
+    assert len(killed_at.split(",")) == 3
+    assert {"uninterrupted", "killed", "index"} <= set(os.listdir(kept))
+
+
+def test_steps_may_go_over_several_epochs(text: Path) -> None:
+    done = run("--kills", "1", "--steps", "70", "--data", f"{text}/*.txt", "--every", "7")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lines seen                    17,920" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kills", "-1"], "--kills must be at least 0, got -1"),
+        (["--steps", "0"], "--steps must be at least 1, got 0"),
+        (["--every", "0"], "--every must be at least 1, got 0"),
+        (["--data", "/nowhere/*"], "no text file found"),
+    ],
+)
+def test_bad_options_are_refused(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_folder_that_is_not_empty_is_left_alone(
+    text: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--data", f"{text}/*.txt", "--keep", str(text)]) == 2
+    assert "must be an empty folder" in capsys.readouterr().err
+    assert len(os.listdir(text)) == 5
+
+
+@pytest.mark.parametrize("fault", ["lost", "repeated", "weights"])
+def test_any_difference_is_a_failure(fault: str, capsys: pytest.CaptureFixture[str]) -> None:
+    whole, killed = BigramModel(10), BigramModel(10)
+    whole.seen += 1
+    killed.seen += 1
+    if fault == "weights":
+        killed.weights[0, 0] = np.nextafter(0, 1)
+    else:
+        killed.seen[3] += 1 if fault == "repeated" else -1
+    report = _Run(sizes=[100])
+    assert _print_table(whole, killed, report, 10, 0.0) == 1
+    assert "DIFFER" in capsys.readouterr().out
+
+
+def test_help_explains_the_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    shown = capsys.readouterr().out
+    for option in ("--kills", "--steps", "--seed", "--data", "--keep", "--every"):
+        assert option in shown

@@ -32,7 +32,7 @@ def test_every_python_block_of_the_readme_runs(
     assert len(found) >= 7
     for line, code in found:
         padded = "\n" * (line - 1) + code  # so that a traceback shows the README's line
-        exec(compile(padded, str(README), "exec"), namespace)
+        exec(compile(padded, str(README), "exec", dont_inherit=True), namespace)
     assert len(namespace["seen"]) == 3000
     assert "Shuffle at pipeline.upstream.upstream: saved seed=0" in capsys.readouterr().out
 

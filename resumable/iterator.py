@@ -61,17 +61,22 @@ class PipelineIterator(StageIterator[T]):
         self._closed = False
         self.step = 0
         self._start_epoch = epoch
-        self._good_state: State | None = None
+        # A state of the root, once one could be taken, and the step it was taken at.
+        self._good: tuple[State | None, int] = (None, 0)
         self._advance: Callable[[], T] | None
         self._root = stage.start(epoch)
         self._resume_at(0)
 
     def __next__(self) -> T:
+        # What an interrupt could cut short comes before the item is drawn, not after.
+        if self.step >= self._snapshot_step:
+            self._snapshot()
         advance = self._advance
         if advance is None:
             advance = self._ready()
         try:
             item = advance()
+            self.step += 1
         except StopIteration:
             if self._root.exhausted:
                 raise
@@ -81,9 +86,6 @@ class PipelineIterator(StageIterator[T]):
             self._fail()
             self._name_stage(error)
             raise
-        self.step = step = self.step + 1
-        if step == self._snapshot_step:
-            self._snapshot()
         return item
 
     def pull(self, count: int) -> Block:
@@ -93,18 +95,18 @@ class PipelineIterator(StageIterator[T]):
             self._recover()
         if check_int("count", count, minimum=0, maximum=sys.maxsize) == 0:
             return []
+        if self.step >= self._snapshot_step:
+            self._snapshot()
         try:
             block = self._root.pull(count)
+            self._advance = None  # `items` is valid only until the next `pull`
+            self.step += block_length(block)
         except BaseException as error:
             self._fail()
             if isinstance(error, StopIteration):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        self._advance = None  # `items` is valid only until the next `pull`
-        self.step += block_length(block)
-        if self.step >= self._snapshot_step:
-            self._snapshot()
         return block
 
     @property
@@ -122,15 +124,15 @@ class PipelineIterator(StageIterator[T]):
         for stage, path in self._inexact:
             _apply_policy(stage, path)
         if not self._failed:
-            self._good_state, self._good_step = self._root.get_state(), self.step
-        ahead = self.step - self._good_step
+            self._good = (self._root.get_state(), self.step)
+        positions, ahead = self._last_good()
         return {
             # The items to be drawn again are counted: everything that groups them must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
             "epoch": self._start_epoch,
             "step": self.step,
             "ahead": ahead,
-            "pipeline": freeze(self._good()),
+            "pipeline": freeze(positions),
         }
 
     def set_state(self, state: State) -> None:
@@ -191,8 +193,7 @@ class PipelineIterator(StageIterator[T]):
         self.step = step
         self._failed = False
         self._advance = None
-        self._good_state = None
-        self._good_step = step
+        self._good = (None, step)
         self._interval = 1
         self._last_snapshot = perf_counter()
         self._snapshot()
@@ -209,11 +210,12 @@ class PipelineIterator(StageIterator[T]):
 
     def _snapshot(self) -> None:
         """Remember where we are, and when to do so again."""
+        if self._failed:
+            return
         started = perf_counter()
         # A state that cannot be taken is the user's concern when asking for one, not here.
         with suppress(Exception):
-            self._good_state = self._root.get_state()
-            self._good_step = self.step
+            self._good = (self._root.get_state(), self.step)
         now = perf_counter()
         budget = SNAPSHOT_SHARE * (now - started)
         elapsed = started - self._last_snapshot
@@ -230,9 +232,9 @@ class PipelineIterator(StageIterator[T]):
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
-        missing = self.step - self._good_step
+        positions, missing = self._last_good()
         self._root.close()
-        self._root = self._started(self._start_epoch, self._good())
+        self._root = self._started(self._start_epoch, positions)
         while missing:
             try:
                 drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
@@ -249,12 +251,14 @@ class PipelineIterator(StageIterator[T]):
             missing -= drawn
         self._failed = False
 
-    def _good(self) -> State:
-        if self._good_state is None:
+    def _last_good(self) -> tuple[State, int]:
+        """The last good state, and the number of items handed out since."""
+        positions, step = self._good
+        if positions is None:
             raise ExternalStateError(
                 "an error interrupted the pipeline, and no state to go back to could be taken"
             )
-        return self._good_state
+        return positions, self.step - step
 
     def _started(self, epoch: int, positions: Any) -> StageIterator[T]:
         """A new root at ``positions``; nothing is left running if they are refused."""

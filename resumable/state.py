@@ -105,11 +105,12 @@ def _copied(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         raise _Refused
     if kind is dict:
-        copied = {}
+        copied = value.copy()
         for key, item in value.items():
             if type(key) is not str:
                 raise _Refused
-            copied[key] = item if type(item) in PLAIN else _copied(item, depth + 1)
+            if type(item) not in PLAIN:
+                copied[key] = _copied(item, depth + 1)
         return copied
     if kind is list:
         return [_copied(item, depth + 1) for item in value]

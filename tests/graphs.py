@@ -228,6 +228,9 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             stream(40).shuffle(3, window=8, carry=True).prefetch(2)
         ),
         "window carried": lambda: stream(60).shuffle(3, window=8, carry=True).repeat(2),
+        "window carried arrays": lambda: (
+            rs.from_arrays(columns()).shuffle(3, window=6, carry=True).repeat(2)
+        ),
         "window carried short": lambda: stream(5).shuffle(3, window=8, carry=True),
         "batch": lambda: rs.range(23).batch(5),
         "batch drop_last": lambda: stream(23).batch(5, drop_last=True).repeat(2),

@@ -194,6 +194,18 @@ def test_stop_iteration_at_the_very_last_item_is_an_error_too() -> None:
         assert list(iterator) == [4]
 
 
+def test_a_state_changed_by_its_owner_does_not_spoil_the_way_back_from_an_error() -> None:
+    flaky = Flaky(no_change, {7}, ValueError)
+    with iter(rs.range(9).map(flaky)) as iterator:
+        list(itertools.islice(iterator, 6))
+        state = iterator.get_state()
+        state["pipeline"]["upstream"]["position"] = 0
+        state["pipeline"].clear()
+        with pytest.raises(ValueError, match="call 7"):
+            next(iterator)
+        assert list(iterator) == [6, 7, 8]
+
+
 def test_an_error_costs_little_to_undo() -> None:
     flaky = Flaky(no_change, {50_000}, ValueError)
     with iter(rs.range(60_000).map(flaky)) as iterator:

@@ -259,7 +259,6 @@ class _WindowIterator(_Reservoir[T]):
         steps = self._position
         hole = int(self._choice.of_steps(steps - 1, steps)[0])
         numbers = self._choice.contents(steps)
-        numbers[hole] = -1  # it was handed out
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]
         slots: list[Any] = [None] * len(numbers)

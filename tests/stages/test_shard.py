@@ -78,6 +78,16 @@ def test_another_number_of_ranks_continues_the_global_order(
     assert got == order
 
 
+@pytest.mark.parametrize("uneven", ["drop", "pad", "keep"])
+def test_a_rank_at_its_end_is_at_the_end_of_the_global_order(uneven: str) -> None:
+    for index in range(4):
+        with iter(rs.range(10).shard(index, 4, uneven=uneven)) as iterator:
+            list(iterator)
+            state = iterator.get_state()
+        assert state["pipeline"] == {"position": 10}
+        assert list(rs.range(10).shard(0, 1, uneven=uneven).resume(state)) == []
+
+
 def test_the_state_is_the_global_position() -> None:
     with iter(rs.range(100).shard(2, 4)) as iterator:
         list(itertools.islice(iterator, 3))

@@ -40,6 +40,7 @@ TakenState: TypeAlias = "State | Exception"
 MAGIC: Final = b"RSM\x01"
 MAX_DEPTH: Final = 50
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
+MOST_CONTAINERS: Final = 500_000
 LARGEST_COUNT: Final = 2**63 - 1
 
 BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
@@ -52,7 +53,14 @@ def dumps(state: State) -> bytes:
     Raises:
       UnencodableState: if it holds a value without an exact serialised form.
     """
-    return MAGIC + _pack(freeze(state))
+    packed = _pack(freeze(state))
+    # `loads` bounds what it builds; a state that it would refuse is never written.
+    if len(packed) > MOST_CONTAINERS and _containers(state) > MOST_CONTAINERS:
+        raise UnencodableState(
+            f"the state holds more than {MOST_CONTAINERS} dicts, lists and tuples; carried items "
+            "should be arrays or numbers, or not be carried"
+        )
+    return MAGIC + packed
 
 
 def loads(data: bytes) -> State:
@@ -68,7 +76,7 @@ def loads(data: bytes) -> State:
         raise CorruptCheckpoint(
             f"not a serialised state: it starts with {data[:4]!r} instead of {MAGIC!r}"
         )
-    state = _unpack(data[len(MAGIC) :], 0)
+    state = _Decoder().unpack(data[len(MAGIC) :])
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
     try:
@@ -274,6 +282,14 @@ def _likely_cause(field: str) -> str:
     return causes.get(field, "was the pipeline changed since the save?")
 
 
+def _containers(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value
+    if not isinstance(value, (dict, list, tuple)):
+        # The description of an array is two lists.
+        return 2 if isinstance(value, (np.ndarray, np.generic, complex)) else 0
+    return 1 + sum(map(_containers, inner))
+
+
 def _is_plain_array(value: Any) -> bool:
     # A subclass, such as a masked array, holds more than its numbers.
     exact = type(value) in (np.ndarray, np.memmap) or isinstance(value, np.generic)
@@ -309,51 +325,79 @@ def _encode(value: Any) -> msgpack.ExtType:
     return msgpack.ExtType(code, _pack(described))
 
 
-def _unpack(data: bytes, depth: int) -> Any:
-    # Each level of extensions is a level of C calls, which Python does not count.
-    if depth > MAX_DEPTH:
-        raise CorruptCheckpoint("not a serialised state: nested too deeply")
-    try:
-        return msgpack.unpackb(
-            data,
-            ext_hook=lambda code, inner: _decode(code, inner, depth + 1),
-            object_pairs_hook=_unique_keys,
-            strict_map_key=True,
-            unicode_errors="surrogatepass",
-        )
-    except CorruptCheckpoint:
-        raise
-    # A damaged length may raise anything the decoder knows, up to running out of memory.
-    except (
-        ArithmeticError,
-        ValueError,
-        TypeError,
-        RecursionError,
-        MemoryError,
-        msgpack.UnpackException,
-    ) as error:
-        raise CorruptCheckpoint(
-            f"not a serialised state: {error or type(error).__name__}"
-        ) from None
+class _Decoder:
+    """Decodes one state, within bounds of nesting and of the number of dicts and lists."""
 
+    def __init__(self) -> None:
+        self._depth = 0
+        self._containers = 0
 
-def _decode(code: int, data: bytes, depth: int) -> Any:
-    if code == BIG_INT and data:
-        return int.from_bytes(data, "big", signed=True)
-    if code in (TUPLE, COMPLEX, ARRAY, SCALAR):
-        fields = _unpack(data, depth)
-        if isinstance(fields, list):
-            if code == TUPLE:
-                return tuple(fields)
-            if code == COMPLEX and len(fields) == 2:
-                return complex(*fields)
-            if len(fields) == 3 and code in (ARRAY, SCALAR):
-                array = _decode_array(*fields)
-                if code == ARRAY:
-                    return array
-                if array.shape == ():
-                    return array[()]
-    raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
+    def unpack(self, data: bytes) -> Any:
+        # Each level of extensions is a level of C calls, which Python does not count.
+        if self._depth > MAX_DEPTH:
+            raise CorruptCheckpoint("not a serialised state: nested too deeply")
+        self._depth += 1
+        try:
+            return msgpack.unpackb(
+                data,
+                ext_hook=self._extension,
+                object_pairs_hook=self._dict,
+                list_hook=self._list,
+                strict_map_key=True,
+                unicode_errors="surrogatepass",
+            )
+        except CorruptCheckpoint:
+            raise
+        # A damaged length may raise anything the decoder knows, up to running out of memory.
+        except (
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            RecursionError,
+            MemoryError,
+            msgpack.UnpackException,
+        ) as error:
+            raise CorruptCheckpoint(
+                f"not a serialised state: {error or type(error).__name__}"
+            ) from None
+        finally:
+            self._depth -= 1
+
+    def _count(self) -> None:
+        self._containers += 1
+        if self._containers > MOST_CONTAINERS:
+            raise CorruptCheckpoint(
+                f"not a serialised state: it has more than {MOST_CONTAINERS} dicts and lists"
+            )
+
+    def _dict(self, pairs: list[tuple[Any, Any]]) -> State:
+        self._count()
+        unique = dict(pairs)
+        if len(unique) != len(pairs):
+            raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
+        return unique
+
+    def _list(self, items: list[Any]) -> list[Any]:
+        self._count()
+        return items
+
+    def _extension(self, code: int, data: bytes) -> Any:
+        if code == BIG_INT and data:
+            return int.from_bytes(data, "big", signed=True)
+        if code in (TUPLE, COMPLEX, ARRAY, SCALAR):
+            fields = self.unpack(data)
+            if isinstance(fields, list):
+                if code == TUPLE:
+                    return tuple(fields)
+                if code == COMPLEX and len(fields) == 2:
+                    return complex(*fields)
+                if len(fields) == 3 and code in (ARRAY, SCALAR):
+                    array = _decode_array(*fields)
+                    if code == ARRAY:
+                        return array
+                    if array.shape == ():
+                        return array[()]
+        raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
 
 
 def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
@@ -369,10 +413,3 @@ def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
         raise CorruptCheckpoint("not a serialised state: a truth value is neither 0 nor 1")
     array: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape).copy()
     return array
-
-
-def _unique_keys(pairs: list[tuple[Any, Any]]) -> State:
-    unique = dict(pairs)
-    if len(unique) != len(pairs):
-        raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
-    return unique

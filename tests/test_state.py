@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice
@@ -135,6 +136,25 @@ def test_every_cut_and_every_appended_byte_is_refused() -> None:
 def test_hostile_bytes_are_refused(data: Any) -> None:
     with pytest.raises(rs.CorruptCheckpoint):
         rs.loads(data)
+
+
+def test_a_bomb_of_empty_dicts_is_refused_before_it_fills_the_memory() -> None:
+    bomb = MAGIC + b"\x81\xa1a\xdd" + (2**24).to_bytes(4, "big") + b"\x80" * 2**24
+    tracemalloc.start()
+    try:
+        with pytest.raises(rs.CorruptCheckpoint, match="more than 500000 dicts and lists"):
+            rs.loads(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_state_that_could_not_be_loaded_is_not_written() -> None:
+    large: dict[str, Any] = {"items": [[] for _ in range(499_990)]}
+    assert rs.loads(rs.dumps(large)) == large
+    large["items"] += [(1,)] * 20
+    with pytest.raises(rs.UnencodableState, match="more than 500000"):
+        rs.dumps(large)
 
 
 def test_a_fingerprint_that_cannot_be_read_is_a_mismatch() -> None:

@@ -65,6 +65,9 @@ class Loader:
         self.starting = state
         self.position = state["position"]
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__ = state  # as Hugging Face datasets do: a copy shares its attributes
+
     def __iter__(self) -> Iterator[int]:
         # As in Hugging Face datasets, every later pass starts there too.
         self.position = self.starting["position"] if self.starting else 0

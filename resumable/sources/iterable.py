@@ -199,7 +199,7 @@ class _FromIterableIterator(StageIterator[T]):
                 self._saved = copy.deepcopy(stage._initial)
             iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
             return self._restored(source, iterator, stage._protocol)
-        target = source if self._saved is None else copy.copy(source)
+        target = source if self._saved is None else _shallow_copy(source)
         self._restore(target, stage._protocol)
         self._target, self._protocol = target, stage._protocol
         return iter(target)
@@ -247,6 +247,15 @@ class _FromIterableIterator(StageIterator[T]):
                 self._stage,
             )
         return iterator
+
+
+def _shallow_copy(source: Any) -> Any:
+    copied = copy.copy(source)
+    attributes = getattr(source, "__dict__", None)
+    # Some classes (Hugging Face's among them) restore a copy by taking over this very dict.
+    if attributes is not None and copied is not source and copied.__dict__ is attributes:
+        copied.__dict__ = dict(attributes)
+    return copied
 
 
 def _is_factory(target: Any) -> bool:

@@ -110,6 +110,13 @@ class SummedBatches(RunningSum):
         return super().__call__(sum(items))
 
 
+class TwoSums(RunningSum):
+    """A function of two arguments with state of its own."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        return arguments[0], super().__call__(len(repr(arguments[0])))
+
+
 class Torchlike:
     """A map-style dataset with many-at-once access."""
 
@@ -202,6 +209,8 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "map stateful": lambda: rs.range(20).map(RunningSum()),
         "filter stateful": lambda: rs.range(20).filter(RunningSum()).batch(3),
         "collate stateful": lambda: rs.range(20).batch(3, collate=SummedBatches()).repeat(2),
+        "scan stateful": lambda: rs.range(20).scan(TwoSums(), 3).repeat(2),
+        "random_map stateful": lambda: stream(20).random_map(TwoSums(), 3).batch(3),
         "map workers": lambda: numbers.map(double, workers=2),
         "map workers skipping": lambda: rs.range(20).map(
             fails_on_thirds, workers=3, on_error="skip"

@@ -28,6 +28,8 @@ NAMES = list(catalogue(Path()))
 SHARE_AN_OBJECT = (
     "map stateful",
     "filter stateful",
+    "scan stateful",
+    "random_map stateful",
     "collate stateful",
     "iterable getstate",
     "iterable state_dict",

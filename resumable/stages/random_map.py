@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_seed
+from ..arguments import check_callable, check_seed
 from ..block import Block, Indices, block_items
 from ..order import derive, generator
 from ..stage import CountingIterator, IndexedTransform, StageIterator
-from .carried import check_stateless
+from ..state import TakenState
+from .carried import CarriedIterator, initial_state
 
 __all__ = ["RandomMap"]
 
@@ -28,7 +29,8 @@ class RandomMap(IndexedTransform[T]):
     ``upstream``): an item meets the same randomness in every run. Beneath ``shard`` the index
     is the global one; put it there if ranks should agree.
 
-    State: O(1), the position and upstream's. Random access is kept.
+    State: O(1), the position and upstream's; the function's own, if it carries one. Random access
+    is kept by a function without state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -41,14 +43,23 @@ class RandomMap(IndexedTransform[T]):
     fn: Callable[[Any, np.random.Generator], T]
     _: KW_ONLY
     seed: int = 0
+    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_stateless("fn", self.fn)
+        check_callable("fn", self.fn)
+        object.__setattr__(self, "initial", initial_state(self.fn))
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
 
+    @property
+    def random_access(self) -> bool:
+        return self.initial is None and self.upstream.random_access
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return _RandomMapIterator(self, epoch)
+        iterator = _RandomMapIterator(self, epoch)
+        if self.initial is None:
+            return iterator
+        return CarriedIterator(self, iterator, self.fn, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         key = derive(self.seed, epoch)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
+from ..arguments import check_callable
 from ..block import Block, block_items
 from ..errors import UnencodableState
 from ..stage import StageIterator, Transform, TransformIterator
-from ..state import State, dumps, freeze, unpack
-from .carried import check_stateless
+from ..state import State, TakenState, dumps, freeze, unpack
+from .carried import CarriedIterator, initial_state
 
 __all__ = ["Scan"]
 
@@ -42,10 +43,13 @@ class Scan(Transform[T]):
     fn: Callable[[Any, Any], tuple[Any, T]]
     _: KW_ONLY
     initial: Any
+    # The state of a function that carries one, as it was when the pipeline was built.
+    function: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_stateless("fn", self.fn)
+        check_callable("fn", self.fn)
+        object.__setattr__(self, "function", initial_state(self.fn))
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
 
     @property
@@ -58,7 +62,10 @@ class Scan(Transform[T]):
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return _ScanIterator(self, epoch)
+        iterator = _ScanIterator(self, epoch)
+        if self.function is None:
+            return iterator
+        return CarriedIterator(self, iterator, self.fn, self.function, epoch)
 
 
 class _ScanIterator(TransformIterator[T]):

@@ -25,7 +25,10 @@ SEED_LIMIT = 2**64
 
 def shorten(value: object, limit: int = 60) -> str:
     """`repr` of ``value`` in at most about ``limit`` characters, for messages."""
-    text = reprlib.repr(value)
+    try:
+        text = reprlib.repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a {type(value).__name__} that is too large to show"
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 

@@ -110,6 +110,9 @@ class StageIterator(ABC, Generic[T]):
         except Exception as error:
             return error
 
+    def settle(self) -> None:
+        """Carry out what a restore left for the first item; called when no item will come."""
+
     def close(self) -> None:
         """End threads and release files; may be called again."""
 
@@ -180,6 +183,11 @@ class Stage(ABC, Generic[T]):
     @property
     def concurrent(self) -> bool:
         """Whether iterating it computes items ahead in threads or workers."""
+        return False
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether it calls a function whose own state is saved."""
         return False
 
     @property
@@ -364,7 +372,9 @@ class TransformIterator(StageIterator[T]):
         return self._upstream_ended
 
     def _noting_end(self, items: Iterator[Any]) -> Iterator[Any]:
-        yield from items
+        # Not `yield from`, which would close upstream when this generator is dropped.
+        for item in items:  # noqa: UP028
+            yield item
         self._upstream_ended = True
 
     def get_state(self) -> State:
@@ -373,6 +383,9 @@ class TransformIterator(StageIterator[T]):
     def set_state(self, state: State) -> None:
         (upstream,) = unpack(self._stage, state, "upstream")
         self._upstream.set_state(upstream)
+
+    def settle(self) -> None:
+        self._upstream.settle()
 
     def close(self) -> None:
         self._upstream.close()
@@ -454,7 +467,7 @@ def explain_mismatch(
     saved: Any, stage: Stage[Any], relied_on: frozenset[str] = frozenset()
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
-    if saved == fingerprint(stage, relied_on):
+    if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
         return None
     return compare_fingerprints(saved, _identified(stage, relied_on))
 

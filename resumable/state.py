@@ -238,9 +238,9 @@ def _compare_nodes(theirs: Any, ours: Identity, path: str) -> str | None:
             f"{path}: the saved pipeline has {name} here, this one has {ours.name}; "
             "was a stage added, removed or moved?"
         )
-    if version and not (version.isdecimal() and int(version) <= ours.version):
+    if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
         return (
-            f"{name} at {path}: saved in version {version} of its state, this library reads up to "
+            f"{name} at {path}: saved in version {shorten(version)} of its state, this library reads up to "
             f"{ours.version}; was it written by a newer version of the library?"
         )
     for field in sorted(fields.keys() | ours.fields.keys()):
@@ -276,7 +276,8 @@ def _likely_cause(field: str) -> str:
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",
-        "count": "the number of shards may change only above stages that shuffle or count items",
+        "count": "it may change only where no later stage counts, shuffles or filters items",
+        "index": "behind a filter, each rank resumes from its own state",
         "batch_size": "it may change only where no later stage counts or shuffles batches",
     }
     return causes.get(field, "was the pipeline changed since the save?")

@@ -163,6 +163,18 @@ def pull_agrees_with_next(pipeline: rs.Pipeline[Any], counts: list[int]) -> None
             assert through_bytes(by_item) == through_bytes(by_block)
 
 
+def next_and_pull_may_be_mixed(pipeline: rs.Pipeline[Any], counts: list[int]) -> None:
+    """Turns of `next` and `pull` deliver the items of an uninterrupted run."""
+    expected = first_items(pipeline)
+    got: list[Any] = []
+    with iter(pipeline) as iterator:
+        for count in counts:
+            got += list(itertools.islice(iterator, 1))
+            got += block_items(iterator.pull(count))
+        got += list(itertools.islice(iterator, ENOUGH - len(got)))
+    assert_same(got[:ENOUGH], expected, f"next and pull of {counts}")
+
+
 def gather_agrees_with_iteration(pipeline: rs.Pipeline[Any], limit: int = 100) -> None:
     """Random access gives the items of iteration, in any order and repeatedly."""
     if not pipeline.random_access:

@@ -79,6 +79,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.prefetch(2).batch(2).shard(0, 2), ValueError, "put it after Shard"),
     (lambda: rs.mix(ten.prefetch(2), ten), ValueError, "put it after Mix"),
     (lambda: ten.flat_map(RunningSum()), ValueError, "must not carry state of its own here"),
+    (lambda: rs.concatenate(ten.map(RunningSum()), ten), ValueError, "must not call functions with state"),
     (lambda: ten.start(-1), ValueError, "epoch must be at least 0, got -1"),
     (lambda: ten.gather([1.5]), TypeError, "indices must be integers"),
     (lambda: ten.gather([[1]]), ValueError, "indices must have one axis"),

@@ -290,6 +290,36 @@ def test_a_mismatch_names_the_stage_by_its_path() -> None:
         pipeline.resume(state)
 
 
+def test_values_that_python_cannot_write_are_refused_like_others() -> None:
+    huge = 10**5000
+    pipeline = stream(9).shuffle(0, window=2).skip(1).repeat(2)
+    with iter(pipeline) as iterator:
+        next(iterator)
+        before = through_bytes(iterator)
+        state = iterator.get_state()
+        spoilt: list[dict[str, Any]] = [
+            {**state, key: wrong}
+            for key in ("step", "epoch", "ahead", "fingerprint")
+            for wrong in (huge, -huge, np.zeros(3), '["Repeat@' + "9" * 5000 + '"]')
+        ]
+        for path in (["pass"], ["delivered"], ["upstream", "skipped"]):
+            for wrong in (huge, np.zeros(3)):
+                changed = rs.loads(before)
+                inner = changed["pipeline"]
+                for key in path[:-1]:
+                    inner = inner[key]
+                inner[path[-1]] = wrong
+                spoilt.append(changed)
+        for wrong in (huge, np.zeros(3)):
+            changed = rs.loads(before)
+            changed["pipeline"]["upstream"]["upstream"]["start"] = wrong
+            spoilt.append(changed)
+        for candidate in spoilt:
+            with pytest.raises(rs.StateMismatch):
+                iterator.set_state(candidate)
+            assert through_bytes(iterator) == before
+
+
 def test_pull_checks_its_count() -> None:
     with iter(rs.range(9)) as iterator:
         for count, error in (

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from laws import (
     gather_agrees_with_iteration,
+    next_and_pull_may_be_mixed,
     pull_agrees_with_next,
     refused_state_leaves_no_trace,
     resumes_at_every_position,
@@ -88,6 +89,11 @@ def test_pull_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> N
 
 
 @each
+def test_next_and_pull_may_be_mixed(make: Maker) -> None:
+    next_and_pull_may_be_mixed(make(), [1, 2, 0, 3])
+
+
+@each
 def test_gather_agrees_with_iteration(make: Maker) -> None:
     gather_agrees_with_iteration(make())
 
@@ -104,5 +110,6 @@ def test_random_graphs_obey_every_law(
     state_is_a_value(pipeline, position)
     set_state_works_on_a_used_iterator(pipeline, 60)
     pull_agrees_with_next(pipeline, [*cuts, 100])
+    next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)
     refused_state_leaves_no_trace(pipeline, position)

@@ -43,6 +43,9 @@ class FromIterable(Stage[T]):
 
     State: the object's own, or O(1) where it is skipped.
 
+    A loader that counts its own passes starts each pass after a resume as it was when the
+    pipeline was built, because a restore works on a copy of it.
+
     Args:
       iterable: an iterable, or a function without arguments that returns one.
       external_state_policy: what `get_state` does where no position can be restored:

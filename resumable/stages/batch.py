@@ -71,6 +71,10 @@ class Batch(Transform[Any]):
             int(items) // self.batch_size if self.drop_last else -(-int(items) // self.batch_size)
         )
 
+    @property
+    def carries_state(self) -> bool:
+        return self.initial is not None
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         iterator = _BatchIterator(self, epoch)
         if self.initial is None:

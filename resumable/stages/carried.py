@@ -59,11 +59,15 @@ class CarriedIterator(StageIterator[T]):
         self._pending: TakenState | None = initial if epoch == 0 else None
 
     def pull(self, count: int) -> Block:
+        self.settle()
+        return self._inner.pull(count)
+
+    def settle(self) -> None:
         if self._pending is not None:
             if not isinstance(self._pending, Exception):
                 self._protocol.write(self._fn, freeze(self._pending))
             self._pending = None
-        return self._inner.pull(count)
+        self._inner.settle()
 
     def get_state(self) -> State:
         taken = self._pending

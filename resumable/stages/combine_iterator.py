@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ..arguments import shorten
 from ..errors import StateMismatch
 from ..stage import Combine, StageIterator
 from ..state import State, unpack
@@ -28,6 +29,10 @@ class CombineIterator(StageIterator[T]):
     def set_state(self, state: State) -> None:
         (states,) = unpack(self._stage, state, "upstreams")
         self.set_upstream_states(states)
+
+    def settle(self) -> None:
+        for upstream in self._upstreams:
+            upstream.settle()
 
     def close(self) -> None:
         for upstream in self._upstreams:
@@ -58,5 +63,5 @@ class CombineIterator(StageIterator[T]):
         """A copy of ``values`` if they are one bool for each upstream."""
         self.check_list(name, values)
         if not all(isinstance(value, bool) for value in values):
-            raise StateMismatch(f"saved {name} must be bools, got {values!r}", self._stage)
+            raise StateMismatch(f"saved {name} must be bools, got {shorten(values)}", self._stage)
         return list(values)

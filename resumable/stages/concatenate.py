@@ -9,7 +9,8 @@ from typing import Any, TypeVar, final
 import numpy as np
 
 from ..block import Block, Indices, block_length, concatenate, ungroup
-from ..stage import Combine, StageIterator
+from ..errors import InvalidArgument
+from ..stage import Combine, StageIterator, walk
 from ..state import State, unpack, unpack_count
 
 __all__ = ["Concatenate"]
@@ -25,6 +26,15 @@ class Concatenate(Combine[T]):
     State: O(1), which upstream it is in and that one's state. Random access if all upstreams
     have it and all but the last are finite.
     """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for stage, _ in walk(self):
+            if stage.carries_state:
+                raise InvalidArgument(
+                    "upstreams of Concatenate must not call functions with state of their own, "
+                    f"since only the current one's is saved; got {stage!r}"
+                )
 
     @property
     def random_access(self) -> bool:
@@ -84,6 +94,9 @@ class _ConcatenateIterator(StageIterator[T]):
         most = len(self._stage.upstreams) - 1
         self._enter(unpack_count(self._stage, "index", index, most, f"upstreams[{most}]"))
         self._upstream.set_state(upstream)
+
+    def settle(self) -> None:
+        self._upstream.settle()
 
     def close(self) -> None:
         self._upstream.close()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..arguments import check_callable
 from ..block import Block, block_items, block_length, concatenate, take_rows
-from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
+from ..stage import RANK, StageIterator, Transform, TransformIterator
 from ..state import TakenState
 from .carried import CarriedIterator, initial_state
 
@@ -33,7 +33,7 @@ class Filter(Transform[T]):
     [1, 3, 5]
     """
 
-    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
+    relies_on: ClassVar[frozenset[str]] = frozenset({RANK})
 
     predicate: Callable[[Any], object]
     initial: TakenState | None = field(init=False, repr=False, default=None)
@@ -42,6 +42,10 @@ class Filter(Transform[T]):
         super().__post_init__()
         check_callable("predicate", self.predicate)
         object.__setattr__(self, "initial", initial_state(self.predicate))
+
+    @property
+    def carries_state(self) -> bool:
+        return self.initial is not None
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _FilterIterator(self, epoch)

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, final
 from ..arguments import check_callable, check_choice, check_int, shorten
 from ..block import Block, Indices, block_items, block_length
 from ..errors import InvalidArgument, InvalidType
-from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
+from ..stage import RANK, StageIterator, Transform, TransformIterator
 from ..state import State, TakenState, unpack, unpack_count
 from .carried import CarriedIterator, initial_state
 from .parallel_map import ParallelMapIterator
@@ -83,7 +83,7 @@ class Map(Transform[T]):
     @property
     def relies_on(self) -> frozenset[str]:  # type: ignore[override]
         """Ranks stay in step unless items may be dropped."""
-        return frozenset({ITEMS, RANK}) if self.on_error == "skip" else frozenset()
+        return frozenset({RANK}) if self.on_error == "skip" else frozenset()
 
     @property
     def concurrent(self) -> bool:
@@ -97,6 +97,10 @@ class Map(Transform[T]):
     @property
     def length(self) -> int | float | None:
         return self.upstream.length if self.on_error == "raise" else None
+
+    @property
+    def carries_state(self) -> bool:
+        return self.initial is not None
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.workers:

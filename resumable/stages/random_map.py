@@ -55,6 +55,10 @@ class RandomMap(IndexedTransform[T]):
     def random_access(self) -> bool:
         return self.initial is None and self.upstream.random_access
 
+    @property
+    def carries_state(self) -> bool:
+        return self.initial is not None
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _RandomMapIterator(self, epoch)
         if self.initial is None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_int
+from ..arguments import check_int, shorten
 from ..block import Block, Indices, block_length, concatenate, ungroup
 from ..errors import StateMismatch
 from ..stage import EPOCHS, ITEMS, StageIterator, Transform, TransformIterator
@@ -126,7 +126,9 @@ class _RepeatIterator(TransformIterator[T]):
         number, delivered, upstream = unpack(self._stage, state, "pass", "delivered", "upstream")
         number = unpack_count(self._stage, "pass", number)
         if not isinstance(delivered, bool):
-            raise StateMismatch(f"saved delivered must be a bool, got {delivered!r}", self._stage)
+            raise StateMismatch(
+                f"saved delivered must be a bool, got {shorten(delivered)}", self._stage
+            )
         self._begin(number)
         self._delivered = delivered
         self._upstream.set_state(upstream)
@@ -139,6 +141,7 @@ class _RepeatIterator(TransformIterator[T]):
         epochs = self._stage.epochs
         if self._pass + 1 == epochs or (epochs is None and not self._delivered):
             return False
+        self._upstream.settle()
         self._begin(self._pass + 1)
         return True
 

@@ -61,6 +61,10 @@ class Scan(Transform[T]):
         """What identifies ``initial``."""
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
+    @property
+    def carries_state(self) -> bool:
+        return self.function is not None
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _ScanIterator(self, epoch)
         if self.function is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_int
+from ..arguments import check_int, shorten
 from ..block import Block, Indices, block_length
 from ..errors import StateMismatch
 from ..indexed import IndexedIterator
@@ -80,7 +80,9 @@ class _SkipIterator(TransformIterator[T]):
     def set_state(self, state: State) -> None:
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
         if not isinstance(skipped, bool):
-            raise StateMismatch(f"saved skipped must be a bool, got {skipped!r}", self._stage)
+            raise StateMismatch(
+                f"saved skipped must be a bool, got {shorten(skipped)}", self._stage
+            )
         self._skipped = skipped
         self._upstream.set_state(upstream)
 

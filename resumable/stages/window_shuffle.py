@@ -28,6 +28,7 @@ T = TypeVar("T")
 LARGEST_WINDOW = 2**31
 SHORTEST_INTERVAL = 256
 READ_AT_ONCE = 4096
+FEWEST_CHOICES = 16
 CHOICES_AT_ONCE = 4096
 
 
@@ -153,7 +154,9 @@ class _Reservoir(TransformIterator[T]):
         start = self._position - self._chosen_start
         if start < 0 or start + count > len(self._chosen):
             self._chosen_start, start = self._position, 0
-            stop = self._position + max(count, CHOICES_AT_ONCE)
+            # Few at first: each round of a small window costs a permutation of its own.
+            size = min(max(2 * len(self._chosen), FEWEST_CHOICES), CHOICES_AT_ONCE)
+            stop = self._position + max(count, size)
             self._chosen = self._choice.of_steps(self._position, stop).tolist()
         return self._chosen[start : start + count]
 
@@ -198,6 +201,7 @@ class _WindowIterator(_Reservoir[T]):
         self._drained = unpack_count(
             self._stage, "drained", drained, min(position, self._stage.window), "the window"
         )
+        start = unpack_count(self._stage, "start", start)
         if start != self._snapshot_before(position - drained):
             raise StateMismatch(
                 f"saved start={start} does not belong to position={position}", self._stage
@@ -311,6 +315,8 @@ class _CarryingIterator(_Reservoir[T]):
             raise StateMismatch(
                 f"saved slots must be a list of at most window={window} items", self._stage
             )
+        if draining and hole is not None:
+            raise StateMismatch("a window that drains has no hole", self._stage)
         if hole is not None:
             unpack_count(self._stage, "hole", hole, len(slots) - 1, "the window")
         if not draining and len(slots) not in (0 if hole is None else window, window):

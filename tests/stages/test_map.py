@@ -144,6 +144,18 @@ def test_a_function_with_state_is_saved_and_goes_on_over_epochs() -> None:
         assert list(iterator) == expected[6:]
 
 
+def test_a_function_with_state_goes_on_though_a_resumed_pass_had_no_item_left() -> None:
+    def pipeline() -> rs.Pipeline[int]:
+        return rs.range(4).map(RunningSum()).take(3).repeat(2)
+
+    expected = list(pipeline())
+    with iter(pipeline()) as iterator:
+        list(itertools.islice(iterator, 3))
+        state = iterator.get_state()
+    with pipeline().resume(state) as iterator:
+        assert list(iterator) == expected[3:] == [3, 4, 6]
+
+
 def test_the_mapped_function_is_no_part_of_the_identity() -> None:
     with iter(rs.range(9).map(abs)) as iterator:
         next(iterator)

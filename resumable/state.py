@@ -240,7 +240,7 @@ def _compare_nodes(theirs: Any, ours: Identity, path: str) -> str | None:
         )
     if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
         return (
-            f"{name} at {path}: saved in version {shorten(version)} of its state, this library reads up to "
+            f"{name} at {path}: saved in version {version[:9]} of its state, this library reads up to "
             f"{ours.version}; was it written by a newer version of the library?"
         )
     for field in sorted(fields.keys() | ours.fields.keys()):

@@ -149,13 +149,12 @@ class PipelineIterator(StageIterator[T]):
             raise StateMismatch(f"this is no state: {error}", self._stage) from None
         names = ("fingerprint", "epoch", "step", "ahead", "pipeline")
         saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
-        ahead = unpack_count(self._stage, "ahead", ahead)
+        step = unpack_count(self._stage, "step", step)
+        ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
         relied_on = EVERYTHING if ahead else frozenset()
         if reason := explain_mismatch(saved, self._stage, relied_on):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
-        step = unpack_count(self._stage, "step", step)
-        ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
         root = self._started(epoch, positions)
         self._root.close()
         self._root, self._start_epoch = root, epoch

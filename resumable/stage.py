@@ -38,6 +38,7 @@ __all__ = [
     "Combine",
     "EPOCHS",
     "ITEMS",
+    "MOST_ITEMS",
     "RANK",
     "CountingIterator",
     "IndexedTransform",

@@ -3,7 +3,8 @@
 # Layout of a cache file, little-endian: HEADER (magic, size and mtime of the data, number of
 # lines, number of blank lines, digest), then int64 ends of all lines, then int64 numbers of the
 # blank lines. The digest is that of all the rest; it is checked where the numbers are read, while
-# of a large index, which is mapped, only the header's numbers and the last end are. It is written beside the data under a temporary name
+# of a large index, which is mapped, only the header's numbers and the last end are. The file is
+# written beside the data under a temporary name
 # and renamed, so ranks that build it at the same time do no harm to each other. A cache that
 # does not fit its data is built anew; one that cannot be written is done without.
 
@@ -165,13 +166,15 @@ def _write_cache(cache: Path, path: Path, status: os.stat_result) -> None:
             file.write(bytes(HEADER.size))
             digest = hashlib.blake2b(digest_size=16)
             for ends, blanks in _scan(path):
-                digest.update(ends.astype("<i8").tobytes())
-                file.write(ends.astype("<i8").tobytes())
+                numbers = ends.astype("<i8").tobytes()
+                digest.update(numbers)
+                file.write(numbers)
                 lines += len(ends)
                 blank.append(blanks)
             blanks = np.concatenate(blank)
-            digest.update(blanks.astype("<i8").tobytes())
-            file.write(blanks.astype("<i8").tobytes())
+            numbers = blanks.astype("<i8").tobytes()
+            digest.update(numbers)
+            file.write(numbers)
             file.seek(0)
             file.write(_header(status, lines, len(blanks), digest.digest()))
             file.flush()

@@ -12,11 +12,10 @@ from ..arguments import check_int
 from ..block import Block, Indices
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator
+from ..stage import MOST_ITEMS, Stage, StageIterator
 
 __all__ = ["Range"]
 
-MOST_ITEMS = 2**62
 INT64 = np.iinfo(np.int64)
 
 

@@ -12,18 +12,16 @@ from ..block import Indices
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
 from ..order import permutation
-from ..stage import Stage, StageIterator, Transform, check_sequential
+from ..stage import MOST_ITEMS, IndexedTransform, Stage, StageIterator, check_sequential
 
 __all__ = ["Shuffle"]
 
 T = TypeVar("T")
 
-MOST_ITEMS = 2**62
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shuffle(Transform[T]):
+class Shuffle(IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
     A global shuffle without a buffer: each index goes through a permutation computed on demand
@@ -62,14 +60,6 @@ class Shuffle(Transform[T]):
             )
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
-
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
-    def length(self) -> int | float | None:
-        return self.upstream.length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)

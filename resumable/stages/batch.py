@@ -13,7 +13,7 @@ from ..arguments import check_bool, check_callable, check_int
 from ..block import Block, Indices, block_items, block_length, is_columns, stack
 from ..stage import ITEMS, StageIterator, Transform, TransformIterator
 from ..state import TakenState
-from .carried import CarriedIterator, initial_state
+from .carried import initial_state, with_carried_state
 
 __all__ = ["Batch"]
 
@@ -77,9 +77,7 @@ class Batch(Transform[Any]):
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         iterator = _BatchIterator(self, epoch)
-        if self.initial is None:
-            return iterator
-        return CarriedIterator(self, iterator, self.collate, self.initial, epoch)
+        return with_carried_state(self, iterator, self.collate, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         items = self.upstream.length

@@ -12,7 +12,7 @@ from ..external import Protocol, protocol_of, taken_from
 from ..stage import Stage, StageIterator
 from ..state import State, TakenState, freeze, settled, unpack
 
-__all__ = ["CarriedIterator", "check_stateless", "initial_state"]
+__all__ = ["check_stateless", "initial_state", "with_carried_state"]
 
 T = TypeVar("T")
 
@@ -39,7 +39,16 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
         )
 
 
-class CarriedIterator(StageIterator[T]):
+def with_carried_state(
+    stage: Stage[T], iterator: StageIterator[T], fn: Any, initial: TakenState | None, epoch: int
+) -> StageIterator[T]:
+    """``iterator``, with the state of ``fn`` added to its own if there is an ``initial`` one."""
+    if initial is None:
+        return iterator
+    return _CarriedIterator(stage, iterator, fn, initial, epoch)
+
+
+class _CarriedIterator(StageIterator[T]):
     """Another iterator, and the state of the function that it calls.
 
     A pass that begins at epoch 0 begins with the function as it was when the pipeline was built;

@@ -11,7 +11,7 @@ from ..arguments import check_callable
 from ..block import Block, block_items, block_length, concatenate, take_rows
 from ..stage import RANK, StageIterator, Transform, TransformIterator
 from ..state import TakenState
-from .carried import CarriedIterator, initial_state
+from .carried import initial_state, with_carried_state
 
 __all__ = ["Filter"]
 
@@ -49,9 +49,7 @@ class Filter(Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _FilterIterator(self, epoch)
-        if self.initial is None:
-            return iterator
-        return CarriedIterator(self, iterator, self.predicate, self.initial, epoch)
+        return with_carried_state(self, iterator, self.predicate, self.initial, epoch)
 
 
 class _FilterIterator(TransformIterator[T]):

@@ -13,7 +13,7 @@ from ..block import Block, Indices, block_items, block_length
 from ..errors import InvalidArgument, InvalidType
 from ..stage import RANK, StageIterator, Transform, TransformIterator
 from ..state import State, TakenState, unpack, unpack_count
-from .carried import CarriedIterator, initial_state
+from .carried import initial_state, with_carried_state
 from .parallel_map import ParallelMapIterator
 
 __all__ = ["Map"]
@@ -107,9 +107,7 @@ class Map(Transform[T]):
             return ParallelMapIterator(self, epoch)
         skips = self.on_error == "skip"
         iterator = _SkippingMapIterator(self, epoch) if skips else _MapIterator(self, epoch)
-        if self.initial is None:
-            return iterator
-        return CarriedIterator(self, iterator, self.fn, self.initial, epoch)
+        return with_carried_state(self, iterator, self.fn, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         return _mapped(self.fn, self.upstream.gather(indices, epoch))

@@ -13,7 +13,7 @@ from ..block import Block, Indices, block_items
 from ..order import derive, generator
 from ..stage import CountingIterator, IndexedTransform, StageIterator
 from ..state import TakenState
-from .carried import CarriedIterator, initial_state
+from .carried import initial_state, with_carried_state
 
 __all__ = ["RandomMap"]
 
@@ -61,9 +61,7 @@ class RandomMap(IndexedTransform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _RandomMapIterator(self, epoch)
-        if self.initial is None:
-            return iterator
-        return CarriedIterator(self, iterator, self.fn, self.initial, epoch)
+        return with_carried_state(self, iterator, self.fn, self.initial, epoch)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         key = derive(self.seed, epoch)

@@ -12,7 +12,7 @@ from ..block import Block, block_items
 from ..errors import UnencodableState
 from ..stage import StageIterator, Transform, TransformIterator
 from ..state import State, TakenState, dumps, freeze, unpack
-from .carried import CarriedIterator, initial_state
+from .carried import initial_state, with_carried_state
 
 __all__ = ["Scan"]
 
@@ -67,9 +67,7 @@ class Scan(Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _ScanIterator(self, epoch)
-        if self.function is None:
-            return iterator
-        return CarriedIterator(self, iterator, self.fn, self.function, epoch)
+        return with_carried_state(self, iterator, self.fn, self.function, epoch)
 
 
 class _ScanIterator(TransformIterator[T]):

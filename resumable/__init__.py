@@ -10,16 +10,20 @@ from .checkpoint import Checkpointer as Checkpointer
 from .checkpoint import CheckpointListener as CheckpointListener
 from .checkpoint import Directory as Directory
 from .checkpoint import Memory as Memory
+from .checkpoint import Retention as Retention
 from .checkpoint import Store as Store
+from .checkpoint import task_name as task_name
 from .errors import CorruptCheckpoint as CorruptCheckpoint
 from .errors import ExternalStateError as ExternalStateError
 from .errors import InvalidArgument as InvalidArgument
 from .errors import InvalidType as InvalidType
 from .errors import IteratorClosed as IteratorClosed
 from .errors import MalformedItem as MalformedItem
+from .errors import MissingDependency as MissingDependency
 from .errors import NewerFormat as NewerFormat
 from .errors import NoValidCheckpoint as NoValidCheckpoint
 from .errors import ResumableError as ResumableError
+from .errors import SaveError as SaveError
 from .errors import StateMismatch as StateMismatch
 from .errors import UnencodableState as UnencodableState
 from .errors import UnknownLength as UnknownLength
@@ -42,9 +46,14 @@ from .stage import Transform as Transform
 from .stage import TransformIterator as TransformIterator
 from .state import dumps as dumps
 from .state import loads as loads
+from .triggers import AtEnd as AtEnd
+from .triggers import AtSteps as AtSteps
 from .triggers import EverySeconds as EverySeconds
 from .triggers import EverySteps as EverySteps
+from .triggers import OnSignal as OnSignal
 from .triggers import Progress as Progress
 from .triggers import Trigger as Trigger
+from .triggers import When as When
+from .triggers import every as every
 
 __version__ = "0.1.0"

@@ -13,9 +13,11 @@ __all__ = [
     "InvalidType",
     "IteratorClosed",
     "MalformedItem",
+    "MissingDependency",
     "NewerFormat",
     "NoValidCheckpoint",
     "ResumableError",
+    "SaveError",
     "StateMismatch",
     "UnencodableState",
     "UnknownLength",
@@ -76,6 +78,22 @@ class CorruptCheckpoint(ResumableError, ValueError):
 
 class NoValidCheckpoint(ResumableError):
     """There are checkpoints, and every one of them is damaged."""
+
+
+class SaveError(ResumableError, OSError):
+    """A checkpoint could not be stored; the store's own error is the cause.
+
+    Attributes:
+      step: of the checkpoint, or the last one of several.
+    """
+
+    def __init__(self, message: str, step: int) -> None:
+        super().__init__(message)
+        self.step = step
+
+
+class MissingDependency(ResumableError, ImportError):
+    """What was asked for needs a package that is not installed."""
 
 
 class MalformedItem(ResumableError, ValueError):

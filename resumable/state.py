@@ -63,7 +63,7 @@ def dumps(state: State) -> bytes:
     return MAGIC + packed
 
 
-def loads(data: bytes) -> State:
+def loads(data: bytes | bytearray | memoryview) -> State:
     """The state that `dumps` made ``data`` from; nothing in ``data`` is ever executed.
 
     Raises:
@@ -71,18 +71,18 @@ def loads(data: bytes) -> State:
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise CorruptCheckpoint(f"a serialised state is bytes, got {type(data).__name__}")
-    data = bytes(data)
-    if not data.startswith(MAGIC):
+    view = memoryview(data)
+    mark = bytes(view[: len(MAGIC)])
+    if mark != MAGIC:
         raise CorruptCheckpoint(
-            f"not a serialised state: it starts with {data[:4]!r} instead of {MAGIC!r}"
+            f"not a serialised state: it starts with {mark!r} instead of {MAGIC!r}"
         )
-    state = _Decoder().unpack(data[len(MAGIC) :])
+    state = _Decoder().unpack(view[len(MAGIC) :])
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
-    try:
-        return _copied(state, 0)  # type: ignore[no-any-return]
-    except _Refused:  # the encoding has kinds of values that a state has not
-        raise CorruptCheckpoint("not a serialised state: it holds other values") from None
+    if not _is_state(state, 0):  # the encoding has kinds of values that a state has not
+        raise CorruptCheckpoint("not a serialised state: it holds other values")
+    return state
 
 
 def freeze(value: Any, where: str = "state") -> Any:
@@ -127,6 +127,22 @@ def _copied(value: Any, depth: int) -> Any:
     if _is_plain_array(value):
         return np.array(value) if isinstance(value, np.ndarray) else value
     raise _Refused
+
+
+def _is_state(value: Any, depth: int) -> bool:
+    """Whether `_copied` would take ``value``; nothing is copied."""
+    kind = type(value)
+    if kind in PLAIN:
+        return True
+    if depth > MAX_DEPTH:
+        return False
+    if kind is dict:
+        return all(type(key) is str for key in value) and all(
+            type(item) in PLAIN or _is_state(item, depth + 1) for item in value.values()
+        )
+    if kind is list or kind is tuple:
+        return all(type(item) in PLAIN or _is_state(item, depth + 1) for item in value)
+    return _is_plain_array(value)
 
 
 def _refuse(value: Any, where: str, depth: int) -> None:
@@ -333,7 +349,7 @@ class _Decoder:
         self._depth = 0
         self._containers = 0
 
-    def unpack(self, data: bytes) -> Any:
+    def unpack(self, data: bytes | memoryview) -> Any:
         # Each level of extensions is a level of C calls, which Python does not count.
         if self._depth > MAX_DEPTH:
             raise CorruptCheckpoint("not a serialised state: nested too deeply")

@@ -28,13 +28,15 @@ LAYERS = [
     {"cli", "__init__", "__main__"},
 ]
 PUBLIC = {
-    "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint", "Directory",
-    "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument", "InvalidType",
-    "IteratorClosed", "MalformedItem", "Memory", "NewerFormat", "NoValidCheckpoint", "Pipeline",
-    "PipelineIterator", "Progress", "ResumableError", "Stage", "StageIterator", "StateMismatch",
+    "AtEnd", "AtSteps", "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint",
+    "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument",
+    "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency",
+    "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress",
+    "ResumableError", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
-    "WorkerError", "concatenate", "dumps", "from_arrays", "from_iterable", "from_sequence",
-    "interleave", "jsonl", "lines", "loads", "mix", "range", "zip",
+    "When", "WorkerError", "concatenate", "dumps", "every", "from_arrays", "from_iterable",
+    "from_sequence", "interleave", "jsonl", "lines", "loads", "mix", "range", "task_name",
+    "zip",
 }  # fmt: skip
 
 

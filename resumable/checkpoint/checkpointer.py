@@ -5,27 +5,30 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import Any, Generic, TypeVar, final
+from typing import Any, TypeVar, final
 
-from ..arguments import check_bool, check_int, shorten
-from ..errors import (
-    CorruptCheckpoint,
-    InvalidArgument,
-    InvalidType,
-    NoValidCheckpoint,
-    StateMismatch,
-)
+from ..arguments import check_bool, check_callable, check_choice, check_int, shorten
+from ..errors import InvalidArgument, InvalidType, SaveError, StateMismatch
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
-from ..triggers.base import Progress, Trigger
+from ..triggers.base import Trigger
+from ..triggers.signals import SignalRecorder
+from .clock import SteadyClock
 from .directory import Directory
-from .envelope import Checkpoint, decode, encode
+from .envelope import Checkpoint
 from .listener import CheckpointListener
+from .loop import LoopPolicy, ResumedLoop
+from .progress_bar import StepBar
+from .reading import newest_valid, read_valid
+from .retention import Retainer, Retention
+from .saver import Mark, Saver
 from .store import Store
+from .writer import background_writer, direct_writer
 
-__all__ = ["Checkpointer", "ResumedLoop"]
+__all__ = ["Checkpointer"]
 
 T = TypeVar("T")
 
@@ -39,16 +42,29 @@ class Checkpointer:
     after a ``break``) there is a last save; after an exception there is none. So leave the loop
     by ``break`` only when the work on the item is done.
 
+    What a save costs the loop: taking the state, O(number of stages); with ``asynchronous`` the
+    writing is done beside it.
+
     Args:
       store: a directory path, which becomes a `Directory`, or a `Store`.
       trigger: when to save.
-      name: of the input, if several share a directory.
+      name: of the input, if several share a directory; see `task_name`.
       listeners: told about the saves, in this order.
+      retention: which checkpoints to keep; all by default.
+      asynchronous: whether a thread writes what the trigger asks for, at most one checkpoint at
+        a time. The state is that of the step it is labelled with. A failure is raised once, by
+        the loop after the next step, or at its end. The end and `save` wait for the writing.
+      when_busy: what to do if a save is due while one is being written: ``"wait"``, or
+        ``"skip"`` to save at the first step at which none is.
       save_at_end: whether to save at a clean end.
+      stop_on_signal: end the loop cleanly once a signal of the trigger's `OnSignal` was received
+        and the step is saved.
       clock: monotonic seconds; replaced in tests.
+      wall_clock: seconds since the epoch, to label checkpoints; replaced in tests.
 
     Raises:
-      InvalidType: if ``trigger`` is not a trigger, or a listener lacks the methods.
+      InvalidType: if an argument has the wrong type.
+      InvalidArgument: if two do not go together.
     """
 
     def __init__(
@@ -58,43 +74,63 @@ class Checkpointer:
         *,
         name: str = "input",
         listeners: Sequence[CheckpointListener] = (),
+        retention: Retention | None = None,
+        asynchronous: bool = False,
+        when_busy: str = "wait",
         save_at_end: bool = True,
+        stop_on_signal: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         if not isinstance(trigger, Trigger):
             raise InvalidType(
                 f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
             )
-        if isinstance(listeners, CheckpointListener):
-            raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
-        for listener in listeners:
-            if not isinstance(listener, CheckpointListener):
-                raise InvalidType(
-                    f"listeners must be CheckpointListener objects, got {shorten(listener)}"
-                )
+        if retention is not None and not isinstance(retention, Retention):
+            raise InvalidType(
+                f"retention must be a Retention such as Retention(5), got {shorten(retention)}"
+            )
+        self._asynchronous = check_bool("asynchronous", asynchronous)
+        skips = check_choice("when_busy", when_busy, ("wait", "skip")) == "skip"
+        if skips and not asynchronous:
+            raise InvalidArgument("when_busy='skip' needs asynchronous=True")
+        if check_bool("stop_on_signal", stop_on_signal) and not trigger.signals:
+            raise InvalidArgument(
+                f"stop_on_signal=True needs a trigger with OnSignal(...), got {trigger!r}"
+            )
         if isinstance(store, Store) and name != "input":
             raise InvalidArgument(f"name belongs to a directory, got {name!r} with {store!r}")
-        self.store = store if isinstance(store, Store) else Directory(store, name)
         self.trigger = trigger
-        self.listeners = tuple(listeners)
-        self._save_at_end = check_bool("save_at_end", save_at_end)
-        self._clock = clock
+        self.listeners = _check_listeners(listeners)
+        self.retention = retention
+        self._policy = LoopPolicy(
+            trigger=trigger,
+            listeners=self.listeners,
+            save_at_end=check_bool("save_at_end", save_at_end),
+            stop_on_signal=stop_on_signal,
+            skip_when_busy=skips,
+        )
+        self._clock = check_callable("clock", clock)
+        self._wall_clock = check_callable("wall_clock", wall_clock)
         self._loop: ResumedLoop[Any] | None = None
-        self._saved_step = 0
-        self._saved_seconds = 0.0
-        self._stopped = False
+        self.store = store if isinstance(store, Store) else Directory(store, name)
 
-    def resume(self, pipeline: Pipeline[T], *, step: int | None = None) -> ResumedLoop[T]:
+    def resume(
+        self, pipeline: Pipeline[T], *, step: int | None = None, progress: bool = False
+    ) -> ResumedLoop[T]:
         """The items of ``pipeline`` from the latest valid checkpoint on, or from the start.
 
-        Damaged checkpoints are set aside, never deleted, with a warning each.
+        Damaged checkpoints are set aside, never deleted, with a warning each. `EverySeconds`
+        goes on counting from the time of the checkpoint.
 
         Args:
           pipeline: as it was when the checkpoint was saved.
           step: resume from this step instead of the latest; checkpoints after it are set aside.
+          progress: show a bar over the steps, with the time of the last save; needs tqdm.
 
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged, or none for ``step``.
+          NewerFormat: if a later version of the library wrote the latest.
           StateMismatch: if the checkpoint belongs to another pipeline.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
         """
@@ -102,31 +138,23 @@ class Checkpointer:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         if not isinstance(pipeline, Pipeline):
             raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-        checkpoint = self.latest() if step is None else self._at(step)
-        iterator = pipeline.start()
-        if checkpoint is not None:
-            try:
-                iterator.set_state(checkpoint.state)
-            except StateMismatch as error:
-                iterator.close()
-                raise StateMismatch(
-                    f"the checkpoint of step {checkpoint.step} in {self.store!r} does not fit: "
-                    f"{error}"
-                ) from error
-            except BaseException:
-                iterator.close()
-                raise
-            for later in self.store.steps():
-                if later > checkpoint.step:
-                    self.store.set_aside(later, "superseded")
+        check_bool("progress", progress)
+        checkpoint = self.latest() if step is None else self.load(step)
+        iterator = self._started(pipeline, checkpoint)
         try:
-            iterator.get_state()  # what cannot be saved is told before the first item
+            signals = SignalRecorder(self.trigger.signals)
+            try:
+                if checkpoint is not None:
+                    self._set_aside_after(checkpoint.step)
+                self.store.remove_unfinished()
+                bar = StepBar(pipeline, iterator.step) if progress else None
+            except BaseException:
+                signals.close()
+                raise
         except BaseException:
             iterator.close()
             raise
-        self._saved_step = iterator.step
-        self._saved_seconds = self._clock()
-        self._loop = ResumedLoop(self, iterator)
+        self._loop = self._make_loop(iterator, checkpoint, signals, bar)
         return self._loop
 
     def latest(self) -> Checkpoint | None:
@@ -135,60 +163,57 @@ class Checkpointer:
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged.
         """
-        for step in reversed(self.store.steps()):
-            try:
-                return self._read(step)
-            except CorruptCheckpoint as error:
-                aside = self.store.set_aside(step, "damaged")
-                warnings.warn(
-                    f"the checkpoint of step {step} is damaged: {error}; it was set aside as "
-                    f"{aside}",
-                    RuntimeWarning,
-                    stacklevel=3,
-                )
-        if self.store.has_damaged():
-            raise NoValidCheckpoint(
-                f"every checkpoint of {self.store!r} is damaged; to start from the beginning, "
-                "remove the files set aside"
-            )
-        return None
+        return newest_valid(self.store)
 
-    def __repr__(self) -> str:
-        return f"Checkpointer({self.store!r}, {self.trigger!r})"
+    def steps(self) -> list[int]:
+        """The steps there are checkpoints for, ascending; damaged ones among them."""
+        return self.store.steps()
+
+    def load(self, step: int) -> Checkpoint:
+        """The checkpoint of ``step``.
+
+        Raises:
+          NoValidCheckpoint: if there is none, or it is damaged.
+        """
+        return read_valid(self.store, check_int("step", step, minimum=0))
 
     @property
     def step(self) -> int:
         """Steps finished: items handed out, across resumes."""
         return 0 if self._loop is None else self._loop.step
 
+    @property
+    def signals(self) -> frozenset[int]:
+        """Numbers of the trigger's signals that were received since `resume`.
+
+        A long step may look here, and `save` at once or ``break`` when its work is done.
+        """
+        return frozenset() if self._loop is None else self._loop.signals
+
     def save(self) -> str | None:
-        """Save now; returns where, or None if this step is saved already.
+        """Save now; returns where, once it is stored, or None if this step is saved already.
 
         Called from the loop, it counts the item in work as done.
 
         Raises:
-          OSError: if the store cannot keep it.
+          SaveError: an OSError, if the store cannot keep it.
           ResumableError: if the state cannot be saved exactly.
         """
         if self._loop is None:
             raise InvalidArgument("there is nothing to save before resume()")
-        step = self._loop.step
-        if step == self._saved_step and step in self.store.steps():
-            return None
-        checkpoint = Checkpoint(step, time.time(), self._loop.iterator.get_state())
-        data = encode(checkpoint)
-        for listener in self.listeners:
-            listener.before_save(step)
-        path = self.store.save(step, data)
-        self._saved_step, self._saved_seconds = step, self._clock()
-        asked = [listener.after_save(step, path) for listener in self.listeners]
-        self._stopped = self._stopped or any(answer is True for answer in asked)
-        return path
+        return self._loop.save()
 
     def close(self) -> None:
-        """End the loop's threads; without a save."""
+        """Wait for a save being written, and end threads and handlers; without another save.
+
+        Raises:
+          SaveError: if that save failed.
+        """
         if self._loop is not None:
-            self._loop.iterator.close()
+            self._loop.close()
+
+    def __repr__(self) -> str:
+        return f"Checkpointer({self.store!r}, {self.trigger!r})"
 
     def __enter__(self) -> Checkpointer:
         return self
@@ -199,93 +224,77 @@ class Checkpointer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            if kind is None and self._loop is not None:
-                self.finish()
-        finally:
-            self.close()
-
-    def save_if_due(self) -> bool:
-        """Save if the trigger says so; whether the loop is to go on."""
-        progress = Progress(self.step, self._saved_step, self._clock(), self._saved_seconds)
-        if progress.step != self._saved_step and self.trigger.is_due(progress):
-            self.save()
-        return not self._stopped
-
-    def finish(self) -> None:
-        """The last save and the farewell, once."""
-        assert self._loop is not None
-        if self._loop.finished or not self._loop.begun:
+        if kind is None:
+            try:
+                if self._loop is not None:
+                    self._loop.finish()
+            finally:
+                self.close()
             return
-        self._loop.finished = True
-        if self._save_at_end:
-            self.save()
-        for listener in self.listeners:
-            listener.end(self.step)
-
-    def _read(self, step: int) -> Checkpoint:
-        checkpoint = decode(self.store.load(step))
-        if checkpoint.step != step:
-            raise CorruptCheckpoint(f"it holds step {checkpoint.step}")
-        return checkpoint
-
-    def _at(self, step: int) -> Checkpoint:
-        step = check_int("step", step, minimum=0)
-        if step not in self.store.steps():
-            raise NoValidCheckpoint(
-                f"there is no checkpoint for step {step}; there are {self.store.steps()}"
-            )
         try:
-            return self._read(step)
-        except CorruptCheckpoint as error:
-            raise NoValidCheckpoint(f"the checkpoint of step {step} is damaged: {error}") from error
+            self.close()
+        except SaveError as failure:
+            # The exception that ended the loop is the one to be raised.
+            warnings.warn(str(failure), RuntimeWarning, stacklevel=2)
 
-
-@final
-class ResumedLoop(Generic[T]):
-    """The items of a pipeline, with a save wherever one is due.
-
-    Attributes:
-      iterator: the running pass.
-      begun: whether the first item was asked for.
-      finished: whether the loop came to a clean end.
-    """
-
-    def __init__(self, checkpointer: Checkpointer, iterator: PipelineIterator[T]) -> None:
-        self._checkpointer = checkpointer
-        self.iterator = iterator
-        self.finished = False
-        self.begun = False
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        checkpointer = self._checkpointer
-        if self.finished:
-            raise StopIteration
-        if not self.begun:
-            self.begun = True
-            for listener in checkpointer.listeners:
-                listener.begin()
-        elif not checkpointer.save_if_due():
-            checkpointer.finish()
-            raise StopIteration
+    def _started(self, pipeline: Pipeline[T], checkpoint: Checkpoint | None) -> PipelineIterator[T]:
+        """A pass through ``pipeline`` at ``checkpoint``, whose state can be taken."""
+        iterator = pipeline.start()
         try:
-            return next(self.iterator)
-        except StopIteration:
-            checkpointer.finish()
+            if checkpoint is not None:
+                iterator.set_state(checkpoint.state)
+            iterator.get_state()  # what cannot be saved is told before the first item
+        except StateMismatch as error:
+            iterator.close()
+            step = checkpoint.step if checkpoint is not None else 0
+            raise StateMismatch(
+                f"the checkpoint of step {step} in {self.store!r} does not fit: {error}"
+            ) from error
+        except BaseException:
+            iterator.close()
             raise
+        return iterator
 
-    def __repr__(self) -> str:
-        return f"<loop over {self.iterator!r}>"
+    def _make_loop(
+        self,
+        iterator: PipelineIterator[T],
+        checkpoint: Checkpoint | None,
+        signals: SignalRecorder,
+        bar: StepBar | None,
+    ) -> ResumedLoop[T]:
+        clock = SteadyClock(self._clock)
+        if checkpoint is None:
+            resumed = Mark(None, clock())
+        else:
+            # A run that is always interrupted before a save is due must come to one some time.
+            age = max(0.0, self._wall_clock() - checkpoint.time)
+            resumed = Mark(checkpoint.step, clock() - age)
+        policy = self._policy
+        if bar is not None:
+            policy = replace(policy, listeners=(*policy.listeners, bar))
+        saver = Saver(
+            iterator,
+            self.store,
+            background_writer() if self._asynchronous else direct_writer(),
+            policy.listeners,
+            None if self.retention is None else Retainer(self.retention, self.store),
+            self._wall_clock,
+            resumed,
+        )
+        return ResumedLoop(iterator, saver, signals, policy, clock, bar)
 
-    @property
-    def step(self) -> int:
-        """Steps finished: items handed out, across resumes."""
-        return self.iterator.step
+    def _set_aside_after(self, step: int) -> None:
+        for later in self.store.steps():
+            if later > step:
+                self.store.set_aside(later, "superseded")
 
-    @property
-    def epoch(self) -> int:
-        """The epoch of the next item."""
-        return self.iterator.epoch
+
+def _check_listeners(listeners: Sequence[CheckpointListener]) -> tuple[CheckpointListener, ...]:
+    if isinstance(listeners, CheckpointListener):
+        raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
+    for listener in listeners:
+        if not isinstance(listener, CheckpointListener):
+            raise InvalidType(
+                f"listeners must be CheckpointListener objects, got {shorten(listener)}"
+            )
+    return tuple(listeners)

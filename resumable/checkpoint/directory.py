@@ -3,35 +3,31 @@
 # The commit: write under a temporary name in the same directory, fsync the file, rename it to a
 # name that no file has, fsync the directory. Only then is the save acknowledged. A crash at any
 # moment leaves either no file of the new name or a complete one.
+#
+# If a call fails, what was done is taken back. Only when the system refuses that too is the
+# outcome open: the checkpoint may be found, and then it is whole, though nobody was told so.
 
 from __future__ import annotations
 
-import errno
 import os
-import re
-import secrets
-import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, final
+from typing import final
 
-from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType
+from ..errors import InvalidType
+from .files import file_identity, make_folders, read_checkpoint_file, sync_folder, write_new_file
+from .names import CheckpointNames
 from .store import Store
 
 __all__ = ["Directory"]
-
-SUFFIX: Final = ".ckpt"
-LARGEST_FILE: Final = 1 << 32
-NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
-NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 @final
 class Directory(Store):
     """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
 
-    Several names share a folder without touching each other's files.
+    Several names share a folder without touching each other's files. Permissions follow the
+    umask. A file set aside gets the reason appended to its name.
 
     Args:
       folder: path of the directory.
@@ -45,114 +41,66 @@ class Directory(Store):
     def __init__(self, folder: str | os.PathLike[str], name: str = "input") -> None:
         if not isinstance(folder, (str, os.PathLike)):
             raise InvalidType(f"folder must be a path, got {folder!r}")
-        if not isinstance(name, str):
-            raise InvalidType(f"name must be a string, got {name!r}")
-        if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.]*", name):
-            raise InvalidArgument(
-                f"name must be letters, digits, '_' and '.', not starting with '.', got {name!r}"
-            )
         self.folder = Path(folder)
-        self.name = name
-        self._pattern = re.compile(rf"{re.escape(name)}-(\d{{12,}}){re.escape(SUFFIX)}")
-        _make_durably(self.folder)
+        self._names = CheckpointNames(name)
+        make_folders(self.folder)
+
+    @property
+    def name(self) -> str:
+        """The name of the input."""
+        return self._names.name
 
     def save(self, step: int, data: bytes) -> str:
-        final = self._path(step)
-        if os.path.lexists(final):
-            raise FileExistsError(f"there is a checkpoint for step {step} already: {final}")
-        temporary = self.folder / f".tmp-{self.name}-{secrets.token_hex(8)}"
+        path = self._path(step)
+        if os.path.lexists(path):
+            raise FileExistsError(f"there is a checkpoint for step {step} already: {path}")
+        temporary = self.folder / self._names.new_temporary()
+        written = None
         try:
-            _write_durably(temporary, data)
-            os.rename(temporary, final)
+            written = write_new_file(temporary, data)
+            os.rename(temporary, path)
+            sync_folder(self.folder)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
+            # A rename may have failed by what it reported only.
+            if written is not None and file_identity(path) == written:
+                with suppress(OSError):
+                    os.unlink(path)
             raise
-        _sync_directory(self.folder)
-        return str(final)
+        return str(path)
 
     def load(self, step: int) -> bytes:
-        path = self._path(step)
-        # O_NONBLOCK: opening a FIFO must not wait for a writer.
-        flags = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
-        try:
-            descriptor = os.open(path, flags)
-        except OSError as error:
-            # Other errors, such as too many open files, say nothing about the checkpoint.
-            if error.errno in NOT_A_FILE:
-                raise CorruptCheckpoint("it is not a regular file") from error
-            raise
-        try:
-            status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise CorruptCheckpoint("it is not a regular file")
-            if status.st_size > LARGEST_FILE:
-                raise CorruptCheckpoint(f"it has {status.st_size} bytes, too many for a checkpoint")
-        except BaseException:
-            os.close(descriptor)
-            raise
-        with open(descriptor, "rb") as file:
-            try:
-                return file.read()
-            except OSError as error:
-                if error.errno == errno.EIO:
-                    raise CorruptCheckpoint("it cannot be read: input/output error") from error
-                raise
+        return read_checkpoint_file(self._path(step))
 
     def steps(self) -> list[int]:
-        found = []
-        for name in os.listdir(self.folder):
-            match = self._pattern.fullmatch(name)
-            if match and name == self._path(int(match[1])).name:
-                found.append(int(match[1]))
-        return sorted(found)
+        found = map(self._names.step_of, os.listdir(self.folder))
+        return sorted(step for step in found if step is not None)
+
+    def remove(self, step: int) -> None:
+        # Not synced: after a power cut there may be one checkpoint more, never one fewer.
+        os.unlink(self._path(step))
 
     def set_aside(self, step: int, reason: str) -> str:
         path = self._path(step)
         for number in range(1000):
-            aside = path.with_name(f"{path.name}.{reason}" + (f".{number}" if number else ""))
+            aside = self.folder / self._names.aside(step, reason, number)
             if not os.path.lexists(aside):
                 os.rename(path, aside)
-                _sync_directory(self.folder)
+                sync_folder(self.folder)
                 return str(aside)
         raise FileExistsError(f"too many files were set aside for {path}")
 
     def has_damaged(self) -> bool:
-        pattern = re.compile(self._pattern.pattern + r"\.damaged(\.\d+)?")
-        return any(pattern.fullmatch(name) for name in os.listdir(self.folder))
+        return any(self._names.is_aside(file, "damaged") for file in os.listdir(self.folder))
+
+    def remove_unfinished(self) -> None:
+        for file in os.listdir(self.folder):
+            if self._names.is_temporary(file):
+                os.unlink(self.folder / file)
 
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"
 
     def _path(self, step: int) -> Path:
-        return self.folder / f"{self.name}-{step:012d}{SUFFIX}"
-
-
-def _write_durably(path: Path, data: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY, 0o666)
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _make_durably(folder: Path) -> None:
-    """Make ``folder`` and its parents, such that a power cut does not take them away."""
-    if folder.is_dir():
-        return
-    _make_durably(folder.parent)
-    folder.mkdir(exist_ok=True)
-    _sync_directory(folder.parent)
-
-
-def _sync_directory(folder: Path) -> None:
-    if os.name == "nt":  # directories cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        return self.folder / self._names.of(step)

@@ -14,7 +14,7 @@ from typing import Final, final
 from ..errors import CorruptCheckpoint, NewerFormat
 from ..state import State, dumps, loads
 
-__all__ = ["Checkpoint", "decode", "encode"]
+__all__ = ["HEADER", "Checkpoint", "check_frame", "decode", "encode"]
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
@@ -48,6 +48,23 @@ def encode(checkpoint: Checkpoint) -> bytes:
     return sealed + hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
 
+def check_frame(head: bytes | memoryview, size: int) -> None:
+    """Refuse ``size`` bytes that start with ``head`` if they cannot be a whole checkpoint.
+
+    Raises:
+      CorruptCheckpoint: saying what is wrong.
+    """
+    if size < HEADER.size + DIGEST_BYTES:
+        raise CorruptCheckpoint(f"it has {size} bytes, too few for a checkpoint")
+    magic, length = HEADER.unpack_from(head)
+    if magic[:7] != MAGIC[:7]:
+        raise CorruptCheckpoint(f"it starts with {magic!r}, not with the mark of a checkpoint")
+    if size != HEADER.size + length + DIGEST_BYTES:
+        raise CorruptCheckpoint(
+            f"it has {size} bytes instead of {HEADER.size + length + DIGEST_BYTES}"
+        )
+
+
 def decode(data: bytes) -> Checkpoint:
     """The checkpoint that ``data`` holds.
 
@@ -55,21 +72,14 @@ def decode(data: bytes) -> Checkpoint:
       CorruptCheckpoint: saying what is wrong, if a single bit is.
       NewerFormat: if it is whole, and of a later format.
     """
-    if len(data) < HEADER.size + DIGEST_BYTES:
-        raise CorruptCheckpoint(f"it has {len(data)} bytes, too few for a checkpoint")
-    magic, length = HEADER.unpack_from(data)
-    if magic[:7] != MAGIC[:7]:
-        raise CorruptCheckpoint(f"it starts with {magic!r}, not with the mark of a checkpoint")
-    if len(data) != HEADER.size + length + DIGEST_BYTES:
-        raise CorruptCheckpoint(
-            f"it has {len(data)} bytes instead of {HEADER.size + length + DIGEST_BYTES}"
-        )
-    sealed, digest = data[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
+    check_frame(data, len(data))
+    sealed, digest = memoryview(data)[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
         raise CorruptCheckpoint("its digest does not match its content")
     # Every format keeps this frame, so that a damaged file is never taken for a later one.
-    if magic != MAGIC:
-        raise NewerFormat(f"its format version is {magic[7]}, this library reads {MAGIC[7]}")
+    version = data[7]
+    if version != MAGIC[7]:
+        raise NewerFormat(f"its format version is {version}, this library reads {MAGIC[7]}")
     body = loads(sealed[HEADER.size :])
     step, time, state = body.get("step"), body.get("time"), body.get("state")
     if type(step) is not int or type(time) is not float or not isinstance(state, dict):

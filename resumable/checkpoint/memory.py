@@ -24,16 +24,25 @@ class Memory(Store):
         return f"memory:{step}"
 
     def load(self, step: int) -> bytes:
-        if step not in self._saved:
-            raise FileNotFoundError(f"there is no checkpoint for step {step}")
-        return self._saved[step]
+        return self._saved[self._present(step)]
 
     def steps(self) -> list[int]:
         return sorted(self._saved)
 
+    def remove(self, step: int) -> None:
+        del self._saved[self._present(step)]
+
     def set_aside(self, step: int, reason: str) -> str:
-        self._aside[step, reason] = self._saved.pop(step)
+        self._aside[step, reason] = self._saved.pop(self._present(step))
         return f"memory:{step}.{reason}"
 
     def has_damaged(self) -> bool:
         return any(reason == "damaged" for _, reason in self._aside)
+
+    def __repr__(self) -> str:
+        return "Memory()"
+
+    def _present(self, step: int) -> int:
+        if step not in self._saved:
+            raise FileNotFoundError(f"there is no checkpoint for step {step}")
+        return step

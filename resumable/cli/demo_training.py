@@ -85,6 +85,9 @@ class _TimedDirectory(Store):
     def steps(self) -> list[int]:
         return self._directory.steps()
 
+    def remove(self, step: int) -> None:
+        self._directory.remove(step)
+
     def set_aside(self, step: int, reason: str) -> str:
         return self._directory.set_aside(step, reason)
 

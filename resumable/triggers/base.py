@@ -19,23 +19,36 @@ class Progress:
 
     Attributes:
       step: steps finished.
-      saved_step: the step of the last save or of the resume; 0 before both.
+      saved_step: the step of the last save, also of one before a resume; 0 if there is none.
       seconds: a monotonic clock, now.
-      saved_seconds: the same clock at the last save, at the resume or at the start.
+      saved_seconds: when the last save was, on the same clock; when the loop began if there
+        is none.
+      signals: numbers of the signals received since the last save.
+      at_end: whether the loop has come to its clean end.
     """
 
     step: int
     saved_step: int
     seconds: float
     saved_seconds: float
+    signals: frozenset[int] = frozenset()
+    at_end: bool = False
 
 
 class Trigger(ABC):
-    """Decides whether a save is due: a pure function of `Progress`."""
+    """Decides whether a save is due: a pure function of `Progress`.
+
+    It is asked after each step that is not saved yet, and once more at the end.
+    """
 
     @abstractmethod
     def is_due(self, progress: Progress) -> bool:
         """Whether to save now."""
+
+    @property
+    def signals(self) -> frozenset[int]:
+        """Numbers of the signals that `Progress.signals` has to report."""
+        return frozenset()
 
     def __or__(self, other: Trigger) -> Trigger:
         return AnyOf((self, _checked(other)))
@@ -44,12 +57,19 @@ class Trigger(ABC):
         return AllOf((self, _checked(other)))
 
 
+@dataclass(frozen=True)
+class _Compound(Trigger):
+    triggers: tuple[Trigger, ...]
+
+    @property
+    def signals(self) -> frozenset[int]:
+        return frozenset[int]().union(*(trigger.signals for trigger in self.triggers))
+
+
 @final
 @dataclass(frozen=True)
-class AnyOf(Trigger):
+class AnyOf(_Compound):
     """Due when one of ``triggers`` is; every one of them is asked."""
-
-    triggers: tuple[Trigger, ...]
 
     def is_due(self, progress: Progress) -> bool:
         return any([trigger.is_due(progress) for trigger in self.triggers])
@@ -57,10 +77,8 @@ class AnyOf(Trigger):
 
 @final
 @dataclass(frozen=True)
-class AllOf(Trigger):
+class AllOf(_Compound):
     """Due when all of ``triggers`` are; every one of them is asked."""
-
-    triggers: tuple[Trigger, ...]
 
     def is_due(self, progress: Progress) -> bool:
         return all([trigger.is_due(progress) for trigger in self.triggers])

@@ -1,14 +1,16 @@
-"""Save every so many steps."""
+"""Save every so many steps, or at given ones."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from ..arguments import check_int
+from ..arguments import check_int, shorten
+from ..errors import InvalidArgument, InvalidType
 from .base import Progress, Trigger
 
-__all__ = ["EverySteps"]
+__all__ = ["AtSteps", "EverySteps"]
 
 
 @final
@@ -29,3 +31,26 @@ class EverySteps(Trigger):
 
     def is_due(self, progress: Progress) -> bool:
         return progress.step // self.steps > progress.saved_step // self.steps
+
+
+@final
+@dataclass(frozen=True, init=False)
+class AtSteps(Trigger):
+    """Due when one of ``steps`` was reached or passed since the last save.
+
+    Args:
+      steps: at least one, each at least 1.
+    """
+
+    steps: tuple[int, ...]
+
+    def __init__(self, steps: Iterable[int]) -> None:
+        if isinstance(steps, (str, bytes)) or not isinstance(steps, Iterable):
+            raise InvalidType(f"steps must be a list of integers, got {shorten(steps)}")
+        checked = {check_int("each of steps", step, minimum=1) for step in steps}
+        if not checked:
+            raise InvalidArgument("steps must hold at least one step, got none")
+        object.__setattr__(self, "steps", tuple(sorted(checked)))
+
+    def is_due(self, progress: Progress) -> bool:
+        return any(progress.saved_step < step <= progress.step for step in self.steps)

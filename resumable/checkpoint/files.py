@@ -1,0 +1,116 @@
+"""Files that survive a power cut, and reading ones that anybody may have put there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from ..errors import CorruptCheckpoint
+from .envelope import HEADER, check_frame
+
+__all__ = ["file_identity", "make_folders", "read_checkpoint_file", "sync_folder", "write_new_file"]
+
+LARGEST_FILE: Final = 1 << 32
+SMALL_FILE: Final = 1 << 20
+NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
+# Some file systems cannot sync a folder; there is then nothing more to be done.
+CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+BINARY: Final = getattr(os, "O_BINARY", 0)
+# O_NONBLOCK: opening a FIFO must not wait for a writer.
+READ: Final = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY
+
+
+def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
+    """Write ``data`` to ``path``, which must not exist, and to the disk; returns its identity."""
+    descriptor = os.open(path, CREATE, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def file_identity(path: Path) -> tuple[int, int] | None:
+    """What tells the file at ``path`` from any other that exists; None if there is none."""
+    with suppress(OSError):
+        status = os.lstat(path)
+        return status.st_dev, status.st_ino
+    return None
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names of the files in ``folder`` to the disk."""
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in CANNOT_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folders(folder: Path) -> None:
+    """Make ``folder`` and its parents, such that a power cut does not take them away."""
+    if os.path.isdir(folder):
+        return
+    make_folders(folder.parent)
+    with suppress(FileExistsError):
+        os.mkdir(folder)
+    try:
+        sync_folder(folder.parent)
+    except BaseException:
+        # So that the next attempt makes and syncs it again.
+        with suppress(OSError):
+            os.rmdir(folder)
+        raise
+
+
+def read_checkpoint_file(path: Path) -> bytes:
+    """The content of the regular file ``path``.
+
+    Raises:
+      FileNotFoundError: if there is none.
+      CorruptCheckpoint: if what is there cannot be a checkpoint, or cannot be read.
+      OSError: if the system refuses for a reason that says nothing about the file.
+    """
+    try:
+        descriptor = os.open(path, READ)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
+            raise CorruptCheckpoint("it is not a regular file") from error
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise CorruptCheckpoint("it is not a regular file")
+        return _read(descriptor, status.st_size)
+    except OSError as error:
+        if error.errno == errno.EIO:
+            raise CorruptCheckpoint("it cannot be read: input/output error") from error
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    if size > LARGEST_FILE:
+        raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
+    if size > SMALL_FILE:
+        # A large file is read only if it says that it is a checkpoint of this size.
+        check_frame(os.read(descriptor, HEADER.size), size)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read(size)

@@ -1,0 +1,112 @@
+"""The names of checkpoint files, of one input among several in a folder."""
+
+# {name}-{step:012d}.ckpt                      a checkpoint
+# {name}-{step:012d}.ckpt.{reason}[.{number}]  one that was set aside
+# .tmp-{name}-{16 hexadecimal digits}          one that is being written
+#
+# A name has no hyphen, so the files of one input are never taken for those of another.
+
+from __future__ import annotations
+
+import re
+import secrets
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from ..arguments import check_int
+from ..errors import InvalidArgument, InvalidType
+
+__all__ = ["CheckpointNames", "FileName", "parse_file_name", "task_name"]
+
+NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
+FILE_NAME: Final = re.compile(
+    rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})\.ckpt(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
+)
+
+
+def task_name(task_type: str, index: int, name: str = "input") -> str:
+    """The name of one task's input where several tasks share a folder: ``input_worker_3``.
+
+    Args:
+      task_type: of the task, such as ``"worker"``.
+      index: of the task among those of its type, from 0.
+      name: of the input.
+    """
+    check_int("index", index, minimum=0)
+    return check_name("task_name", f"{name}_{task_type}_{index}")
+
+
+def check_name(argument: str, name: Any) -> str:
+    """Return ``name`` if it may name an input."""
+    if not isinstance(name, str):
+        raise InvalidType(f"{argument} must be a string, got {name!r}")
+    if not re.fullmatch(NAME, name):
+        raise InvalidArgument(
+            f"{argument} must be letters, digits, '_' and '.', not starting with '.', got {name!r}"
+        )
+    return name
+
+
+@final
+@dataclass(frozen=True)
+class FileName:
+    """What the name of a checkpoint file tells.
+
+    Attributes:
+      name: of the input.
+      step: of the checkpoint.
+      aside: why it was set aside, in one word; None if it was not.
+    """
+
+    name: str
+    step: int
+    aside: str | None
+
+
+def parse_file_name(text: str) -> FileName | None:
+    """What the file name ``text`` tells; None if it is not one of a checkpoint."""
+    match = FILE_NAME.fullmatch(text)
+    if match is None:
+        return None
+    found = FileName(match["name"], int(match["step"]), match["aside"])
+    # One spelling a step: more leading zeros would be a second file for it.
+    return found if text.startswith(_file_name(found.name, found.step)) else None
+
+
+@final
+class CheckpointNames:
+    """The file names of the input ``name``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = check_name("name", name)
+        self._temporary = re.compile(rf"\.tmp-{re.escape(name)}-[0-9a-f]{{16}}")
+
+    def of(self, step: int) -> str:
+        """The file name of the checkpoint of ``step``."""
+        return _file_name(self.name, step)
+
+    def aside(self, step: int, reason: str, number: int) -> str:
+        """The file name for the ``number``-th checkpoint of ``step`` set aside for ``reason``."""
+        return f"{self.of(step)}.{reason}" + (f".{number}" if number else "")
+
+    def step_of(self, file_name: str) -> int | None:
+        """The step of a checkpoint that is not set aside; None for any other file."""
+        found = parse_file_name(file_name)
+        return found.step if found and (found.name, found.aside) == (self.name, None) else None
+
+    def is_aside(self, file_name: str, reason: str) -> bool:
+        """Whether it was set aside for ``reason``."""
+        found = parse_file_name(file_name)
+        return found is not None and (found.name, found.aside) == (self.name, reason)
+
+    def new_temporary(self) -> str:
+        """A file name that is in no use."""
+        return f".tmp-{self.name}-{secrets.token_hex(8)}"
+
+    def is_temporary(self, file_name: str) -> bool:
+        """Whether `new_temporary` made it."""
+        return self._temporary.fullmatch(file_name) is not None
+
+
+def _file_name(name: str, step: int) -> str:
+    return f"{name}-{step:012d}.ckpt"

@@ -1,0 +1,112 @@
+"""Which checkpoints to keep, and removing the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, final
+
+from ..arguments import check_int, check_seconds
+from ..errors import CorruptCheckpoint, NewerFormat
+from .reading import read_checkpoint
+from .store import Store
+
+__all__ = ["Retention", "Retainer"]
+
+SECONDS_PER_HOUR: Final = 3600.0
+
+
+@final
+@dataclass(frozen=True)
+class Retention:
+    """Keep the newest checkpoints, and of the older ones those at intervals.
+
+    A checkpoint is removed when no rule keeps it. The newest valid one is always kept; damaged
+    ones and files of other names are neither counted nor removed.
+
+    Args:
+      latest: how many of the newest to keep, at least 1.
+      every_steps: keep also the first one at or after each multiple of so many steps.
+      every_hours: keep also the first one of every so many hours, by the clock of the calendar.
+    """
+
+    latest: int = 5
+    every_steps: int | None = None
+    every_hours: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "latest", check_int("latest", self.latest, minimum=1))
+        if self.every_steps is not None:
+            every_steps = check_int("every_steps", self.every_steps, minimum=1)
+            object.__setattr__(self, "every_steps", every_steps)
+        if self.every_hours is not None:
+            every_hours = check_seconds("every_hours", self.every_hours)
+            object.__setattr__(self, "every_hours", every_hours)
+
+    def expired(self, saved: Mapping[int, float]) -> list[int]:
+        """The steps to remove, ascending; a pure function.
+
+        Args:
+          saved: of each valid checkpoint its step and time, seconds since the epoch.
+        """
+        steps = sorted(saved)
+        kept = set(steps[-self.latest :])
+        if self.every_steps is not None:
+            kept |= _first_of_each({step: step // self.every_steps for step in steps}, after=0)
+        if self.every_hours is not None:
+            seconds = self.every_hours * SECONDS_PER_HOUR
+            kept |= _first_of_each({step: saved[step] // seconds for step in steps})
+        return [step for step in steps if step not in kept]
+
+
+def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[int]:
+    """The first step of each span above ``after``; it stays the first when others are removed."""
+    firsts: dict[float, int] = {}
+    for step, span in spans.items():
+        if span > after:
+            firsts.setdefault(span, step)
+    return set(firsts.values())
+
+
+@final
+class Retainer:
+    """Applies a retention to a store after each save.
+
+    Each checkpoint found in the store is read once, so that a damaged one is neither counted nor
+    removed.
+    """
+
+    def __init__(self, retention: Retention, store: Store) -> None:
+        self._retention = retention
+        self._store = store
+        # Of each checkpoint its time; None if it is damaged.
+        self._times: dict[int, float | None] = {}
+
+    def apply(self, step: int, time: float) -> str | None:
+        """Remove what has expired now that ``step`` was saved; returns what went wrong.
+
+        A trouble here does not concern the save, which is done. What could not be removed is
+        tried again after the next save.
+        """
+        self._times[step] = time
+        try:
+            saved = self._valid()
+            for expired in self._retention.expired(saved):
+                self._store.remove(expired)
+        except Exception as error:
+            return f"old checkpoints of {self._store!r} could not be removed: {error}"
+        return None
+
+    def _valid(self) -> dict[int, float]:
+        times = {step: self._time(step) for step in self._store.steps()}
+        self._times = times
+        return {step: time for step, time in times.items() if time is not None}
+
+    def _time(self, step: int) -> float | None:
+        if step in self._times:
+            return self._times[step]
+        try:
+            return read_checkpoint(self._store, step).time
+        except (CorruptCheckpoint, NewerFormat):
+            return None

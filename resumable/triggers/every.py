@@ -1,0 +1,26 @@
+"""The trigger that two arguments of TensorFlow's hooks describe."""
+
+from __future__ import annotations
+
+from ..errors import InvalidArgument
+from .base import Trigger
+from .seconds import EverySeconds
+from .steps import EverySteps
+
+__all__ = ["every"]
+
+
+def every(save_steps: int | None = None, save_secs: float | None = None) -> Trigger:
+    """``EverySteps(save_steps)`` or ``EverySeconds(save_secs)``, whichever is given.
+
+    The arguments and their rule are those of TensorFlow's ``CheckpointSaverHook``.
+
+    Raises:
+      InvalidArgument: a ValueError, unless exactly one of the two is given.
+    """
+    if (save_steps is None) == (save_secs is None):
+        raise InvalidArgument(
+            "exactly one of save_steps and save_secs must be given, got "
+            f"save_steps={save_steps!r}, save_secs={save_secs!r}"
+        )
+    return EverySeconds(save_secs) if save_secs is not None else EverySteps(save_steps)  # type: ignore[arg-type]

@@ -1,0 +1,166 @@
+"""Save when the process receives a signal, as before a preemption."""
+
+# A trigger is a value. What a process has received is kept by a `SignalRecorder`, which whoever
+# runs the loop opens for the signals its trigger names.
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, final
+
+from ..arguments import check_int
+from ..errors import InvalidArgument
+from .base import Progress, Trigger
+
+__all__ = ["OnSignal", "SignalRecorder"]
+
+
+@final
+@dataclass(frozen=True, init=False)
+class OnSignal(Trigger):
+    """Due when one of ``signals`` was received since the last save.
+
+    While the loop runs, a handler notes the signal and calls the handler that Python code had
+    installed before; what that one raises is raised after the save. The default actions, ending
+    the process or `KeyboardInterrupt`, do not happen. Afterwards the previous handlers are back.
+    Forked children keep the previous handling throughout.
+
+    Args:
+      signals: such as ``signal.SIGTERM``; at least one, and none that cannot be caught.
+    """
+
+    numbers: tuple[int, ...]
+
+    def __init__(self, *signals: int) -> None:
+        if not signals:
+            raise InvalidArgument("signals must hold at least one signal, got none")
+        object.__setattr__(self, "numbers", tuple(map(_check_signal, signals)))
+
+    def is_due(self, progress: Progress) -> bool:
+        return not progress.signals.isdisjoint(self.numbers)
+
+    @property
+    def signals(self) -> frozenset[int]:
+        return frozenset(self.numbers)
+
+    def __repr__(self) -> str:
+        return f"OnSignal({', '.join(map(_name, self.numbers))})"
+
+
+@final
+class SignalRecorder:
+    """Counts received signals, from construction to `close`.
+
+    Invariant: all a handler does here is count, and call the one before it; so it may run
+    between any two bytecodes of the main thread, those of a save included.
+
+    Attributes:
+      received: how often each signal was.
+
+    Args:
+      numbers: of the signals.
+
+    Raises:
+      InvalidArgument: outside the main thread, where Python allows no handlers, or if a handler
+        was not installed by Python, so that it could be neither called nor restored.
+    """
+
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self.received: Counter[int] = Counter()
+        self._handlers: list[_Handler] = []
+        try:
+            for number in sorted(numbers):
+                self._handlers.append(_Handler(number, self.received))
+        except BaseException:
+            self.close()
+            raise
+
+    def raise_deferred(self) -> None:
+        """Raise what a previous handler raised, once."""
+        for handler in self._handlers:
+            handler.raise_deferred()
+
+    def close(self) -> None:
+        """Put the previous handlers back; may be called again."""
+        for handler in reversed(self._handlers):
+            handler.remove()
+
+
+class _Handler:
+    """The handler of one signal, over the one that was there before."""
+
+    def __init__(self, number: int, received: Counter[int]) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise InvalidArgument(
+                f"{_name(number)} can only be received in the main thread, got "
+                f"{threading.current_thread().name!r}"
+            )
+        previous = signal.getsignal(number)
+        if previous is None:
+            raise InvalidArgument(
+                f"the handler of {_name(number)} must be one that Python installed, got a "
+                "foreign one, which could not be restored"
+            )
+        self._number = number
+        self._received = received
+        self._previous: Any = previous
+        self._process = os.getpid()
+        self._active = True
+        self._deferred: BaseException | None = None
+        signal.signal(number, self)
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self._active or os.getpid() != self._process:
+            self._pass_on(frame)
+            return
+        self._received[number] += 1
+        if callable(self._previous) and self._previous is not signal.default_int_handler:
+            try:
+                self._previous(number, frame)
+            except BaseException as error:
+                self._deferred = error
+
+    def raise_deferred(self) -> None:
+        deferred, self._deferred = self._deferred, None
+        if deferred is not None:
+            raise deferred
+
+    def remove(self) -> None:
+        """Put the previous handler back, unless somebody installed another one meanwhile."""
+        if not self._active or os.getpid() != self._process:
+            return
+        # Elsewhere Python allows no handlers; this one then stays, and passes on.
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        installed: object = signal.getsignal(self._number)
+        if in_main_thread and installed is self:
+            signal.signal(self._number, self._previous)
+        self._active = False
+
+    def _pass_on(self, frame: FrameType | None) -> None:
+        """Do what would have happened without this handler."""
+        if callable(self._previous):
+            self._previous(self._number, frame)
+        elif self._previous == signal.SIG_DFL:
+            signal.signal(self._number, signal.SIG_DFL)
+            os.kill(os.getpid(), self._number)
+
+
+def _check_signal(value: Any) -> int:
+    number = check_int("each of signals", value)
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        raise InvalidArgument(f"each of signals must be a signal, got {number}") from None
+    if name in ("SIGKILL", "SIGSTOP"):
+        raise InvalidArgument(f"each of signals must be one that can be caught, got {name}")
+    return number
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name

@@ -10,6 +10,7 @@ from .checkpoint import Checkpointer as Checkpointer
 from .checkpoint import CheckpointListener as CheckpointListener
 from .checkpoint import Directory as Directory
 from .checkpoint import Memory as Memory
+from .checkpoint import Remote as Remote
 from .checkpoint import Retention as Retention
 from .checkpoint import Store as Store
 from .checkpoint import task_name as task_name

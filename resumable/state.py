@@ -10,12 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgpack
 import numpy as np
 
 from .arguments import shorten
+from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
 from .errors import CorruptCheckpoint, StateMismatch, UnencodableState
 
 __all__ = [
@@ -40,10 +42,8 @@ TakenState: TypeAlias = "State | Exception"
 MAGIC: Final = b"RSM\x01"
 MAX_DEPTH: Final = 50
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
-MOST_CONTAINERS: Final = 500_000
 LARGEST_COUNT: Final = 2**63 - 1
 
-BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
@@ -55,10 +55,9 @@ def dumps(state: State) -> bytes:
     """
     packed = _pack(freeze(state))
     # `loads` bounds what it builds; a state that it would refuse is never written.
-    if len(packed) > MOST_CONTAINERS and _containers(state) > MOST_CONTAINERS:
+    if len(packed) > ALWAYS_WITHIN and (excess := explain_excess(packed)):
         raise UnencodableState(
-            f"the state holds more than {MOST_CONTAINERS} dicts, lists and tuples; carried items "
-            "should be arrays or numbers, or not be carried"
+            f"the state is too large: {excess}; carried items should be arrays, or not be carried"
         )
     return MAGIC + packed
 
@@ -72,11 +71,15 @@ def loads(data: bytes | bytearray | memoryview) -> State:
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise CorruptCheckpoint(f"a serialised state is bytes, got {type(data).__name__}")
     view = memoryview(data)
+    if (view.format, view.ndim, view.c_contiguous) != ("B", 1, True):
+        view = memoryview(view.tobytes())
     mark = bytes(view[: len(MAGIC)])
     if mark != MAGIC:
         raise CorruptCheckpoint(
             f"not a serialised state: it starts with {mark!r} instead of {MAGIC!r}"
         )
+    if excess := explain_excess(view[len(MAGIC) :]):
+        raise CorruptCheckpoint(f"not a serialised state: {excess}")
     state = _Decoder().unpack(view[len(MAGIC) :])
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
@@ -141,7 +144,8 @@ def _is_state(value: Any, depth: int) -> bool:
             type(item) in PLAIN or _is_state(item, depth + 1) for item in value.values()
         )
     if kind is list or kind is tuple:
-        return all(type(item) in PLAIN or _is_state(item, depth + 1) for item in value)
+        kinds = set(map(type, value))
+        return kinds <= PLAIN or all(_is_state(item, depth + 1) for item in value)
     return _is_plain_array(value)
 
 
@@ -299,20 +303,13 @@ def _likely_cause(field: str) -> str:
     return causes.get(field, "was the pipeline changed since the save?")
 
 
-def _containers(value: Any) -> int:
-    inner = value.values() if isinstance(value, dict) else value
-    if not isinstance(value, (dict, list, tuple)):
-        # The description of an array is two lists.
-        return 2 if isinstance(value, (np.ndarray, np.generic, complex)) else 0
-    return 1 + sum(map(_containers, inner))
-
-
 def _is_plain_array(value: Any) -> bool:
     # A subclass, such as a masked array, holds more than its numbers.
     exact = type(value) in (np.ndarray, np.memmap) or isinstance(value, np.generic)
     return exact and _is_plain_dtype(value.dtype)
 
 
+@lru_cache(maxsize=64)
 def _is_plain_dtype(dtype: np.dtype[Any]) -> bool:
     # Wider floats differ between machines; objects and records could carry pointers.
     return dtype.kind in "biu" or dtype in (
@@ -343,11 +340,10 @@ def _encode(value: Any) -> msgpack.ExtType:
 
 
 class _Decoder:
-    """Decodes one state, within bounds of nesting and of the number of dicts and lists."""
+    """Decodes one state, within a bound of nesting; `explain_excess` has bounded the rest."""
 
     def __init__(self) -> None:
         self._depth = 0
-        self._containers = 0
 
     def unpack(self, data: bytes | memoryview) -> Any:
         # Each level of extensions is a level of C calls, which Python does not count.
@@ -358,8 +354,7 @@ class _Decoder:
             return msgpack.unpackb(
                 data,
                 ext_hook=self._extension,
-                object_pairs_hook=self._dict,
-                list_hook=self._list,
+                object_pairs_hook=_unique,
                 strict_map_key=True,
                 unicode_errors="surrogatepass",
             )
@@ -380,24 +375,6 @@ class _Decoder:
         finally:
             self._depth -= 1
 
-    def _count(self) -> None:
-        self._containers += 1
-        if self._containers > MOST_CONTAINERS:
-            raise CorruptCheckpoint(
-                f"not a serialised state: it has more than {MOST_CONTAINERS} dicts and lists"
-            )
-
-    def _dict(self, pairs: list[tuple[Any, Any]]) -> State:
-        self._count()
-        unique = dict(pairs)
-        if len(unique) != len(pairs):
-            raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
-        return unique
-
-    def _list(self, items: list[Any]) -> list[Any]:
-        self._count()
-        return items
-
     def _extension(self, code: int, data: bytes) -> Any:
         if code == BIG_INT and data:
             return int.from_bytes(data, "big", signed=True)
@@ -415,6 +392,13 @@ class _Decoder:
                     if array.shape == ():
                         return array[()]
         raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
+
+
+def _unique(pairs: list[tuple[Any, Any]]) -> State:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
+    return unique
 
 
 def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,13 +20,36 @@ settings.register_profile(
 settings.load_profile("suite")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed one")
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
+    """Fail what was skipped, where everything is to be had."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and item.config.getoption("--no-skips"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped: {report.longrepr}"
+
+
+# fsspec talks to remote stores through threads that live as long as the process; and the server
+# that such a store is tested with lives as long as the tests of its module.
+OF_THE_PROCESS = {"fsspecIO", "asyncio_0", "s3 server"}
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
     """No thread outlives its iterator."""
-    before = set(threading.enumerate())
+    before = _threads()
     yield
     gc.collect()
     deadline = time.monotonic() + 5
-    while (left := set(threading.enumerate()) - before) and time.monotonic() < deadline:
+    while (left := _threads() - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left, f"threads left behind: {left}"
+
+
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name not in OF_THE_PROCESS}

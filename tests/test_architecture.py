@@ -16,7 +16,7 @@ PACKAGE = Path(rs.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = [
     {"errors"},
-    {"arguments"},
+    {"arguments", "bounds"},
     {"block", "state"},
     {"order", "external"},
     {"stage"},
@@ -32,7 +32,7 @@ PUBLIC = {
     "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument",
     "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency",
     "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress",
-    "ResumableError", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
+    "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "When", "WorkerError", "concatenate", "dumps", "every", "from_arrays", "from_iterable",
     "from_sequence", "interleave", "jsonl", "lines", "loads", "mix", "range", "task_name",
@@ -83,7 +83,7 @@ def test_only_pipeline_knows_every_stage() -> None:
 def test_importing_loads_no_framework_and_starts_no_thread() -> None:
     code = (
         "import sys, threading, resumable\n"
-        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask'}\n"
+        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask', 'fsspec'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "assert threading.active_count() == 1\n"
     )

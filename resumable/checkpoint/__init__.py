@@ -11,5 +11,6 @@ from .listener import CheckpointListener as CheckpointListener
 from .loop import ResumedLoop as ResumedLoop
 from .memory import Memory as Memory
 from .names import task_name as task_name
+from .remote import Remote as Remote
 from .retention import Retention as Retention
 from .store import Store as Store

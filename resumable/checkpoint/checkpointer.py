@@ -23,6 +23,7 @@ from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid
+from .remote import Remote
 from .retention import Retainer, Retention
 from .saver import Mark, Saver
 from .store import Store
@@ -46,7 +47,8 @@ class Checkpointer:
     writing is done beside it.
 
     Args:
-      store: a directory path, which becomes a `Directory`, or a `Store`.
+      store: a directory path, which becomes a `Directory`, a URL such as ``"s3://bucket/run"``,
+        which becomes a `Remote`, or a `Store`.
       trigger: when to save.
       name: of the input, if several share a directory; see `task_name`.
       listeners: told about the saves, in this order.
@@ -113,7 +115,7 @@ class Checkpointer:
         self._clock = check_callable("clock", clock)
         self._wall_clock = check_callable("wall_clock", wall_clock)
         self._loop: ResumedLoop[Any] | None = None
-        self.store = store if isinstance(store, Store) else Directory(store, name)
+        self.store = _as_store(store, name)
 
     def resume(
         self, pipeline: Pipeline[T], *, step: int | None = None, progress: bool = False
@@ -244,14 +246,13 @@ class Checkpointer:
             if checkpoint is not None:
                 iterator.set_state(checkpoint.state)
             iterator.get_state()  # what cannot be saved is told before the first item
-        except StateMismatch as error:
+        except BaseException as error:
             iterator.close()
-            step = checkpoint.step if checkpoint is not None else 0
-            raise StateMismatch(
-                f"the checkpoint of step {step} in {self.store!r} does not fit: {error}"
-            ) from error
-        except BaseException:
-            iterator.close()
+            if checkpoint is not None and isinstance(error, StateMismatch):
+                raise StateMismatch(
+                    f"the checkpoint of step {checkpoint.step} in {self.store!r} does not fit: "
+                    f"{error}"
+                ) from error
             raise
         return iterator
 
@@ -287,6 +288,14 @@ class Checkpointer:
         for later in self.store.steps():
             if later > step:
                 self.store.set_aside(later, "superseded")
+
+
+def _as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
+    if isinstance(store, Store):
+        return store
+    if isinstance(store, str) and "://" in store:
+        return Remote(store, name)
+    return Directory(store, name)
 
 
 def _check_listeners(listeners: Sequence[CheckpointListener]) -> tuple[CheckpointListener, ...]:

@@ -5,7 +5,8 @@
 # moment leaves either no file of the new name or a complete one.
 #
 # If a call fails, what was done is taken back. Only when the system refuses that too is the
-# outcome open: the checkpoint may be found, and then it is whole, though nobody was told so.
+# outcome open: the checkpoint may be found, and then it is whole, though nobody was told so. It
+# is taken back when the same step is saved again.
 
 from __future__ import annotations
 
@@ -43,6 +44,8 @@ class Directory(Store):
             raise InvalidType(f"folder must be a path, got {folder!r}")
         self.folder = Path(folder)
         self._names = CheckpointNames(name)
+        # What a save that failed may have left, and by what it is known.
+        self._in_doubt: tuple[Path, tuple[int, int]] | None = None
         make_folders(self.folder)
 
     @property
@@ -52,7 +55,9 @@ class Directory(Store):
 
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
-        if os.path.lexists(path):
+        if self._in_doubt is not None and self._in_doubt[0] == path:
+            self._take_back()
+        if file_identity(path) is not None:
             raise FileExistsError(f"there is a checkpoint for step {step} already: {path}")
         temporary = self.folder / self._names.new_temporary()
         written = None
@@ -64,9 +69,10 @@ class Directory(Store):
             with suppress(OSError):
                 os.unlink(temporary)
             # A rename may have failed by what it reported only.
-            if written is not None and file_identity(path) == written:
+            if written is not None:
+                self._in_doubt = path, written
                 with suppress(OSError):
-                    os.unlink(path)
+                    self._take_back()
             raise
         return str(path)
 
@@ -85,7 +91,7 @@ class Directory(Store):
         path = self._path(step)
         for number in range(1000):
             aside = self.folder / self._names.aside(step, reason, number)
-            if not os.path.lexists(aside):
+            if file_identity(aside) is None:
                 os.rename(path, aside)
                 sync_folder(self.folder)
                 return str(aside)
@@ -101,6 +107,13 @@ class Directory(Store):
 
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"
+
+    def _take_back(self) -> None:
+        assert self._in_doubt is not None
+        path, written = self._in_doubt
+        if file_identity(path) == written:
+            os.unlink(path)
+        self._in_doubt = None
 
     def _path(self, step: int) -> Path:
         return self.folder / self._names.of(step)

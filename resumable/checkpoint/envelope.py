@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
 from ..errors import CorruptCheckpoint, NewerFormat
 from ..state import State, dumps, loads
 
-__all__ = ["HEADER", "Checkpoint", "check_frame", "decode", "encode"]
+__all__ = ["Checkpoint", "check_before_reading", "decode", "encode"]
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
 DIGEST_BYTES: Final = 32
+LARGEST: Final = 1 << 32
+SMALL: Final = 1 << 20
 
 
 @final
@@ -48,21 +51,31 @@ def encode(checkpoint: Checkpoint) -> bytes:
     return sealed + hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
 
-def check_frame(head: bytes | memoryview, size: int) -> None:
-    """Refuse ``size`` bytes that start with ``head`` if they cannot be a whole checkpoint.
+def check_before_reading(size: int, read_head: Callable[[int], bytes]) -> None:
+    """Refuse what cannot be a checkpoint before all of it is read.
+
+    Args:
+      size: in bytes.
+      read_head: gives the first so many bytes; called only if there are many.
 
     Raises:
       CorruptCheckpoint: saying what is wrong.
     """
-    if size < HEADER.size + DIGEST_BYTES:
+    if size > LARGEST:
+        raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
+    if size > SMALL:
+        _check_frame(read_head(HEADER.size), size)
+
+
+def _check_frame(head: bytes, size: int) -> None:
+    if len(head) < HEADER.size or size < HEADER.size + DIGEST_BYTES:
         raise CorruptCheckpoint(f"it has {size} bytes, too few for a checkpoint")
     magic, length = HEADER.unpack_from(head)
     if magic[:7] != MAGIC[:7]:
         raise CorruptCheckpoint(f"it starts with {magic!r}, not with the mark of a checkpoint")
-    if size != HEADER.size + length + DIGEST_BYTES:
-        raise CorruptCheckpoint(
-            f"it has {size} bytes instead of {HEADER.size + length + DIGEST_BYTES}"
-        )
+    whole = HEADER.size + length + DIGEST_BYTES
+    if size != whole:
+        raise CorruptCheckpoint(f"it has {size} bytes instead of {whole}")
 
 
 def decode(data: bytes) -> Checkpoint:
@@ -72,7 +85,7 @@ def decode(data: bytes) -> Checkpoint:
       CorruptCheckpoint: saying what is wrong, if a single bit is.
       NewerFormat: if it is whole, and of a later format.
     """
-    check_frame(data, len(data))
+    _check_frame(data, len(data))
     sealed, digest = memoryview(data)[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
         raise CorruptCheckpoint("its digest does not match its content")
@@ -82,6 +95,8 @@ def decode(data: bytes) -> Checkpoint:
         raise NewerFormat(f"its format version is {version}, this library reads {MAGIC[7]}")
     body = loads(sealed[HEADER.size :])
     step, time, state = body.get("step"), body.get("time"), body.get("state")
-    if type(step) is not int or type(time) is not float or not isinstance(state, dict):
-        raise CorruptCheckpoint("it lacks a step, a time or a state")
+    if type(time) is not float or not isinstance(state, dict):
+        raise CorruptCheckpoint("it lacks a time or a state")
+    if type(step) is not int or not 0 <= step < 2**63:
+        raise CorruptCheckpoint("it lacks a step, a 64-bit number from 0")
     return Checkpoint(step, time, state)

@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import CorruptCheckpoint
-from .envelope import HEADER, check_frame
+from .envelope import check_before_reading
 
 __all__ = ["file_identity", "make_folders", "read_checkpoint_file", "sync_folder", "write_new_file"]
 
-LARGEST_FILE: Final = 1 << 32
-SMALL_FILE: Final = 1 << 20
 NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
 # Some file systems cannot sync a folder; there is then nothing more to be done.
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
@@ -32,7 +30,10 @@ def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
     try:
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(descriptor, rest) :]
+            count = os.write(descriptor, rest)
+            if count == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+            rest = rest[count:]
         os.fsync(descriptor)
         status = os.fstat(descriptor)
     finally:
@@ -41,8 +42,12 @@ def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at ``path`` from any other that exists; None if there is none."""
-    with suppress(OSError):
+    """What tells the file at ``path`` from any other that exists; None if there is none.
+
+    Raises:
+      OSError: if the system cannot tell.
+    """
+    with suppress(FileNotFoundError):
         status = os.lstat(path)
         return status.st_dev, status.st_ino
     return None
@@ -63,19 +68,38 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make ``folder`` and its parents, such that a power cut does not take them away."""
+    """Make ``folder`` and its parents, such that a power cut does not take them away.
+
+    Raises:
+      OSError: if it cannot be made; FileExistsError if its name is taken.
+    """
     if os.path.isdir(folder):
+        # Whoever made it may have been killed before the next line did its work.
+        with suppress(OSError):
+            sync_folder(folder.parent)
         return
-    make_folders(folder.parent)
-    with suppress(FileExistsError):
-        os.mkdir(folder)
+    if folder.parent != folder:  # as it is for the root of a disk that is gone
+        make_folders(folder.parent)
+    made = _make_folder(folder)
     try:
         sync_folder(folder.parent)
     except BaseException:
         # So that the next attempt makes and syncs it again.
-        with suppress(OSError):
-            os.rmdir(folder)
+        if made:
+            with suppress(OSError):
+                os.rmdir(folder)
         raise
+
+
+def _make_folder(folder: Path) -> bool:
+    """Whether it was made here, and not by another process meanwhile."""
+    try:
+        os.mkdir(folder)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+        return False
+    return True
 
 
 def read_checkpoint_file(path: Path) -> bytes:
@@ -96,21 +120,13 @@ def read_checkpoint_file(path: Path) -> bytes:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise CorruptCheckpoint("it is not a regular file")
-        return _read(descriptor, status.st_size)
+        with open(descriptor, "rb", closefd=False) as file:
+            check_before_reading(status.st_size, file.read)
+            file.seek(0)
+            return file.read(status.st_size)
     except OSError as error:
         if error.errno == errno.EIO:
             raise CorruptCheckpoint("it cannot be read: input/output error") from error
         raise
     finally:
         os.close(descriptor)
-
-
-def _read(descriptor: int, size: int) -> bytes:
-    if size > LARGEST_FILE:
-        raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
-    if size > SMALL_FILE:
-        # A large file is read only if it says that it is a checkpoint of this size.
-        check_frame(os.read(descriptor, HEADER.size), size)
-        os.lseek(descriptor, 0, os.SEEK_SET)
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read(size)

@@ -73,15 +73,15 @@ def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[
 class Retainer:
     """Applies a retention to a store after each save.
 
-    Each checkpoint found in the store is read once, so that a damaged one is neither counted nor
+    Each valid checkpoint found in the store is read once. A damaged one is neither counted nor
     removed.
     """
 
     def __init__(self, retention: Retention, store: Store) -> None:
         self._retention = retention
         self._store = store
-        # Of each checkpoint its time; None if it is damaged.
-        self._times: dict[int, float | None] = {}
+        # Of each valid checkpoint its time. What could not be read may be readable next time.
+        self._times: dict[int, float] = {}
 
     def apply(self, step: int, time: float) -> str | None:
         """Remove what has expired now that ``step`` was saved; returns what went wrong.
@@ -100,8 +100,8 @@ class Retainer:
 
     def _valid(self) -> dict[int, float]:
         times = {step: self._time(step) for step in self._store.steps()}
-        self._times = times
-        return {step: time for step, time in times.items() if time is not None}
+        self._times = {step: time for step, time in times.items() if time is not None}
+        return self._times
 
     def _time(self, step: int) -> float | None:
         if step in self._times:

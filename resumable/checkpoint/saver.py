@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from ..errors import SaveError, WorkerError
+from ..errors import IteratorClosed, SaveError, WorkerError
 from ..iterator import PipelineIterator
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
@@ -76,6 +76,7 @@ class Saver:
         self._process = os.getpid()
         self.begun = self._done = resumed
         self.stopped = False
+        self._closed = False
         self._pending: Future[_Written] | None = None
         self._failures: list[SaveError] = []
 
@@ -92,6 +93,8 @@ class Saver:
         """
         if os.getpid() != self._process:
             raise WorkerError("this loop belongs to the process that forked this one; resume anew")
+        if self._closed:
+            raise IteratorClosed("the checkpointer was closed; make another one and resume")
         self.collect(wait_for_it=True)
         assert mark.step is not None
         checkpoint = Checkpoint(mark.step, self._wall_clock(), self._iterator.get_state())
@@ -142,7 +145,8 @@ class Saver:
             raise several from failures[-1].__cause__
 
     def close(self) -> None:
-        """Wait for the save being written, and end the writer."""
+        """Wait for the save being written, and end the writer; may be called again."""
+        self._closed = True
         try:
             self.collect(wait_for_it=True)
         finally:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import demo
+from . import demo, diff, inspect
 
 __all__ = ["main"]
 
@@ -20,7 +20,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    demo.add_parser(commands)
+    for command in (demo, inspect, diff):
+        command.add_parser(commands)
     options = parser.parse_args(arguments)
     run: int = options.run(options)
     return run

@@ -250,6 +250,20 @@ def test_misuse_is_told() -> None:
     checkpointer.close()
 
 
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_after_close_nothing_is_saved_any_more(asynchronous: bool) -> None:
+    store = rs.Memory()
+    checkpointer = rs.Checkpointer(store, rs.EverySteps(2), asynchronous=asynchronous)
+    loop = checkpointer.resume(pipeline())
+    next(loop), next(loop)
+    checkpointer.close()
+    with pytest.raises(rs.IteratorClosed, match="the checkpointer was closed"):
+        checkpointer.save()
+    with pytest.raises(rs.IteratorClosed):
+        next(loop)
+    assert store.steps() == []
+
+
 def test_the_model_of_a_resumed_step_exists(tmp_path: Path) -> None:
     class SaveModel(rs.CheckpointListener):
         def before_save(self, step: int) -> None:

@@ -1,0 +1,129 @@
+"""Checkpoints as objects of a remote store: S3, Google Cloud Storage, Azure, HDFS and others."""
+
+# An object store shows an object whole or not at all, so putting a single object is the commit.
+# Where the backend can, the put is create-only. Backends that are file systems, such as SFTP, may
+# leave a part of a file when the connection breaks; its digest then tells that it is damaged.
+
+from __future__ import annotations
+
+from typing import Any, final
+
+from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
+from .envelope import check_before_reading
+from .names import CheckpointNames
+from .store import Store
+
+__all__ = ["Remote"]
+
+
+@final
+class Remote(Store):
+    """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
+
+    Args:
+      url: such as ``"s3://bucket/run"``; its protocol names the backend, which must be installed
+        (``s3fs``, ``gcsfs``, ``adlfs`` ...).
+      name: letters, digits, ``_`` and ``.``, not starting with a dot.
+      storage_options: of the backend.
+
+    Raises:
+      MissingDependency: if fsspec, or the backend, is not installed.
+      InvalidArgument: if ``url`` is local, where only a `Directory` survives a power cut.
+    """
+
+    def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:
+        if not isinstance(url, str):
+            raise InvalidType(f"url must be a string, got {url!r}")
+        try:
+            import fsspec
+
+            self._system, self._folder = fsspec.url_to_fs(url, **storage_options)
+        except ImportError as error:
+            raise MissingDependency(
+                f"{url!r} needs fsspec and its backend: pip install 'resumable-loader[remote]' "
+                f"({error})"
+            ) from error
+        except ValueError as error:
+            raise InvalidArgument(
+                f"url must be one that fsspec knows, got {url!r}: {error}"
+            ) from error
+        protocol = self._system.protocol
+        if {"file", "local"} & {protocol, *([] if isinstance(protocol, str) else protocol)}:
+            raise InvalidArgument(f"url must not be local, got {url!r}; use its path, or Directory")
+        self.url = url
+        self._names = CheckpointNames(name)
+
+    @property
+    def name(self) -> str:
+        """The name of the input."""
+        return self._names.name
+
+    def save(self, step: int, data: bytes) -> str:
+        path = self._path(step)
+        # Not every backend knows create-only.
+        if self._system.exists(path):
+            raise self._exists(step)
+        try:
+            self._system.pipe_file(path, data, mode="create")
+        except FileExistsError as error:
+            # The answer to a first attempt may have been lost; these bytes are nobody else's.
+            if self._system.cat_file(path) != data:
+                raise self._exists(step) from error
+        return self._shown(path)
+
+    def load(self, step: int) -> bytes:
+        path = self._path(step)
+        self._system.invalidate_cache(self._folder)
+        described = self._system.info(path)
+        if described["type"] != "file":
+            raise CorruptCheckpoint("it is not an object")
+        check_before_reading(
+            described["size"], lambda count: self._system.cat_file(path, start=0, end=count)
+        )
+        data: bytes = self._system.cat_file(path)
+        return data
+
+    def steps(self) -> list[int]:
+        found = map(self._names.step_of, self._files())
+        return sorted(step for step in found if step is not None)
+
+    def remove(self, step: int) -> None:
+        path = self._path(step)
+        if not self._system.exists(path):
+            raise FileNotFoundError(f"there is no checkpoint for step {step}: {path}")
+        self._system.rm_file(path)
+
+    def set_aside(self, step: int, reason: str) -> str:
+        path, files = self._path(step), set(self._files())
+        for number in range(1000):
+            name = self._names.aside(step, reason, number)
+            if name not in files:
+                aside = f"{self._folder}/{name}"
+                self._system.cp_file(path, aside)
+                self._system.rm_file(path)
+                return self._shown(aside)
+        raise FileExistsError(f"too many objects were set aside for {path}")
+
+    def has_damaged(self) -> bool:
+        return any(self._names.is_aside(file, "damaged") for file in self._files())
+
+    def __repr__(self) -> str:
+        return f"Remote({self.url!r}, name={self.name!r})"
+
+    def _files(self) -> list[str]:
+        # Another process may have written since this one last looked.
+        self._system.invalidate_cache(self._folder)
+        try:
+            listed = self._system.ls(self._folder, detail=False)
+        except FileNotFoundError:
+            return []
+        return [path.rstrip("/").rpartition("/")[2] for path in listed]
+
+    def _path(self, step: int) -> str:
+        return f"{self._folder}/{self._names.of(step)}"
+
+    def _shown(self, path: str) -> str:
+        return str(self._system.unstrip_protocol(path))
+
+    def _exists(self, step: int) -> FileExistsError:
+        return FileExistsError(f"there is a checkpoint for step {step} already in {self!r}")

@@ -1,0 +1,74 @@
+"""Look at the checkpoint files of a folder without touching them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+from ..errors import CorruptCheckpoint, NewerFormat
+from .envelope import Checkpoint, decode
+from .files import read_checkpoint_file
+from .names import parse_file_name
+
+__all__ = ["FoundFile", "examine", "survey"]
+
+
+@final
+@dataclass(frozen=True)
+class FoundFile:
+    """A file with the name of a checkpoint.
+
+    Attributes:
+      path: of the file.
+      size: in bytes.
+      modified: seconds since the epoch.
+      aside: why it was set aside; None if it was not, or if its name is not a checkpoint's.
+      checkpoint: what it holds; None if that is not valid.
+      problem: why it is not valid; None if it is.
+    """
+
+    path: Path
+    size: int
+    modified: float
+    aside: str | None
+    checkpoint: Checkpoint | None
+    problem: str | None
+
+
+def survey(folder: Path) -> Iterator[FoundFile]:
+    """Every checkpoint file in ``folder``, by name and step.
+
+    Raises:
+      OSError: if the folder cannot be read.
+    """
+    named = [(parse_file_name(name), name) for name in os.listdir(folder)]
+    known = [(found.name, found.step, name) for found, name in named if found is not None]
+    for _, _, name in sorted(known):
+        try:
+            yield examine(folder / name)
+        except FileNotFoundError:  # removed meanwhile
+            continue
+
+
+def examine(path: Path) -> FoundFile:
+    """What the file at ``path`` holds, whatever its name.
+
+    Raises:
+      OSError: if it cannot be read.
+    """
+    status = os.lstat(path)
+    named = parse_file_name(path.name)
+    checkpoint, problem = None, None
+    try:
+        decoded = decode(read_checkpoint_file(path))
+        if named is None or decoded.step == named.step:
+            checkpoint = decoded
+        else:
+            problem = f"it holds step {decoded.step}"
+    except (CorruptCheckpoint, NewerFormat) as error:
+        problem = str(error)
+    aside = None if named is None else named.aside
+    return FoundFile(path, status.st_size, status.st_mtime, aside, checkpoint, problem)

@@ -1,0 +1,149 @@
+"""`resumable inspect`: what the checkpoints of a folder, or one of them, hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ..checkpoint.survey import FoundFile, examine, survey
+from .progress import progress_bar
+from .state_tree import as_json, stage_tree, tree_lines
+
+__all__ = ["add_parser", "show_age", "show_time"]
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``inspect`` to the command line."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show the checkpoints of a folder, or what one of them holds",
+        description=(
+            "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
+            "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
+            "The exit status is 1 if a checkpoint that was not set aside is damaged, 2 if there "
+            "is nothing to read."
+        ),
+    )
+    parser.add_argument("path", metavar="DIR|FILE", help="a folder of checkpoints, or one file")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print what is at ``options.path``; returns the exit status."""
+    path = Path(options.path)
+    try:
+        if path.is_dir():
+            return _show_folder(path, as_program=options.json)
+        return _show_file(examine(path), as_program=options.json)
+    except OSError as error:
+        print(f"resumable inspect: {error}", file=sys.stderr)
+        return 2
+
+
+def _show_folder(folder: Path, *, as_program: bool) -> int:
+    found = []
+    with progress_bar(sum(1 for _ in folder.iterdir())) as bar:
+        for file in survey(folder):
+            found.append(file)
+            bar.update(1)
+    damaged = [file for file in found if file.problem is not None and file.aside is None]
+    if as_program:
+        print(
+            json.dumps({"folder": str(folder), "checkpoints": [*map(_describe, found)]}, indent=2)
+        )
+    elif found:
+        _print_table([_row(file) for file in found])
+    if not found:
+        print(f"resumable inspect: there is no checkpoint in {folder}", file=sys.stderr)
+        return 2
+    return 1 if damaged else 0
+
+
+def _show_file(file: FoundFile, *, as_program: bool) -> int:
+    checkpoint = file.checkpoint
+    if as_program:
+        state = {} if checkpoint is None else {"state": as_json(checkpoint.state)}
+        print(json.dumps(_describe(file) | state, indent=2))
+    elif checkpoint is None:
+        print(f"{file.path}: {file.problem}")
+    else:
+        print(
+            f"step {checkpoint.step}, saved {show_time(checkpoint.time)} "
+            f"({show_age(time.time() - checkpoint.time)} ago), {file.size:,} bytes"
+        )
+        for note in _notes(checkpoint.state):
+            print(note)
+        print()
+        for line in tree_lines(stage_tree(checkpoint.state)):
+            print(f"  {line}".rstrip())
+    return 1 if checkpoint is None else 0
+
+
+def _notes(state: dict[str, Any]) -> list[str]:
+    notes = []
+    if state.get("epoch"):
+        notes.append(f"the pass began with epoch {state['epoch']}")
+    if state.get("ahead"):
+        notes.append(
+            f"saved after an error: {state['ahead']} items were handed out since these positions"
+        )
+    return notes
+
+
+def _row(file: FoundFile) -> tuple[str, ...]:
+    when = file.modified if file.checkpoint is None else file.checkpoint.time
+    step = "" if file.checkpoint is None else str(file.checkpoint.step)
+    verdict = "valid" if file.problem is None else file.problem
+    if file.aside is not None:
+        verdict = f"set aside as {file.aside}" + (f": {file.problem}" if file.problem else "")
+    return file.path.name, step, show_age(time.time() - when), f"{file.size:,}", verdict
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    table = [("file", "step", "age", "bytes", ""), *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(4)]
+    for name, step, age, size, verdict in table:
+        line = (
+            f"{name:<{widths[0]}}  {step:>{widths[1]}}  {age:>{widths[2]}}  {size:>{widths[3]}}  "
+            f"{verdict}"
+        )
+        print(line.rstrip())
+
+
+def _describe(file: FoundFile) -> dict[str, Any]:
+    checkpoint = file.checkpoint
+    return {
+        "file": str(file.path),
+        "step": None if checkpoint is None else checkpoint.step,
+        "time": None if checkpoint is None else checkpoint.time,
+        "bytes": file.size,
+        "valid": file.problem is None,
+        "problem": file.problem,
+        "set_aside": file.aside,
+    }
+
+
+def show_time(seconds: float) -> str:
+    """``seconds`` since the epoch as local date and time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+    except (ValueError, OverflowError, OSError):
+        return f"at {seconds} seconds since the epoch"
+
+
+def show_age(seconds: float) -> str:
+    """``seconds`` in the two largest units."""
+    if not abs(seconds) < 1e15:
+        return f"{seconds} s"
+    sign, rest = ("-" if seconds < 0 else ""), round(abs(seconds))
+    days, rest = divmod(rest, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((n for n, (count, _) in enumerate(parts) if count), 3)
+    return sign + " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])

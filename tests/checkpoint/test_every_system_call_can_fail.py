@@ -1,0 +1,231 @@
+"""Whichever call of a store fails, the checkpoint is whole or not there, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+import pytest
+from checkpoint.faulty_os import Fault, FaultyOs, faults, faulty_os, open_descriptors
+
+import resumable as rs
+from resumable.checkpoint.envelope import encode
+
+pytestmark = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="looks into /proc/self/fd"
+)
+
+CODES = [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EACCES]
+every_code = pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
+once_and_lasting = pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
+
+NAMES = {step: f"input-{step:012d}.ckpt" for step in range(4)}
+SMALL = encode(rs.Checkpoint(1, 0.0, {"position": 1}))
+LARGE = encode(rs.Checkpoint(1, 0.0, {"buffer": "x" * (1 << 20)}))
+
+
+def calls_of(action: Callable[[], object]) -> list[str]:
+    """The calls that ``action`` makes when none fails."""
+    with faulty_os() as system:
+        action()
+    return system.calls
+
+
+def failure_of(action: Callable[[], object], code: int) -> OSError | None:
+    """What ``action`` raises; None if it returns."""
+    failure = None
+    try:
+        action()
+    except OSError as error:
+        failure = error
+    assert failure is None or failure.errno == code
+    return failure
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def check_save(store: rs.Directory, failure: OSError | None, system: FaultyOs) -> None:
+    """Step 2 was saved under the fault of ``system``: it is old, new, or in doubt."""
+    if failure is None:
+        assert system.failed == ["lstat"], "a call that matters failed unnoticed"
+    found = failure is None or system.leaves_doubt
+    assert store.steps() == ([1, 2] if found else [1])
+    if system.fault is not None and not system.fault.lasting:
+        assert set(os.listdir(store.folder)) <= set(NAMES.values())
+    store.remove_unfinished()
+    if 2 not in store.steps():
+        store.save(2, b"new")
+    store.save(3, b"later")
+    assert contents(store.folder) == {NAMES[1]: b"old", NAMES[2]: b"new", NAMES[3]: b"later"}
+
+
+@every_code
+@once_and_lasting
+def test_a_save_is_whole_or_not_there(tmp_path: Path, code: int, lasting: bool) -> None:
+    unharmed = rs.Directory(tmp_path)
+    calls = calls_of(lambda: unharmed.save(0, b"x"))
+    assert {"open", "write", "fsync", "close", "rename"} <= set(calls)
+    for number, fault in enumerate(faults(calls, code, lasting=lasting)):
+        store = rs.Directory(tmp_path / str(number))
+        store.save(1, b"old")
+        before = open_descriptors()
+        with faulty_os(fault) as system:
+            failure = failure_of(partial(store.save, 2, b"new"), code)
+        assert open_descriptors() == before, (fault, system.calls)
+        check_save(store, failure, system)
+
+
+@pytest.mark.parametrize("longest", [1, 3, 9])
+def test_short_writes_are_completed(tmp_path: Path, longest: int) -> None:
+    store = rs.Directory(tmp_path)
+    with faulty_os(longest=longest) as system:
+        store.save(1, b"0123456789")
+    assert system.calls.count("write") == -(-10 // longest)
+    assert store.load(1) == b"0123456789"
+
+
+def test_a_disk_that_takes_nothing_and_says_no_error_is_full(tmp_path: Path) -> None:
+    store = rs.Directory(tmp_path)
+    with faulty_os(longest=0), pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        store.save(1, b"x")
+    assert os.listdir(tmp_path) == []
+
+
+@every_code
+@once_and_lasting
+def test_a_save_in_pieces_may_fail_at_any_piece(tmp_path: Path, code: int, lasting: bool) -> None:
+    store = rs.Directory(tmp_path)
+    for at in range(2, 6):
+        with faulty_os(Fault(at, code, lasting), longest=2) as system:
+            assert failure_of(lambda: store.save(1, b"01234567"), code)
+        assert system.failed[0] == "write"
+        assert store.steps() == []
+    store.remove_unfinished()
+    assert os.listdir(tmp_path) == []
+
+
+@every_code
+def test_a_step_is_not_saved_over_when_looking_for_it_fails(tmp_path: Path, code: int) -> None:
+    store = rs.Directory(tmp_path)
+    store.save(1, b"first")
+    with faulty_os(Fault(0, code)), pytest.raises(OSError, match=os.strerror(code)):
+        store.save(1, b"second")
+    assert store.load(1) == b"first"
+
+
+def every_folder_is_synced(done: list[str]) -> bool:
+    """Whether each that was made was at once written to the disk, or taken away again."""
+    steps = [name for name in done if name in {"mkdir", "rmdir", "fsync"}]
+    followed = itertools.zip_longest(steps, steps[1:])
+    return all(after in {"rmdir", "fsync"} for name, after in followed if name == "mkdir")
+
+
+@every_code
+@once_and_lasting
+def test_a_folder_is_made_and_synced_or_made_again(
+    tmp_path: Path, code: int, lasting: bool
+) -> None:
+    calls = calls_of(lambda: rs.Directory(tmp_path / "unharmed" / "b" / "c"))
+    for number, fault in enumerate(faults(calls, code, lasting=lasting)):
+        if lasting and calls[fault.at] == "stat":
+            continue  # a disk that is gone is the next test
+        folder = tmp_path / str(number) / "b" / "c"
+        before = open_descriptors()
+        with faulty_os(fault) as system:
+            failure = failure_of(partial(rs.Directory, folder), code)
+        assert open_descriptors() == before, (fault, system.calls)
+        assert folder.is_dir() or failure is not None
+        assert lasting or every_folder_is_synced(system.done), (fault, system.calls)
+        with faulty_os() as again:
+            rs.Directory(folder).save(1, b"x")
+        assert every_folder_is_synced(again.done), (fault, system.calls)
+
+
+@every_code
+def test_a_disk_that_is_gone_is_an_error_of_the_system(tmp_path: Path, code: int) -> None:
+    for at in range(3):
+        with faulty_os(Fault(at, code, lasting=True)):
+            assert failure_of(lambda: rs.Directory(tmp_path / "a" / "b"), code)
+
+
+@pytest.mark.parametrize("target", [None, "nowhere"])
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, target: str | None) -> None:
+    if target is None:
+        (tmp_path / "taken").write_bytes(b"")
+    else:
+        (tmp_path / "taken").symlink_to(target)
+    with pytest.raises(OSError, match="taken"):
+        rs.Directory(tmp_path / "taken")
+
+
+@every_code
+@once_and_lasting
+@pytest.mark.parametrize("data", [SMALL, LARGE], ids=["small", "large"])
+def test_a_load_is_exact_or_an_error(tmp_path: Path, code: int, lasting: bool, data: bytes) -> None:
+    store = rs.Directory(tmp_path)
+    store.save(1, data)
+    calls = calls_of(lambda: store.load(1))
+    assert {"open", "fstat", "read", "close"} <= set(calls)
+    for fault in faults(calls, code, lasting=lasting):
+        before = open_descriptors()
+        # EIO may mean that the disk has lost the content.
+        refused = (OSError, rs.CorruptCheckpoint) if code == errno.EIO else (OSError,)
+        with faulty_os(fault) as system, suppress(*refused):
+            assert store.load(1) == data
+            assert system.failed == ["lseek"], "a call that matters failed unnoticed"
+        assert open_descriptors() == before, (fault, system.calls)
+        assert store.load(1) == data
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        SMALL,
+        LARGE,
+    ],
+    ids=["small", "large"],
+)
+def test_short_reads_are_completed(tmp_path: Path, data: bytes) -> None:
+    store = rs.Directory(tmp_path)
+    store.save(1, data)
+    with faulty_os(longest=15):
+        assert store.load(1) == data
+
+
+@every_code
+@once_and_lasting
+def test_setting_aside_loses_nothing(tmp_path: Path, code: int, lasting: bool) -> None:
+    unharmed = rs.Directory(tmp_path)
+    unharmed.save(1, b"x")
+    calls = calls_of(lambda: unharmed.set_aside(1, "damaged"))
+    for number, fault in enumerate(faults(calls, code, lasting=lasting)):
+        store = rs.Directory(tmp_path / str(number))
+        store.save(1, b"x")
+        before = open_descriptors()
+        with faulty_os(fault) as system:
+            failure = failure_of(partial(store.set_aside, 1, "damaged"), code)
+        assert open_descriptors() == before, (fault, system.calls)
+        assert failure is not None or system.failed == ["lstat"]
+        if 1 in store.steps():
+            store.set_aside(1, "damaged")
+        assert contents(store.folder) == {NAMES[1] + ".damaged": b"x"}
+
+
+@every_code
+def test_setting_aside_replaces_none_set_aside_before(tmp_path: Path, code: int) -> None:
+    store = rs.Directory(tmp_path)
+    for content in (b"first", b"second"):
+        store.save(1, content)
+        with faulty_os(Fault(0, code)):
+            failure_of(lambda: store.set_aside(1, "damaged"), code)
+        if 1 in store.steps():
+            store.set_aside(1, "damaged")
+    assert sorted(contents(tmp_path).values()) == [b"first", b"second"]

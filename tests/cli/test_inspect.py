@@ -1,0 +1,225 @@
+"""`resumable inspect` and `diff`: what they print, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import resumable as rs
+from resumable.checkpoint.envelope import encode
+from resumable.cli.inspect import show_age
+from resumable.cli.main import main
+from resumable.cli.state_tree import as_json, stage_tree, tree_lines
+
+
+def pipeline() -> rs.Pipeline[Any]:
+    numbers = rs.range(1000).filter(bool).shuffle(1, window=20)
+    return rs.zip(numbers, rs.concatenate(rs.range(500), rs.range(600))).repeat(3).batch(4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three checkpoints, one of another input, one damaged, one set aside."""
+    now = 1_800_000_000.0
+    for name, every in (("input", 20), (rs.task_name("worker", 3), 40)):
+        with rs.Checkpointer(
+            tmp_path, rs.EverySteps(every), name=name, wall_clock=lambda: now
+        ) as checkpointer:
+            for _ in checkpointer.resume(pipeline()):
+                if checkpointer.step == 60 and name == "input":
+                    break
+                if checkpointer.step == 40 and name != "input":
+                    break
+    (tmp_path / "input-000000000099.ckpt").write_bytes(b"junk")
+    (tmp_path / "input-000000000098.ckpt.damaged").write_bytes(b"junk")
+    (tmp_path / "model-60.npz").write_bytes(b"model")
+    return tmp_path
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_folder_is_listed_file_by_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = sorted(folder.iterdir())
+    status, out, _ = run(capsys, "inspect", folder)
+    lines = out.splitlines()
+    assert status == 1
+    assert [line.split()[0] for line in lines[1:]] == [
+        "input-000000000020.ckpt",
+        "input-000000000040.ckpt",
+        "input-000000000060.ckpt",
+        "input-000000000098.ckpt.damaged",
+        "input-000000000099.ckpt",
+        "input_worker_3-000000000040.ckpt",
+    ]
+    assert lines[3].endswith("valid")
+    assert lines[4].endswith("set aside as damaged: it has 4 bytes, too few for a checkpoint")
+    assert lines[5].endswith("it has 4 bytes, too few for a checkpoint")
+    assert sorted(folder.iterdir()) == before, "something was changed"
+    (folder / "input-000000000099.ckpt").unlink()
+    assert run(capsys, "inspect", folder)[0] == 0
+
+
+def test_a_folder_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "inspect", folder, "--json")
+    found = json.loads(out)["checkpoints"]
+    assert status == 1
+    assert [entry["step"] for entry in found] == [20, 40, 60, None, None, 40]
+    assert [entry["valid"] for entry in found] == [True, True, True, False, False, True]
+    assert found[3]["set_aside"] == "damaged"
+    assert found[0]["time"] == 1_800_000_000.0
+    assert found[0]["bytes"] == (folder / "input-000000000020.ckpt").stat().st_size
+
+
+def test_a_checkpoint_is_shown_as_the_tree_of_its_pipeline(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, _ = run(capsys, "inspect", folder / "input-000000000060.ckpt")
+    assert status == 0
+    assert out.startswith("step 60, saved ")
+    assert out.split("\n\n")[1].splitlines() == [
+        "  Batch",
+        "  └─ Repeat                                  pass 0, delivered True",
+        "     └─ Zip",
+        "        ├─ WindowShuffle(seed=1, window=20)  position 240, drained 0, start 0",
+        "        │  └─ Filter",
+        "        │     └─ Range(stop=1000)            position 0",
+        "        └─ Concatenate                       index 0",
+        "           ├─ Range(stop=500)                position 240",
+        "           └─ Range(stop=600)",
+    ]
+
+
+def test_a_checkpoint_for_programs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = run(capsys, "inspect", folder / "input-000000000060.ckpt", "--json")
+    found = json.loads(out)
+    assert (found["step"], found["valid"], found["state"]["step"]) == (60, True, 60)
+    with pipeline().resume(found["state"]) as iterator:
+        assert iterator.step == 60
+
+
+@pytest.mark.parametrize("name", ["input-000000000099.ckpt", "model-60.npz"])
+def test_what_is_no_checkpoint_is_said_to_be(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    status, out, _ = run(capsys, "inspect", folder / name)
+    assert status == 1
+    assert "too few for a checkpoint" in out
+
+
+def test_a_file_under_the_name_of_another_step_is_not_valid(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "input-000000000070.ckpt"
+    path.write_bytes((folder / "input-000000000060.ckpt").read_bytes())
+    assert "it holds step 60" in run(capsys, "inspect", path)[1]
+
+
+def test_nothing_to_read_is_an_error_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, _, err = run(capsys, "inspect", tmp_path / "nowhere")
+    assert status == 2
+    assert "No such file or directory" in err
+    status, _, err = run(capsys, "inspect", tmp_path)
+    assert status == 2
+    assert "there is no checkpoint in" in err
+
+
+def test_diff_shows_what_moved_stage_by_stage(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = folder / "input-000000000020.ckpt", folder / "input-000000000060.ckpt"
+    status, out, _ = run(capsys, "diff", first, second)
+    lines = [line.split() for line in out.splitlines()]
+    assert status == 1
+    assert lines[2] == ["step", "20", "60", "+40"]
+    assert lines[3][-4:] == ["position", "80", "240", "+160"]
+    assert lines[3][0].startswith("WindowShuffle(seed=1,")
+    assert len(lines) == 5, "something that did not move is shown"
+    assert run(capsys, "diff", first, first) == (0, "the same state of step 20\n", "")
+
+
+def test_diff_takes_the_newest_valid_one_of_a_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(capsys, "diff", folder, folder / "input-000000000060.ckpt")[0] == 0
+
+
+def test_diff_says_that_pipelines_differ(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with rs.Checkpointer(folder, rs.AtEnd(), name="other") as checkpointer:
+        next(checkpointer.resume(rs.range(5).shuffle(0)))
+    other = folder / "other-000000000001.ckpt"
+    status, out, _ = run(capsys, "diff", folder / "input-000000000020.ckpt", other)
+    assert status == 1
+    assert out.startswith("They were saved by different pipelines.\n")
+    assert "Shuffle(seed=0) at pipeline: position" in out
+
+
+def test_diff_of_what_cannot_be_read(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = folder / "input-000000000020.ckpt"
+    (tmp_path / "empty").mkdir()
+    for bad in ("input-000000000099.ckpt", "nowhere", "empty"):
+        status, _, err = run(capsys, "diff", good, folder / bad)
+        assert status == 2
+        assert err.startswith("resumable diff: ")
+
+
+def test_states_with_everything_a_state_may_hold_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = {
+        "array": np.arange(3), "big": 2**100, "bytes": b"x" * 100, "nan": float("nan"),
+        "complex": 1j, "tuple": (1, None), "scalar": np.float32(2), "escape": "\x1b[2J",
+    }  # fmt: skip
+    path = tmp_path / "input-000000000001.ckpt"
+    path.write_bytes(encode(rs.Checkpoint(1, 1e300, state)))
+    status, out, _ = run(capsys, "inspect", path)
+    assert status == 0
+    assert "array array of int64, shape (3,)" in out
+    assert "\x1b" not in out
+    status, out, _ = run(capsys, "inspect", path, "--json")
+    assert json.loads(out)["state"]["array"] == {"dtype": "int64", "values": [0, 1, 2]}
+    assert json.loads(out)["state"]["big"] == 2**100
+    assert "NaN" not in out
+
+
+@pytest.mark.parametrize(
+    "fingerprint",
+    [
+        "",
+        "5",
+        "[]",
+        "[5]",
+        '["\\u001b[2J"]',
+        '["Range",{"\\u001b":1}]',
+        "[" * 5000,
+        '["A",["B",7]]',
+    ],
+)
+def test_a_fingerprint_from_elsewhere_is_shown_as_it_is(fingerprint: str) -> None:
+    lines = tree_lines(stage_tree({"fingerprint": fingerprint, "pipeline": {"position": 1}}))
+    assert len(lines) == 1
+    assert "\x1b" not in lines[0]
+
+
+def test_ages_are_told_in_the_two_largest_units() -> None:
+    ages = [0, 59.6, 3600, 90061, -5, 1e300]
+    assert [show_age(age) for age in ages] == [
+        "0 s", "1 min 0 s", "1 h 0 min", "1 d 1 h", "-5 s", "1e+300 s",
+    ]  # fmt: skip
+
+
+def test_json_has_no_values_that_json_lacks() -> None:
+    assert as_json([float("inf"), b"\x01", (1, 2j)]) == [
+        {"float": "inf"}, {"bytes": "01"}, [1, {"complex": [0.0, 2.0]}],
+    ]  # fmt: skip

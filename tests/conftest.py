@@ -21,17 +21,23 @@ settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--no-skips", action="store_true", help="a skipped test is a failed one")
+    parser.addoption(
+        "--require-packages",
+        action="store_true",
+        help="fail a test that skips for lack of a package",
+    )
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
-    """Fail what was skipped, where everything is to be had."""
+    """Fail what was skipped for lack of a package, where all are to be had."""
     outcome = yield
     report = outcome.get_result()
-    if report.skipped and item.config.getoption("--no-skips"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped: {report.longrepr}"
+    if report.skipped and item.config.getoption("--require-packages"):
+        reason = str(report.longrepr)
+        if "is not installed" in reason:
+            report.outcome = "failed"
+            report.longrepr = reason
 
 
 # fsspec talks to remote stores through threads that live as long as the process; and the server

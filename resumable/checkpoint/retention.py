@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -73,15 +74,17 @@ def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[
 class Retainer:
     """Applies a retention to a store after each save.
 
-    Each valid checkpoint found in the store is read once. A damaged one is neither counted nor
-    removed.
+    The checkpoints found in the store are read once, so that a damaged one is neither counted nor
+    removed. After that only this object's saves and removals change what is there.
     """
 
     def __init__(self, retention: Retention, store: Store) -> None:
         self._retention = retention
         self._store = store
-        # Of each valid checkpoint its time. What could not be read may be readable next time.
+        # Of each valid checkpoint its time.
         self._times: dict[int, float] = {}
+        # Whether there may be others. What could not be read may be readable next time.
+        self._others = True
 
     def apply(self, step: int, time: float) -> str | None:
         """Remove what has expired now that ``step`` was saved; returns what went wrong.
@@ -91,22 +94,23 @@ class Retainer:
         """
         self._times[step] = time
         try:
-            saved = self._valid()
-            for expired in self._retention.expired(saved):
-                self._store.remove(expired)
+            if self._others:
+                self._others = not self._read_all()
+            for expired in self._retention.expired(self._times):
+                with suppress(FileNotFoundError):
+                    self._store.remove(expired)
+                del self._times[expired]
         except Exception as error:
             return f"old checkpoints of {self._store!r} could not be removed: {error}"
         return None
 
-    def _valid(self) -> dict[int, float]:
-        times = {step: self._time(step) for step in self._store.steps()}
-        self._times = {step: time for step, time in times.items() if time is not None}
-        return self._times
-
-    def _time(self, step: int) -> float | None:
-        if step in self._times:
-            return self._times[step]
-        try:
-            return read_checkpoint(self._store, step).time
-        except (CorruptCheckpoint, NewerFormat):
-            return None
+    def _read_all(self) -> bool:
+        """Read what was not read yet; whether nothing is left."""
+        complete = True
+        for step in self._store.steps():
+            if step not in self._times:
+                try:
+                    self._times[step] = read_checkpoint(self._store, step).time
+                except (CorruptCheckpoint, NewerFormat, FileNotFoundError):
+                    complete = False
+        return complete

@@ -111,10 +111,10 @@ class Saver:
         pending = self._pending
         if pending is None or os.getpid() != self._process:
             return None
-        if wait_for_it:
+        if not pending.done():
+            if not wait_for_it:
+                return None
             wait([pending])
-        elif not pending.done():
-            return None
         self._pending = None
         step = self.begun.step
         assert step is not None

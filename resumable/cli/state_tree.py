@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ..arguments import shorten
 from ..state import State, below
 
 __all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
+
+LONGEST_FIELD: Final = 60
 
 
 @final
@@ -39,7 +41,7 @@ class StageNode:
     upstreams: tuple[StageNode, ...] = ()
 
     def __str__(self) -> str:
-        fields = ", ".join(f"{name}={shorten(value)}" for name, value in self.identity.items())
+        fields = ", ".join(f"{name}={_cut(repr(value))}" for name, value in self.identity.items())
         return f"{self.name}({fields})" if fields else self.name
 
 
@@ -101,6 +103,10 @@ def _rows(node: StageNode, first: str, rest: str) -> Iterator[tuple[str, str]]:
         yield from _rows(
             upstream, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
         )
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_FIELD else text[: LONGEST_FIELD - 3] + "..."
 
 
 def positions(node: StageNode) -> dict[tuple[str, str, str], Any]:

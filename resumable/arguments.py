@@ -8,12 +8,15 @@ import reprlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .errors import InvalidArgument, InvalidType
 
 __all__ = [
     "check_bool",
     "check_callable",
     "check_choice",
+    "check_hours",
     "check_int",
     "check_seed",
     "check_seconds",
@@ -56,11 +59,24 @@ def check_seed(name: str, value: Any) -> int:
 
 def check_seconds(name: str, value: Any) -> float:
     """Return ``value`` as a finite number of seconds above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidType(f"{name} must be a number of seconds, got {shorten(value)}")
-    if not (math.isfinite(value) and value > 0):
-        raise InvalidArgument(f"{name} must be finite and above 0, got {value!r}")
-    return float(value)
+    return _check_positive(name, value, "a number of seconds")
+
+
+def check_hours(name: str, value: Any) -> float:
+    """Return ``value`` as a finite number of hours above zero."""
+    return _check_positive(name, value, "a number of hours")
+
+
+def _check_positive(name: str, value: Any, kind: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidType(f"{name} must be {kind}, got {shorten(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidArgument(f"{name} must be finite and above 0, got {shorten(value)}")
+    return number
 
 
 def check_bool(name: str, value: Any) -> bool:

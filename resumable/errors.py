@@ -30,7 +30,7 @@ class ResumableError(Exception):
 
 
 class InvalidArgument(ResumableError, ValueError):
-    """An argument has the right type and a value that breaks a rule."""
+    """An argument breaks a rule, or a call comes where it cannot be."""
 
 
 class InvalidType(ResumableError, TypeError):
@@ -77,7 +77,7 @@ class CorruptCheckpoint(ResumableError, ValueError):
 
 
 class NoValidCheckpoint(ResumableError):
-    """There are checkpoints, and every one of them is damaged."""
+    """There are checkpoints and every one is damaged, or the one asked for is missing."""
 
 
 class SaveError(ResumableError, OSError):
@@ -87,9 +87,12 @@ class SaveError(ResumableError, OSError):
       step: of the checkpoint, or the last one of several.
     """
 
-    def __init__(self, message: str, step: int) -> None:
+    def __init__(self, message: str, step: int = 0) -> None:
         super().__init__(message)
         self.step = step
+
+    def __reduce__(self) -> tuple[type[SaveError], tuple[str, int]]:
+        return SaveError, (str(self), self.step)
 
 
 class MissingDependency(ResumableError, ImportError):
@@ -105,4 +108,4 @@ class WorkerError(ResumableError, RuntimeError):
 
 
 class IteratorClosed(ResumableError, ValueError):
-    """An item was asked of an iterator after `close()`."""
+    """An item, or a save, was asked for after `close()`."""

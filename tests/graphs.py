@@ -9,45 +9,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.testing.samples import Counter as Counter
+from resumable.testing.samples import columns as columns
+from resumable.testing.samples import stream as stream
+from resumable.testing.samples import with_noise as with_noise
 
 
 class Point(NamedTuple):
     x: Any
     y: Any
-
-
-class Counter:
-    """An iterable whose iterator has get_state/set_state."""
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __iter__(self) -> CounterIterator:
-        return CounterIterator(self.count)
-
-
-class CounterIterator:
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.position = 0
-
-    def __iter__(self) -> CounterIterator:
-        return self
-
-    def __next__(self) -> int:
-        if self.position == self.count:
-            raise StopIteration
-        self.position += 1
-        return self.position * 10
-
-    def get_state(self) -> dict[str, int]:
-        return {"position": self.position}
-
-    def set_state(self, state: dict[str, int]) -> None:
-        self.position = state["position"]
 
 
 class Loader:
@@ -132,11 +104,6 @@ class Torchlike:
         return [self[index] for index in indices]
 
 
-def stream(count: int) -> rs.Pipeline[int]:
-    """Integers that can only be read in order."""
-    return rs.from_iterable(lambda: iter(range(count)))
-
-
 def double(item: Any) -> Any:
     return item * 2
 
@@ -147,22 +114,6 @@ def fails_on_thirds(item: int) -> int:
 
 def running(carry: int, item: int) -> tuple[int, int]:
     return carry + item, carry * item
-
-
-def with_noise(item: Any, rng: np.random.Generator) -> tuple[Any, float]:
-    return item, float(rng.random())
-
-
-def hash_of(item: Any) -> int:
-    """Fails on arrays, lists and dicts, and on a third of the rest."""
-    return 7 // (len(repr(hash(item) and item)) % 3)
-
-
-def columns(count: int = 17) -> Any:
-    return {
-        "x": np.arange(2.0 * count, dtype=np.float32).reshape(count, 2),
-        "y": np.arange(count, dtype=np.int64),
-    }
 
 
 def write_data(folder: Path) -> None:
@@ -306,99 +257,3 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             .prefetch(2)
         ),
     }
-
-
-@st.composite
-def pipelines(draw: st.DrawFn, depth: int = 5) -> rs.Pipeline[Any]:
-    """A random graph: items are hashable, and every function is pure."""
-    try:
-        pipeline = draw(st.one_of(_sources(), _combinations())) if depth else draw(_sources())
-    except rs.InvalidArgument:  # a mix of inputs with threads
-        pipeline = draw(_sources())
-    for _ in range(draw(st.integers(0, depth))):
-        try:
-            pipeline = draw(_transformed(pipeline))
-        except rs.InvalidArgument:  # a thread before a stage that looks items up by index
-            pipeline = draw(_threadless(pipeline))
-    return pipeline
-
-
-def _threadless(pipeline: rs.Pipeline[Any]) -> st.SearchStrategy[rs.Pipeline[Any]]:
-    """Stages that may follow any other."""
-    return st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
-
-
-def _sources() -> st.SearchStrategy[rs.Pipeline[Any]]:
-    counts = st.integers(0, 40)
-    return st.one_of(
-        counts.map(rs.range),
-        counts.map(stream),
-        counts.map(lambda count: rs.from_iterable(Counter(count))),
-        st.lists(st.none() | st.integers() | st.text(max_size=3), max_size=20).map(
-            rs.from_sequence
-        ),
-        st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count)["y"])),
-        st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count))),
-        st.tuples(st.integers(1, 20), st.integers(1, 8)).map(
-            lambda pair: rs.range(pair[0]).repeat().take(pair[1] * 5)
-        ),
-    )
-
-
-def _combinations() -> st.SearchStrategy[rs.Pipeline[Any]]:
-    inputs = st.lists(pipelines(depth=1), min_size=1, max_size=3)
-    return st.one_of(
-        inputs.map(lambda chosen: rs.zip(*chosen)),
-        inputs.map(lambda chosen: rs.concatenate(*chosen)),
-        st.tuples(inputs, st.integers(1, 3)).map(
-            lambda pair: rs.interleave(*pair[0], block_length=pair[1])
-        ),
-        st.tuples(inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])).map(
-            lambda chosen: rs.mix(
-                *chosen[0],
-                weights=[number + 1 for number in range(len(chosen[0]))],
-                seed=chosen[1],
-                stop=chosen[2],
-            )
-        ),
-    )
-
-
-def _transformed(pipeline: rs.Pipeline[Any]) -> st.SearchStrategy[rs.Pipeline[Any]]:
-    seeds, sizes = st.integers(0, 2**64 - 1), st.integers(1, 9)
-    choices: list[st.SearchStrategy[rs.Pipeline[Any]]] = [
-        st.just(pipeline.map(lambda item: (item, 1))),
-        st.just(pipeline.map(hash_of, on_error="skip")),
-        st.just(pipeline.map(repr, workers=2)),
-        st.just(pipeline.filter(lambda item: len(repr(item)) % 3)),
-        st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
-        st.just(pipeline.enumerate()),
-        st.just(pipeline.scan(lambda carry, item: (carry + 1, (carry, item)), 0)),
-        seeds.map(lambda seed: pipeline.random_map(with_noise, seed)),
-        sizes.map(lambda size: pipeline.batch(size, collate=list).unbatch()),
-        st.tuples(sizes, st.booleans()).map(
-            lambda pair: pipeline.batch(pair[0], collate=list, drop_last=pair[1])
-        ),
-        st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
-        st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
-        st.integers(0, 60).map(pipeline.take),
-        st.integers(0, 9).map(pipeline.skip),
-        st.tuples(st.integers(1, 4), st.sampled_from(["drop", "pad", "keep"])).map(
-            lambda pair: pipeline.shard(pair[0] - 1, pair[0], uneven=pair[1])
-        ),
-        st.integers(0, 3).map(pipeline.prefetch),
-        st.tuples(st.integers(1, 4), sizes).map(
-            lambda pair: pipeline.interleave(
-                lambda item: [item] * (len(repr(item)) % 4), pair[0], pair[1]
-            )
-        ),
-    ]
-    if pipeline.length != float("inf"):
-        choices.append(
-            st.tuples(seeds, sizes).map(
-                lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)
-            )
-        )
-    if pipeline.random_access and pipeline.length != float("inf"):
-        choices += [seeds.map(pipeline.shuffle)] * 2
-    return st.one_of(choices)

@@ -25,6 +25,7 @@ LAYERS = [
     {"iterator"},
     {"pipeline", "triggers"},
     {"checkpoint"},
+    {"testing"},
     {"cli", "__init__", "__main__"},
 ]
 PUBLIC = {

@@ -127,7 +127,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: rs.Directory("x", "../x"), ValueError, "name must be letters"),
     (lambda: rs.Directory("x", 5), TypeError, "name must be a string"),  # type: ignore[arg-type]
-    (lambda: rs.Checkpointer(3, rs.EverySteps(1)), TypeError, "folder must be a path, got 3"),  # type: ignore[arg-type]
+    (lambda: rs.Checkpointer(3, rs.EverySteps(1)), TypeError, "store must be a path, a URL or a Store, got 3"),  # type: ignore[arg-type]
     (lambda: rs.Checkpointer(rs.Memory(), rs.EverySteps(1), name="x"), ValueError, "name belongs to a directory"),
     (lambda: rs.Directory("x", ".x"), ValueError, "name must be letters"),
 ]  # fmt: skip

@@ -9,7 +9,6 @@ import pytest
 from graphs import Point, columns
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import assert_same, same
 
 import resumable as rs
 from resumable.block import (
@@ -21,6 +20,7 @@ from resumable.block import (
     take_rows,
     ungroup,
 )
+from resumable.testing.comparing import assert_same, same
 
 BLOCKS: list[Any] = [
     list("abcdefg"),

@@ -7,10 +7,11 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from golden.write import repr_of
+from golden.write import checkpointed, repr_of
 from graphs import catalogue, write_data
 
 import resumable as rs
+from resumable.checkpoint.envelope import decode, encode
 
 FOLDER = Path(__file__).parent / "golden"
 SAVED = [
@@ -28,6 +29,23 @@ def test_a_state_of_an_earlier_version_resumes(path: Path, name: str, tmp_path: 
     with pipeline.resume(rs.loads(bytes.fromhex(entry["state"]))) as iterator:
         got = [repr_of(item) for item in islice(iterator, len(entry["items"]))]
     assert got == entry["items"]
+
+
+@pytest.mark.parametrize(
+    "path", sorted(FOLDER.glob("checkpoint-*.ckpt")), ids=lambda path: path.name
+)
+def test_a_checkpoint_file_of_an_earlier_version_resumes(path: Path) -> None:
+    checkpoint = decode(path.read_bytes())
+    assert (checkpoint.step, checkpoint.time) == (5, 1_800_000_000.0)
+    with checkpointed().resume(checkpoint.state) as iterator:
+        assert [repr_of(item) for item in iterator] == [repr_of(item) for item in checkpointed()][
+            5:
+        ]
+
+
+def test_a_checkpoint_file_is_written_as_published() -> None:
+    newest = max(FOLDER.glob("checkpoint-*.ckpt"))
+    assert encode(decode(newest.read_bytes())) == newest.read_bytes()
 
 
 def test_every_stage_and_source_has_a_golden_state() -> None:

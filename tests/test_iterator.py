@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import stream
-from laws import assert_same, first_items, through_bytes
 
 import resumable as rs
 from resumable.block import block_items
+from resumable.testing.comparing import assert_same
+from resumable.testing.laws import first_items, through_bytes
 
 
 class Flaky:

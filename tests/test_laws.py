@@ -8,22 +8,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import catalogue, pipelines, write_data
+from graphs import catalogue, write_data
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import (
+from spoilt import refused_state_leaves_no_trace
+
+import resumable as rs
+from resumable.testing import pipelines
+from resumable.testing.laws import (
     gather_agrees_with_iteration,
     next_and_pull_may_be_mixed,
     pull_agrees_with_next,
-    refused_state_leaves_no_trace,
     resumes_at_every_position,
     resumes_for_generations,
     set_state_works_on_a_used_iterator,
     state_is_a_value,
     stays_ended,
 )
-
-import resumable as rs
 
 NAMES = list(catalogue(Path()))
 SHARE_AN_OBJECT = (

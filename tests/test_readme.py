@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
-from typing import Any
+from types import ModuleType
 
 import pytest
 
@@ -27,7 +28,9 @@ def test_every_python_block_of_the_readme_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "readme"}
+    readme = ModuleType("readme")  # so that what it defines can be pickled
+    monkeypatch.setitem(sys.modules, "readme", readme)
+    namespace = vars(readme)
     found = blocks(README, "python")
     assert len(found) >= 7
     for line, code in found:

@@ -15,11 +15,11 @@ import pytest
 from graphs import Point
 from hypothesis import given
 from hypothesis import strategies as st
-from laws import same
 
 import resumable as rs
 from resumable.stage import explain_mismatch
 from resumable.state import MAGIC
+from resumable.testing.comparing import same
 
 DTYPES = ["?", "<i1", "<u2", ">i4", "<i8", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16"]
 PLAIN = (

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import Counter, stream
-from laws import (
+from spoilt import refused_state_leaves_no_trace
+
+import resumable as rs
+from resumable.testing.laws import (
     first_items,
-    refused_state_leaves_no_trace,
     resumes_at_every_position,
     resumes_for_generations,
     state_is_a_value,
 )
-
-import resumable as rs
 
 
 def state_after(pipeline: rs.Pipeline[Any], steps: int) -> dict[str, Any]:

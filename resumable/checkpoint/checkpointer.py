@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar, final
 
 from ..arguments import check_bool, check_callable, check_choice, check_int, shorten
-from ..errors import InvalidArgument, InvalidType, SaveError, StateMismatch
+from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
@@ -75,7 +76,7 @@ class Checkpointer:
         trigger: Trigger,
         *,
         name: str = "input",
-        listeners: Sequence[CheckpointListener] = (),
+        listeners: Iterable[CheckpointListener] = (),
         retention: Retention | None = None,
         asynchronous: bool = False,
         when_busy: str = "wait",
@@ -127,7 +128,8 @@ class Checkpointer:
 
         Args:
           pipeline: as it was when the checkpoint was saved.
-          step: resume from this step instead of the latest; checkpoints after it are set aside.
+          step: resume from this step instead of the latest, 0 for the start. Checkpoints after it
+            are renamed to ``*.superseded`` at once, and no longer found.
           progress: show a bar over the steps, with the time of the last save; needs tqdm.
 
         Raises:
@@ -135,35 +137,43 @@ class Checkpointer:
           NewerFormat: if a later version of the library wrote the latest.
           StateMismatch: if the checkpoint belongs to another pipeline.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
+          InvalidArgument: if it was called before, or if signals cannot be received because this
+            is not the main thread or their handlers are not Python's.
+          MissingDependency: if ``progress`` is asked for without tqdm.
+          OSError: if the store cannot be read.
         """
         if self._loop is not None:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         if not isinstance(pipeline, Pipeline):
             raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
         check_bool("progress", progress)
-        checkpoint = self.latest() if step is None else self.load(step)
-        iterator = self._started(pipeline, checkpoint)
-        try:
+        # A signal from now on is one to the loop; what follows is undone if any of it fails.
+        with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
-            try:
-                if checkpoint is not None:
-                    self._set_aside_after(checkpoint.step)
-                self.store.remove_unfinished()
-                bar = StepBar(pipeline, iterator.step) if progress else None
-            except BaseException:
-                signals.close()
-                raise
-        except BaseException:
-            iterator.close()
-            raise
-        self._loop = self._make_loop(iterator, checkpoint, signals, bar)
-        return self._loop
+            undo.callback(signals.close)
+            checkpoint = self._chosen(step)
+            iterator = self._started(pipeline, checkpoint)
+            undo.callback(iterator.close)
+            bar = StepBar(pipeline, iterator.step) if progress else None
+            if bar is not None:
+                undo.callback(bar.close)
+            loop = self._make_loop(iterator, checkpoint, signals, bar)
+            if step is not None:
+                self._set_aside_after(step)
+            self.store.remove_unfinished()
+            undo.pop_all()
+        self._loop = loop
+        return loop
 
     def latest(self) -> Checkpoint | None:
-        """The newest valid checkpoint; None if there is none yet. Damaged ones are set aside.
+        """The newest valid checkpoint; None if there is none yet.
+
+        It changes nothing, and may be asked by any process. Damaged ones are passed over, with a
+        warning each.
 
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged.
+          NewerFormat: if a later version of the library wrote the newest.
         """
         return newest_valid(self.store)
 
@@ -172,16 +182,17 @@ class Checkpointer:
         return self.store.steps()
 
     def load(self, step: int) -> Checkpoint:
-        """The checkpoint of ``step``.
+        """The checkpoint of ``step``; it changes nothing.
 
         Raises:
           NoValidCheckpoint: if there is none, or it is damaged.
+          NewerFormat: if a later version of the library wrote it.
         """
         return read_valid(self.store, check_int("step", step, minimum=0))
 
     @property
     def step(self) -> int:
-        """Steps finished: items handed out, across resumes."""
+        """Items handed out, across resumes; within the loop, the number of the step in work."""
         return 0 if self._loop is None else self._loop.step
 
     @property
@@ -235,9 +246,18 @@ class Checkpointer:
             return
         try:
             self.close()
-        except SaveError as failure:
-            # The exception that ended the loop is the one to be raised.
-            warnings.warn(str(failure), RuntimeWarning, stacklevel=2)
+        except Exception as failure:
+            # The exception that ended the loop is the one to be raised, also where a warning is one.
+            with suppress(RuntimeWarning):
+                warnings.warn(f"after the loop had failed: {failure}", RuntimeWarning, stacklevel=2)
+
+    def _chosen(self, step: int | None) -> Checkpoint | None:
+        """The checkpoint to resume from; None for the start."""
+        if step is None:
+            return newest_valid(self.store, set_aside=True)
+        if check_int("step", step, minimum=0) == 0 and 0 not in self.store.steps():
+            return None
+        return self.load(step)
 
     def _started(self, pipeline: Pipeline[T], checkpoint: Checkpoint | None) -> PipelineIterator[T]:
         """A pass through ``pipeline`` at ``checkpoint``, whose state can be taken."""
@@ -279,13 +299,15 @@ class Checkpointer:
             background_writer() if self._asynchronous else direct_writer(),
             policy.listeners,
             None if self.retention is None else Retainer(self.retention, self.store),
+            clock,
             self._wall_clock,
             resumed,
         )
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)
 
     def _set_aside_after(self, step: int) -> None:
-        for later in self.store.steps():
+        # The newest first: if this is cut short, what is left is a history without a gap.
+        for later in reversed(self.store.steps()):
             if later > step:
                 self.store.set_aside(later, "superseded")
 
@@ -293,17 +315,20 @@ class Checkpointer:
 def _as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
     if isinstance(store, Store):
         return store
+    if not isinstance(store, (str, os.PathLike)):
+        raise InvalidType(f"store must be a path, a URL or a Store, got {shorten(store)}")
     if isinstance(store, str) and "://" in store:
         return Remote(store, name)
     return Directory(store, name)
 
 
-def _check_listeners(listeners: Sequence[CheckpointListener]) -> tuple[CheckpointListener, ...]:
-    if isinstance(listeners, CheckpointListener):
+def _check_listeners(listeners: Iterable[CheckpointListener]) -> tuple[CheckpointListener, ...]:
+    if isinstance(listeners, CheckpointListener) or not isinstance(listeners, Iterable):
         raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
-    for listener in listeners:
+    checked = tuple(listeners)
+    for listener in checked:
         if not isinstance(listener, CheckpointListener):
             raise InvalidType(
                 f"listeners must be CheckpointListener objects, got {shorten(listener)}"
             )
-    return tuple(listeners)
+    return checked

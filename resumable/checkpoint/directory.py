@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import final
 
-from ..errors import InvalidType
+from ..errors import InvalidArgument, InvalidType
 from .files import file_identity, make_folders, read_checkpoint_file, sync_folder, write_new_file
 from .names import CheckpointNames
 from .store import Store
@@ -31,7 +31,7 @@ class Directory(Store):
     umask. A file set aside gets the reason appended to its name.
 
     Args:
-      folder: path of the directory.
+      folder: path of the directory; a relative one is that of now, wherever the process goes.
       name: letters, digits, ``_`` and ``.``, not starting with a dot.
 
     Raises:
@@ -42,7 +42,10 @@ class Directory(Store):
     def __init__(self, folder: str | os.PathLike[str], name: str = "input") -> None:
         if not isinstance(folder, (str, os.PathLike)):
             raise InvalidType(f"folder must be a path, got {folder!r}")
-        self.folder = Path(folder)
+        if not os.fspath(folder) or "://" in os.fspath(folder):
+            raise InvalidArgument(f"folder must be a path, got {folder!r}")
+        # Absolute, so that it stays where it is when the process goes elsewhere.
+        self.folder = Path(folder).absolute()
         self._names = CheckpointNames(name)
         # What a save that failed may have left, and by what it is known.
         self._in_doubt: tuple[Path, tuple[int, int]] | None = None
@@ -103,7 +106,8 @@ class Directory(Store):
     def remove_unfinished(self) -> None:
         for file in os.listdir(self.folder):
             if self._names.is_temporary(file):
-                os.unlink(self.folder / file)
+                with suppress(OSError):  # what is left is in nobody's way
+                    os.unlink(self.folder / file)
 
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"

@@ -10,9 +10,9 @@ import hashlib
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
-from ..errors import CorruptCheckpoint, NewerFormat
+from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state import State, dumps, loads
 
 __all__ = ["Checkpoint", "check_before_reading", "decode", "encode"]
@@ -41,12 +41,16 @@ class Checkpoint:
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """``checkpoint`` as bytes.
+    """``checkpoint`` as bytes, which `decode` takes.
 
     Raises:
-      UnencodableState: if its state has no exact serialised form.
+      UnencodableState: if its state has no exact serialised form, or is too large.
     """
+    if problem := _problem(checkpoint.step, checkpoint.time, checkpoint.state):
+        raise UnencodableState(problem)
     body = dumps({"step": checkpoint.step, "time": checkpoint.time, "state": checkpoint.state})
+    if len(body) > LARGEST - HEADER.size - DIGEST_BYTES:
+        raise UnencodableState(f"a checkpoint has at most {LARGEST} bytes, got {len(body)}")
     sealed = HEADER.pack(MAGIC, len(body)) + body
     return sealed + hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
@@ -94,9 +98,17 @@ def decode(data: bytes) -> Checkpoint:
     if version != MAGIC[7]:
         raise NewerFormat(f"its format version is {version}, this library reads {MAGIC[7]}")
     body = loads(sealed[HEADER.size :])
-    step, time, state = body.get("step"), body.get("time"), body.get("state")
-    if type(time) is not float or not isinstance(state, dict):
-        raise CorruptCheckpoint("it lacks a time or a state")
-    if type(step) is not int or not 0 <= step < 2**63:
-        raise CorruptCheckpoint("it lacks a step, a 64-bit number from 0")
+    step: Any = body.get("step")
+    time: Any = body.get("time")
+    state: Any = body.get("state")
+    if problem := _problem(step, time, state):
+        raise CorruptCheckpoint(problem)
     return Checkpoint(step, time, state)
+
+
+def _problem(step: Any, time: Any, state: Any) -> str | None:
+    if type(step) is not int or not 0 <= step < 2**63:
+        return "it lacks a step, a 64-bit number from 0"
+    if type(time) is not float:
+        return "it lacks a time"
+    return None if isinstance(state, dict) else "it lacks a state"

@@ -8,6 +8,11 @@ __all__ = ["CheckpointListener"]
 class CheckpointListener:
     """Is told when the loop begins and ends, and about each save; every method may be left out.
 
+    All are called in the loop's own thread, also if saves are asynchronous: `before_save` within the
+    step that is saved, `after_save` after a later one, when the writing is done. What a method
+    raises reaches the loop's caller; out of `before_save` it prevents the save. None of them
+    may call `Checkpointer.save` of the same checkpointer.
+
     A model saved in `before_save` is committed by the input's checkpoint: on resume,
     `Checkpointer.step` is the step of the newest valid one, and that model exists.
     """

@@ -5,9 +5,11 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
+from ..errors import InvalidArgument, WorkerError
 from ..iterator import PipelineIterator
 from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
@@ -19,7 +21,9 @@ __all__ = ["LoopPolicy", "ResumedLoop"]
 
 T = TypeVar("T")
 
-NO_SIGNALS: frozenset[int] = frozenset()
+NO_SIGNALS: Final[frozenset[int]] = frozenset()
+END: Final = object()
+"""Stands for the end where an item could be anything."""
 
 
 @final
@@ -36,13 +40,13 @@ class LoopPolicy:
 
 @final
 class ResumedLoop(Generic[T]):
-    """The items of a pipeline, with a save wherever one is due.
+    """The items of a pipeline, once, with a save wherever one is due.
 
     Attributes:
       iterator: the running pass.
       begun: whether the first item was asked for.
       finished: whether the loop came to a clean end.
-      skipped: how often a save was put off because the one before was still being written.
+      skipped: how many saves were put off because the one before was still being written.
     """
 
     def __init__(
@@ -65,6 +69,8 @@ class ResumedLoop(Generic[T]):
         self._bar = bar
         self._first_step = iterator.step
         self._put_off = False
+        # Whether an item is being computed; no state can be taken meanwhile.
+        self._drawing = False
         # A loop that is dropped leaves no handler behind.
         weakref.finalize(self, signals.close)
 
@@ -72,45 +78,27 @@ class ResumedLoop(Generic[T]):
         return self
 
     def __next__(self) -> T:
-        if self.finished:
-            raise StopIteration
-        if self.begun:
-            self._between_steps()
-        else:
-            self.begun = True
-            for listener in self._policy.listeners:
-                listener.begin()
-        if self._saver.stopped or self._signals.received:
-            self._stop_if_asked()
         try:
-            return next(self.iterator)
-        except StopIteration:
-            self.finish()
-            raise
-        except Exception as error:
-            if not (self._policy.stop_on_signal and self._signals.received):
-                raise
-            # Workers may have died of the same signal. The position is that before the call,
-            # so a resume tries the same item again.
-            warnings.warn(
-                f"the pipeline failed after a signal to stop, at step {self.step}: {error!r}",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            self.finish()
-            raise StopIteration from error
+            item = self._advance()
+        except StopIteration as error:
+            raise RuntimeError(
+                "a listener, a trigger or a signal handler raised StopIteration"
+            ) from error
+        if item is END:
+            raise StopIteration
+        return item  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<loop over {self.iterator!r}>"
 
     @property
     def step(self) -> int:
-        """Steps finished: items handed out, across resumes."""
+        """Items handed out, across resumes; within the loop, the number of the step in work."""
         return self.iterator.step
 
     @property
     def epoch(self) -> int:
-        """The epoch of the next item."""
+        """The epoch of the last item handed out; before any, the first one."""
         return self.iterator.epoch
 
     @property
@@ -120,27 +108,33 @@ class ResumedLoop(Generic[T]):
 
     def save(self) -> str | None:
         """Save now, and wait until it is done; returns where, or None if this step is saved."""
+        if self._drawing:
+            raise InvalidArgument(
+                "save() must come between two items, not while one is computed: not from a "
+                "function of the pipeline, a signal handler or another thread"
+            )
         self._saver.collect(wait_for_it=True)
-        path = None
-        if not self._is_saved():
-            self._saver.begin(self._mark())
-            path = self._saver.collect(wait_for_it=True)
+        self._saver.raise_failure()
+        if self._is_saved():
+            return None
+        self._begin_save(self._mark())
+        path = self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
         return path
 
     def finish(self) -> None:
         """The last save and the farewell, once; nothing if the loop was never begun."""
-        if self.finished or not self.begun:
+        if self.finished or not self.begun or self._saver.foreign or self._saver.closed:
             return
-        self.finished = True
         self._saver.collect(wait_for_it=True)
         self._save_if_due(at_end=True)
         self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
-        if self._bar is not None:
-            self._bar.move_to(self.step)
+        self._show_step()
         for listener in self._policy.listeners:
             listener.end(self.step)
+        self.finished = True
+        self._signals.close()
         self._signals.raise_deferred()
 
     def close(self) -> None:
@@ -149,18 +143,58 @@ class ResumedLoop(Generic[T]):
         Raises:
           SaveError: if that save failed.
         """
-        try:
-            self._saver.close()
-        finally:
-            self._signals.close()
-            self.iterator.close()
+        with ExitStack() as stack:
+            stack.callback(self._signals.raise_deferred)
+            stack.callback(self._saver.raise_failure)
             if self._bar is not None:
-                self._bar.close()
-        self._saver.raise_failure()
+                stack.callback(self._bar.close)
+            stack.callback(self.iterator.close)
+            stack.callback(self._signals.close)
+            stack.callback(self._saver.close)
+
+    def _advance(self) -> Any:
+        """The next item, with what is due before it; END after the last one."""
+        if self.finished:
+            return END
+        if self.begun:
+            self._between_steps()
+        else:
+            for listener in self._policy.listeners:
+                listener.begin()
+            self.begun = True
+        if (self._saver.stopped or self._signals.received) and self._is_to_stop():
+            self.finish()
+            return END
+        received = self._signals.received.total()
+        self._drawing = True
+        try:
+            item = next(self.iterator, END)
+        except Exception as error:
+            self._end_after(error, interrupted=self._signals.received.total() > received)
+            return END
+        finally:
+            self._drawing = False
+        if item is END:
+            self.finish()
+        return item
+
+    def _end_after(self, error: Exception, *, interrupted: bool) -> None:
+        """End cleanly if workers died of the signal that stops the loop; else raise ``error``.
+
+        The position is that before the call, so a resume tries the same item again.
+        """
+        stopping = self._policy.stop_on_signal and self._signals.received
+        if not (stopping and (interrupted or isinstance(error, WorkerError))):
+            raise error
+        self.finish()
+        warnings.warn(
+            f"the pipeline failed after a signal to stop, at step {self.step}: {error!r}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def _between_steps(self) -> None:
-        if self._bar is not None:
-            self._bar.move_to(self.step)
+        self._show_step()
         self._saver.collect()
         self._save_if_due()
         self._saver.collect()
@@ -177,26 +211,33 @@ class ResumedLoop(Generic[T]):
             return
         in_hurry = at_end or signals
         if self._policy.skip_when_busy and self._saver.busy and not in_hurry:
+            self.skipped += not self._put_off
             self._put_off = True
-            self.skipped += 1
             return
+        self._begin_save(mark)
+
+    def _begin_save(self, mark: Mark) -> None:
         self._put_off = False
         self._saver.begin(mark)
 
-    def _stop_if_asked(self) -> None:
-        """Stop for a listener, or for a signal once nothing would be lost by it."""
+    def _is_to_stop(self) -> bool:
+        """Whether a listener asked for it, or a signal did and nothing would be lost by it."""
         nothing_lost = self._is_saved() or self.step == self._first_step
         if self._saver.stopped or (nothing_lost and self._policy.stop_on_signal):
-            self.finish()
-            raise StopIteration
+            return True
         if nothing_lost:
             self._signals.raise_deferred()
+        return False
 
     def _is_saved(self) -> bool:
         return self._saver.begun.step == self.iterator.step
 
     def _mark(self) -> Mark:
         return Mark(self.iterator.step, self._clock(), self._signals.received.copy())
+
+    def _show_step(self) -> None:
+        if self._bar is not None:
+            self._bar.move_to(self.step)
 
 
 def _received_since(mark: Mark, before: Mark) -> frozenset[int]:

@@ -15,7 +15,7 @@ class Memory(Store):
 
     def __init__(self) -> None:
         self._saved: dict[int, bytes] = {}
-        self._aside: dict[tuple[int, str], bytes] = {}
+        self._aside: list[tuple[int, str, bytes]] = []
 
     def save(self, step: int, data: bytes) -> str:
         if step in self._saved:
@@ -33,11 +33,11 @@ class Memory(Store):
         del self._saved[self._present(step)]
 
     def set_aside(self, step: int, reason: str) -> str:
-        self._aside[step, reason] = self._saved.pop(self._present(step))
+        self._aside.append((step, reason, self._saved.pop(self._present(step))))
         return f"memory:{step}.{reason}"
 
     def has_damaged(self) -> bool:
-        return any(reason == "damaged" for _, reason in self._aside)
+        return any(reason == "damaged" for _, reason, _ in self._aside)
 
     def __repr__(self) -> str:
         return "Memory()"

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 from ..arguments import check_int
 from ..errors import InvalidArgument, InvalidType
 
-__all__ = ["CheckpointNames", "FileName", "parse_file_name", "task_name"]
+__all__ = ["CheckpointNames", "FileName", "check_name", "parse_file_name", "task_name"]
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 FILE_NAME: Final = re.compile(
@@ -32,8 +32,9 @@ def task_name(task_type: str, index: int, name: str = "input") -> str:
       index: of the task among those of its type, from 0.
       name: of the input.
     """
-    check_int("index", index, minimum=0)
-    return check_name("task_name", f"{name}_{task_type}_{index}")
+    check_name("task_type", task_type)
+    check_name("name", name)
+    return f"{name}_{task_type}_{check_int('index', index, minimum=0)}"
 
 
 def check_name(argument: str, name: Any) -> str:

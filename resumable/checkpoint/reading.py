@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 
 from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
@@ -36,36 +35,51 @@ def read_valid(store: Store, step: int) -> Checkpoint:
         return read_checkpoint(store, step)
     except FileNotFoundError as error:
         raise NoValidCheckpoint(
-            f"there is no checkpoint for step {step}; there are {store.steps()}"
+            f"there is no checkpoint for step {step}, there are {store.steps() or 'none'}; was "
+            "the model saved before the input, or did a retention remove it?"
         ) from error
     except CorruptCheckpoint as error:
         raise NoValidCheckpoint(f"the checkpoint of step {step} is damaged: {error}") from error
 
 
-def newest_valid(store: Store) -> Checkpoint | None:
+def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
     """The newest valid checkpoint; None if there is none yet.
 
-    Damaged ones are set aside, with a warning each.
+    Args:
+      store: to look in.
+      set_aside: whether to set damaged ones aside, as only the process that writes may; each
+        is reported by a warning anyway.
 
     Raises:
       NoValidCheckpoint: if there are checkpoints and all are damaged.
     """
-    for step in reversed(store.steps()):
-        # Another process, the one that writes, may remove an old one meanwhile.
-        with suppress(FileNotFoundError):
-            try:
-                return read_checkpoint(store, step)
-            except CorruptCheckpoint as error:
-                aside = store.set_aside(step, "damaged")
-                warnings.warn(
-                    f"the checkpoint of step {step} is damaged: {error}; it was set aside as "
-                    f"{aside}",
-                    RuntimeWarning,
-                    stacklevel=4,
-                )
-    if store.has_damaged():
+    damaged: set[int] = set()
+    vanished: set[int] = set()
+    # Listed anew each time: whoever writes may remove an old one, having saved a new one.
+    while steps := set(store.steps()) - damaged - vanished:
+        step = max(steps)
+        try:
+            return read_checkpoint(store, step)
+        except FileNotFoundError:
+            vanished.add(step)
+        except CorruptCheckpoint as error:
+            damaged.add(step)
+            what_was_done = _set_aside(store, step) if set_aside else "it was passed over"
+            warnings.warn(
+                f"the checkpoint of step {step} is damaged: {error}; {what_was_done}",
+                RuntimeWarning,
+                stacklevel=4 if set_aside else 3,
+            )
+    if damaged or store.has_damaged():
         raise NoValidCheckpoint(
             f"every checkpoint of {store!r} is damaged; to start from the beginning, "
-            "remove the files set aside"
+            "remove the damaged files"
         )
     return None
+
+
+def _set_aside(store: Store, step: int) -> str:
+    try:
+        return f"it was set aside as {store.set_aside(step, 'damaged')}"
+    except OSError as error:
+        return f"it could not be set aside ({error}), and was passed over"

@@ -51,6 +51,8 @@ class Remote(Store):
         if {"file", "local"} & {protocol, *([] if isinstance(protocol, str) else protocol)}:
             raise InvalidArgument(f"url must not be local, got {url!r}; use its path, or Directory")
         self.url = url
+        # What was put without an answer, and where.
+        self._in_doubt: tuple[str, bytes] | None = None
         self._names = CheckpointNames(name)
 
     @property
@@ -60,15 +62,19 @@ class Remote(Store):
 
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
+        self._take_back(path)
         # Not every backend knows create-only.
         if self._system.exists(path):
             raise self._exists(step)
+        self._in_doubt = path, data
         try:
             self._system.pipe_file(path, data, mode="create")
         except FileExistsError as error:
-            # The answer to a first attempt may have been lost; these bytes are nobody else's.
+            # The answer to an attempt of the backend's own may have been lost.
             if self._system.cat_file(path) != data:
+                self._in_doubt = None
                 raise self._exists(step) from error
+        self._in_doubt = None
         return self._shown(path)
 
     def load(self, step: int) -> bytes:
@@ -109,6 +115,13 @@ class Remote(Store):
 
     def __repr__(self) -> str:
         return f"Remote({self.url!r}, name={self.name!r})"
+
+    def _take_back(self, path: str) -> None:
+        """Remove what an earlier attempt to put ``path`` has left, if it is that."""
+        if self._in_doubt is not None and self._in_doubt[0] == path:
+            if self._system.exists(path) and self._system.cat_file(path) == self._in_doubt[1]:
+                self._system.rm_file(path)
+            self._in_doubt = None
 
     def _files(self) -> list[str]:
         # Another process may have written since this one last looked.

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
 
-from ..arguments import check_int, check_seconds
+from ..arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
 from .reading import read_checkpoint
 from .store import Store
@@ -42,7 +42,7 @@ class Retention:
             every_steps = check_int("every_steps", self.every_steps, minimum=1)
             object.__setattr__(self, "every_steps", every_steps)
         if self.every_hours is not None:
-            every_hours = check_seconds("every_hours", self.every_hours)
+            every_hours = check_hours("every_hours", self.every_hours)
             object.__setattr__(self, "every_hours", every_hours)
 
     def expired(self, saved: Mapping[int, float]) -> list[int]:
@@ -74,7 +74,7 @@ def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[
 class Retainer:
     """Applies a retention to a store after each save.
 
-    The checkpoints found in the store are read once, so that a damaged one is neither counted nor
+    The valid checkpoints found in the store are read once. A damaged one is neither counted nor
     removed. After that only this object's saves and removals change what is there.
     """
 
@@ -83,34 +83,50 @@ class Retainer:
         self._store = store
         # Of each valid checkpoint its time.
         self._times: dict[int, float] = {}
-        # Whether there may be others. What could not be read may be readable next time.
-        self._others = True
+        # What was found and not read yet; None before the store was looked into.
+        self._unread: set[int] | None = None
 
     def apply(self, step: int, time: float) -> str | None:
         """Remove what has expired now that ``step`` was saved; returns what went wrong.
 
-        A trouble here does not concern the save, which is done. What could not be removed is
-        tried again after the next save.
+        A trouble here does not concern the save, which is done. What could not be read or removed
+        is tried again after the next save.
         """
         self._times[step] = time
-        try:
-            if self._others:
-                self._others = not self._read_all()
-            for expired in self._retention.expired(self._times):
-                with suppress(FileNotFoundError):
-                    self._store.remove(expired)
-                del self._times[expired]
-        except Exception as error:
-            return f"old checkpoints of {self._store!r} could not be removed: {error}"
+        complaints = [self._list(step), *map(self._read, sorted(self._unread or ()))]
+        complaints += map(self._remove, self._retention.expired(self._times))
+        told = "; ".join(complaint for complaint in complaints if complaint)
+        return f"in {self._store!r}, {told}" if told else None
+
+    def _list(self, saved: int) -> str | None:
+        """Learn which checkpoints were there before ``saved``; returns what went wrong."""
+        if self._unread is None:
+            try:
+                self._unread = {step for step in self._store.steps() if step != saved}
+            except Exception as error:
+                return f"the checkpoints could not be listed: {error}"
         return None
 
-    def _read_all(self) -> bool:
-        """Read what was not read yet; whether nothing is left."""
-        complete = True
-        for step in self._store.steps():
-            if step not in self._times:
-                try:
-                    self._times[step] = read_checkpoint(self._store, step).time
-                except (CorruptCheckpoint, NewerFormat, FileNotFoundError):
-                    complete = False
-        return complete
+    def _read(self, step: int) -> str | None:
+        """Learn the time of a checkpoint that was there before; returns what went wrong."""
+        assert self._unread is not None
+        try:
+            self._times[step] = read_checkpoint(self._store, step).time
+        except FileNotFoundError:
+            pass
+        except (CorruptCheckpoint, NewerFormat):
+            return None
+        except Exception as error:
+            return f"the checkpoint of step {step} could not be read: {error}"
+        self._unread.discard(step)
+        return None
+
+    def _remove(self, step: int) -> str | None:
+        """Remove a checkpoint; returns what went wrong."""
+        try:
+            with suppress(FileNotFoundError):
+                self._store.remove(step)
+        except Exception as error:
+            return f"the checkpoint of step {step} could not be removed: {error}"
+        del self._times[step]
+        return None

@@ -7,15 +7,19 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from ..errors import IteratorClosed, SaveError, WorkerError
+import numpy as np
+
+from ..arguments import shorten
+from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError
 from ..iterator import PipelineIterator
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
 from .retention import Retainer
 from .store import Store
+from .writer import direct_writer
 
 __all__ = ["Mark", "Saver"]
 
@@ -42,18 +46,16 @@ class _Written:
     """What a commit reports: where the checkpoint is, and what went wrong afterwards."""
 
     path: str
-    complaint: str | None
+    complaint: str | None = None
 
 
 @final
 class Saver:
     """Makes the saves of one loop, at most one of them unfinished at a time.
 
-    Invariant: ``begun`` is the mark of the last save begun, and equals ``done`` unless one is
-    being written. A save that fails puts ``begun`` back, so the step does not count as saved.
+    Invariant: a step counts as saved from when its save is begun, and no longer if that fails.
 
     Attributes:
-      begun: the last save begun, or what the loop was resumed from.
       stopped: whether a listener asked the loop to stop.
     """
 
@@ -64,6 +66,7 @@ class Saver:
         writer: Executor,
         listeners: Sequence[CheckpointListener],
         retainer: Retainer | None,
+        clock: Callable[[], float],
         wall_clock: Callable[[], float],
         resumed: Mark,
     ) -> None:
@@ -72,18 +75,37 @@ class Saver:
         self._writer = writer
         self._listeners = listeners
         self._retainer = retainer
+        self._clock = clock
         self._wall_clock = wall_clock
         self._process = os.getpid()
-        self.begun = self._done = resumed
         self.stopped = False
-        self._closed = False
-        self._pending: Future[_Written] | None = None
+        self._done = resumed
+        self._pending: tuple[Mark, Future[_Written]] | None = None
+        # The last step stored, and where: an interrupt may come before it is acknowledged.
+        self._stored: tuple[int, str] | None = None
         self._failures: list[SaveError] = []
+        self._telling = False
+        self._closed = False
+
+    @property
+    def begun(self) -> Mark:
+        """The last save begun, or what the loop was resumed from."""
+        return self._done if self._pending is None else self._pending[0]
 
     @property
     def busy(self) -> bool:
         """Whether a save is being written."""
-        return self._pending is not None and not self._pending.done()
+        return self._pending is not None and not self._pending[1].done()
+
+    @property
+    def closed(self) -> bool:
+        """Whether no more saves are made."""
+        return self._closed
+
+    @property
+    def foreign(self) -> bool:
+        """Whether this is a forked copy, to which neither the thread nor the store belongs."""
+        return os.getpid() != self._process
 
     def begin(self, mark: Mark) -> None:
         """Take the state, which is that of ``mark.step``, and have it written.
@@ -91,49 +113,32 @@ class Saver:
         Waits for the save before, if that is still being written. How the writing ends is known
         by `collect`.
         """
-        if os.getpid() != self._process:
-            raise WorkerError("this loop belongs to the process that forked this one; resume anew")
-        if self._closed:
-            raise IteratorClosed("the checkpointer was closed; make another one and resume")
+        self._check_may_save()
         self.collect(wait_for_it=True)
         assert mark.step is not None
-        checkpoint = Checkpoint(mark.step, self._wall_clock(), self._iterator.get_state())
-        for listener in self._listeners:
-            listener.before_save(mark.step)
-        self._pending = self._writer.submit(self._commit, checkpoint)
-        self.begun = mark
+        time = float(self._wall_clock())
+        checkpoint = Checkpoint(mark.step, time, self._iterator.get_state())
+        self._tell(lambda listener: listener.before_save(checkpoint.step))
+        self._pending = mark, self._submit(checkpoint)
 
     def collect(self, *, wait_for_it: bool = False) -> str | None:
         """Acknowledge the save being written if it is done; returns where it is.
 
-        If it failed, `raise_failure` will say so.
+        The listeners hear of it. If it failed, `raise_failure` will say so.
         """
-        pending = self._pending
-        if pending is None or os.getpid() != self._process:
+        if self._pending is None or self.foreign:
             return None
-        if not pending.done():
+        mark, future = self._pending
+        if not future.done():
             if not wait_for_it:
                 return None
-            wait([pending])
+            wait([future])
+        error = future.exception()
         self._pending = None
-        step = self.begun.step
-        assert step is not None
-        error = pending.exception()
         if error is not None:
-            self.begun = self._done
-            failure = SaveError(f"step {step} could not be saved: {error}", step)
-            failure.__cause__ = error
-            failure.errno = getattr(error, "errno", None)
-            self._failures.append(failure)
+            self._note_failure(mark, error)
             return None
-        self._done = self.begun
-        written = pending.result()
-        if written.complaint is not None:
-            warnings.warn(written.complaint, RuntimeWarning, stacklevel=2)
-        for listener in self._listeners:
-            if listener.after_save(step, written.path) is True:
-                self.stopped = True
-        return written.path
+        return self._acknowledge(mark, future.result())
 
     def raise_failure(self) -> None:
         """Raise what saves have failed with since this was last asked."""
@@ -152,8 +157,57 @@ class Saver:
         finally:
             self._writer.shutdown()
 
+    def _check_may_save(self) -> None:
+        if self.foreign:
+            raise WorkerError("this loop belongs to the process that forked this one; resume anew")
+        if self._closed:
+            raise IteratorClosed("the checkpointer was closed; make another one and resume")
+        if self._telling:
+            raise InvalidArgument("a listener cannot save: it is told of a save")
+
+    def _tell(self, event: Callable[[CheckpointListener], object]) -> None:
+        self._telling = True
+        try:
+            for listener in self._listeners:
+                event(listener)
+        finally:
+            self._telling = False
+
+    def _submit(self, checkpoint: Checkpoint) -> Future[_Written]:
+        try:
+            return self._writer.submit(self._commit, checkpoint)
+        except RuntimeError:  # no thread can be started, or not any more as the process ends
+            return direct_writer().submit(self._commit, checkpoint)
+
     def _commit(self, checkpoint: Checkpoint) -> _Written:
-        path = self._store.save(checkpoint.step, encode(checkpoint))
+        """Store ``checkpoint``; runs in the writer's thread, and again after an interrupt."""
+        if self._stored is None or self._stored[0] != checkpoint.step:
+            self._stored = checkpoint.step, self._store.save(checkpoint.step, encode(checkpoint))
+        path = self._stored[1]
         if self._retainer is None:
-            return _Written(path, None)
+            return _Written(path)
         return _Written(path, self._retainer.apply(checkpoint.step, checkpoint.time))
+
+    def _acknowledge(self, mark: Mark, written: _Written) -> str:
+        # Counted from its end, so that a save that takes long does not make the next one due.
+        self._done = replace(mark, seconds=self._clock())
+        step = mark.step
+        assert step is not None
+
+        def tell(listener: CheckpointListener) -> None:
+            answer = listener.after_save(step, written.path)
+            if answer is not None and not isinstance(answer, (bool, np.bool_)):
+                raise InvalidType(f"after_save must return a bool or None, got {shorten(answer)}")
+            self.stopped = self.stopped or bool(answer)
+
+        self._tell(tell)
+        if written.complaint is not None:
+            warnings.warn(written.complaint, RuntimeWarning, stacklevel=2)
+        return written.path
+
+    def _note_failure(self, mark: Mark, error: BaseException) -> None:
+        assert mark.step is not None
+        failure = SaveError(f"step {mark.step} could not be saved: {error}", mark.step)
+        failure.__cause__ = error
+        failure.errno = getattr(error, "errno", None)
+        self._failures.append(failure)

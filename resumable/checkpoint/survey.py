@@ -23,6 +23,8 @@ class FoundFile:
 
     Attributes:
       path: of the file.
+      name: of the input; None if the file's name is not a checkpoint's.
+      step: by its content, or else by its name.
       size: in bytes.
       modified: seconds since the epoch.
       aside: why it was set aside; None if it was not, or if its name is not a checkpoint's.
@@ -31,6 +33,8 @@ class FoundFile:
     """
 
     path: Path
+    name: str | None
+    step: int | None
     size: int
     modified: float
     aside: str | None
@@ -51,6 +55,13 @@ def survey(folder: Path) -> Iterator[FoundFile]:
             yield examine(folder / name)
         except FileNotFoundError:  # removed meanwhile
             continue
+        except OSError as error:
+            found = parse_file_name(name)
+            assert found is not None
+            problem = f"it cannot be read: {error.strerror}"
+            yield FoundFile(
+                folder / name, found.name, found.step, 0, 0.0, found.aside, None, problem
+            )
 
 
 def examine(path: Path) -> FoundFile:
@@ -70,5 +81,8 @@ def examine(path: Path) -> FoundFile:
             problem = f"it holds step {decoded.step}"
     except (CorruptCheckpoint, NewerFormat) as error:
         problem = str(error)
-    aside = None if named is None else named.aside
-    return FoundFile(path, status.st_size, status.st_mtime, aside, checkpoint, problem)
+    name, step, aside = (named.name, named.step, named.aside) if named else (None, None, None)
+    if checkpoint is not None:
+        step = checkpoint.step
+    size, modified = status.st_size, status.st_mtime
+    return FoundFile(path, name, step, size, modified, aside, checkpoint, problem)

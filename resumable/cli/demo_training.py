@@ -94,6 +94,9 @@ class _TimedDirectory(Store):
     def has_damaged(self) -> bool:
         return self._directory.has_damaged()
 
+    def remove_unfinished(self) -> None:
+        self._directory.remove_unfinished()
+
 
 def train(settings: Settings) -> BigramModel:
     """Train from the last checkpoint, or the start, to the last step."""

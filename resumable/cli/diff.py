@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import numpy as np
-
+from ..arguments import shorten
 from ..checkpoint.envelope import Checkpoint
-from ..checkpoint.survey import examine, survey
-from .inspect import show_age, show_time
-from .state_tree import positions, show, stage_tree
+from ..checkpoint.survey import FoundFile, examine, survey
+from ..state import dumps
+from .inspect import explain, show_age, show_time
+from .state_tree import as_json, positions, show, stage_tree
+from .table import table_lines
 
 __all__ = ["add_parser"]
 
@@ -27,57 +29,109 @@ def add_parser(commands: Any) -> None:
         help="show what moved between two checkpoints",
         description=(
             "Compares two checkpoints stage by stage. A folder stands for the newest valid one "
-            "in it. The exit status is 0 if both hold the same state, 1 if they differ, 2 if one "
-            "cannot be read."
+            "in it, of the input NAME if it holds several. The exit status is 0 if both hold the "
+            "same state, 1 if they differ, 2 if one cannot be read."
         ),
     )
     parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
     parser.add_argument("b", metavar="B", help="another one")
+    parser.add_argument("--name", help="of the input, where a folder holds several")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the differences; returns the exit status."""
     try:
-        first, second = _read(Path(options.a)), _read(Path(options.b))
-    except (OSError, _Unreadable) as error:
+        first = _read(Path(options.a), options.name)
+        second = _read(Path(options.b), options.name)
+    except OSError as error:
+        print(f"resumable diff: {explain(error)}", file=sys.stderr)
+        return 2
+    except _Unreadable as error:
         print(f"resumable diff: {error}", file=sys.stderr)
         return 2
-    rows = _differences(first, second)
-    if first.state.get("fingerprint") != second.state.get("fingerprint"):
-        print("They were saved by different pipelines.")
-    elif not rows:
-        print(f"the same state of step {first.step}")
-        return 0
-    rows.insert(0, ("saved", show_time(first.time), show_time(second.time), _age(first, second)))
-    _print_table([("", "A", "B", "moved by"), *rows])
-    return 1
+    one, other = _checkpoint(first), _checkpoint(second)
+    differences = _differences(one, other)
+    same_pipeline = one.state.get("fingerprint") == other.state.get("fingerprint")
+    if options.json:
+        print(json.dumps(_described(first, second, differences), indent=2))
+    elif differences or not same_pipeline:
+        print(f"A is {first.path}\nB is {second.path}")
+        if not same_pipeline:
+            print("They were saved by different pipelines.")
+        saved = ("saved", show_time(one.time), show_time(other.time))
+        rows = [("", "A", "B", "moved by"), (*saved, show_age(other.time - one.time))]
+        rows += [(d.label, _shown(d.old), _shown(d.new), d.moved) for d in differences]
+        print("\n".join(table_lines(rows, "<>>")))
+    else:
+        print(f"{first.path} and {second.path} hold the same state of step {one.step}")
+    return 1 if differences or not same_pipeline else 0
 
 
 class _Unreadable(Exception):
     """There is no valid checkpoint where one was named."""
 
 
-def _read(path: Path) -> Checkpoint:
+class _Difference(NamedTuple):
+    """A position that is another in the second checkpoint."""
+
+    label: str
+    old: Any
+    new: Any
+
+    @property
+    def moved(self) -> str:
+        """By how much, where that can be said."""
+        if type(self.old) is int and type(self.new) is int:
+            return ("+" if self.new > self.old else "") + shorten(self.new - self.old)
+        return ""
+
+
+def _read(path: Path, name: str | None) -> FoundFile:
     if not path.is_dir():
         found = examine(path)
         if found.checkpoint is None:
             raise _Unreadable(f"{path}: {found.problem}")
-        return found.checkpoint
-    valid = [f.checkpoint for f in survey(path) if f.checkpoint is not None and f.aside is None]
+        return found
+    valid = [file for file in survey(path) if file.problem is None and file.aside is None]
+    names = sorted({str(file.name) for file in valid})
+    if name is None and len(names) > 1:
+        raise _Unreadable(f"{path} holds several inputs, choose one by --name: {', '.join(names)}")
+    valid = [file for file in valid if name in (None, file.name)]
     if not valid:
-        raise _Unreadable(f"there is no valid checkpoint in {path}")
-    return max(valid, key=lambda checkpoint: checkpoint.step)
+        raise _Unreadable(f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}")
+    return max(valid, key=lambda file: file.step or 0)
 
 
-def _differences(first: Checkpoint, second: Checkpoint) -> list[tuple[str, str, str, str]]:
+def _checkpoint(file: FoundFile) -> Checkpoint:
+    assert file.checkpoint is not None
+    return file.checkpoint
+
+
+def _differences(first: Checkpoint, second: Checkpoint) -> list[_Difference]:
     before, after = _everything(first), _everything(second)
-    rows = []
-    for label in before | after:
-        old, new = before.get(label, ABSENT), after.get(label, ABSENT)
-        if not _equal(old, new):
-            rows.append((label, _shown(old), _shown(new), _moved(old, new)))
-    return rows
+    pairs = [
+        _Difference(key, before.get(key, ABSENT), after.get(key, ABSENT)) for key in before | after
+    ]
+    return [pair for pair in pairs if not _equal(pair.old, pair.new)]
+
+
+def _described(
+    first: FoundFile, second: FoundFile, differences: list[_Difference]
+) -> dict[str, Any]:
+    return {
+        "a": str(first.path),
+        "b": str(second.path),
+        "differences": [
+            {
+                "what": difference.label,
+                "a": None if difference.old is ABSENT else as_json(difference.old),
+                "b": None if difference.new is ABSENT else as_json(difference.new),
+            }
+            for difference in differences
+        ],
+    }
 
 
 def _everything(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -97,27 +151,7 @@ def _shown(value: Any) -> str:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    if isinstance(old, np.ndarray) or isinstance(new, np.ndarray):
-        return type(old) is type(new) and old.dtype == new.dtype and np.array_equal(old, new)
-    if isinstance(old, dict) and isinstance(new, dict):
-        return old.keys() == new.keys() and all(_equal(old[key], new[key]) for key in old)
-    if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
-        return len(old) == len(new) and all(map(_equal, old, new))
-    return bool(old == new)
-
-
-def _moved(old: Any, new: Any) -> str:
-    return f"{new - old:+,}" if type(old) is int and type(new) is int else ""
-
-
-def _age(first: Checkpoint, second: Checkpoint) -> str:
-    return show_age(second.time - first.time)
-
-
-def _print_table(rows: list[tuple[str, str, str, str]]) -> None:
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    for label, *values in rows:
-        shown = "  ".join(
-            f"{value:>{width}}" for value, width in zip(values, widths[1:], strict=True)
-        )
-        print(f"{label:<{widths[0]}}  {shown}".rstrip())
+    """Equal as they would be stored; so a NaN is equal to itself."""
+    if old is ABSENT or new is ABSENT:
+        return False
+    return dumps({"value": old}) == dumps({"value": new})

@@ -9,11 +9,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..arguments import shorten
 from ..checkpoint.survey import FoundFile, examine, survey
 from .progress import progress_bar
 from .state_tree import as_json, stage_tree, tree_lines
+from .table import table_lines
 
-__all__ = ["add_parser", "show_age", "show_time"]
+__all__ = ["add_parser", "explain", "show_age", "show_time"]
 
 
 def add_parser(commands: Any) -> None:
@@ -24,8 +26,9 @@ def add_parser(commands: Any) -> None:
         description=(
             "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
             "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
-            "The exit status is 1 if a checkpoint that was not set aside is damaged, 2 if there "
-            "is nothing to read."
+            "Beside each stage stands what it saved: mostly its position, in items. "
+            "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
+            "one is left; 2 if there is nothing to read."
         ),
     )
     parser.add_argument("path", metavar="DIR|FILE", help="a folder of checkpoints, or one file")
@@ -41,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
             return _show_folder(path, as_program=options.json)
         return _show_file(examine(path), as_program=options.json)
     except OSError as error:
-        print(f"resumable inspect: {error}", file=sys.stderr)
+        print(f"resumable inspect: {explain(error)}", file=sys.stderr)
         return 2
 
 
@@ -57,11 +60,23 @@ def _show_folder(folder: Path, *, as_program: bool) -> int:
             json.dumps({"folder": str(folder), "checkpoints": [*map(_describe, found)]}, indent=2)
         )
     elif found:
-        _print_table([_row(file) for file in found])
+        rows = [("file", "step", "age", "bytes", ""), *map(_row, found)]
+        print("\n".join(table_lines(rows, "<>>>")))
     if not found:
-        print(f"resumable inspect: there is no checkpoint in {folder}", file=sys.stderr)
+        print(
+            f"resumable inspect: there is no checkpoint in {folder}{_below(folder)}",
+            file=sys.stderr,
+        )
         return 2
-    return 1 if damaged else 0
+    valid = {file.name for file in found if file.problem is None and file.aside is None}
+    without = {file.name for file in found if file.aside == "damaged"} - valid
+    return 1 if damaged or without else 0
+
+
+def _below(folder: Path) -> str:
+    """Where there may be some instead."""
+    folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
+    return f"; its folders are {', '.join(folders[:10])}" if folders else ""
 
 
 def _show_file(file: FoundFile, *, as_program: bool) -> int:
@@ -86,46 +101,42 @@ def _show_file(file: FoundFile, *, as_program: bool) -> int:
 
 def _notes(state: dict[str, Any]) -> list[str]:
     notes = []
-    if state.get("epoch"):
-        notes.append(f"the pass began with epoch {state['epoch']}")
-    if state.get("ahead"):
+    epoch, ahead = state.get("epoch"), state.get("ahead")
+    if type(epoch) is int and epoch > 0:
+        notes.append(f"the pass began with epoch {shorten(epoch)}")
+    if type(ahead) is int and ahead > 0:
         notes.append(
-            f"saved after an error: {state['ahead']} items were handed out since these positions"
+            f"saved after an error: {shorten(ahead)} items were handed out since these positions"
         )
     return notes
 
 
 def _row(file: FoundFile) -> tuple[str, ...]:
     when = file.modified if file.checkpoint is None else file.checkpoint.time
-    step = "" if file.checkpoint is None else str(file.checkpoint.step)
+    step = "" if file.step is None else str(file.step)
     verdict = "valid" if file.problem is None else file.problem
     if file.aside is not None:
         verdict = f"set aside as {file.aside}" + (f": {file.problem}" if file.problem else "")
     return file.path.name, step, show_age(time.time() - when), f"{file.size:,}", verdict
 
 
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    table = [("file", "step", "age", "bytes", ""), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(4)]
-    for name, step, age, size, verdict in table:
-        line = (
-            f"{name:<{widths[0]}}  {step:>{widths[1]}}  {age:>{widths[2]}}  {size:>{widths[3]}}  "
-            f"{verdict}"
-        )
-        print(line.rstrip())
-
-
 def _describe(file: FoundFile) -> dict[str, Any]:
     checkpoint = file.checkpoint
     return {
         "file": str(file.path),
-        "step": None if checkpoint is None else checkpoint.step,
-        "time": None if checkpoint is None else checkpoint.time,
+        "name": file.name,
+        "step": file.step,
+        "time": None if checkpoint is None else as_json(checkpoint.time),
         "bytes": file.size,
         "valid": file.problem is None,
         "problem": file.problem,
         "set_aside": file.aside,
     }
+
+
+def explain(error: OSError) -> str:
+    """What the system says, without its number."""
+    return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
 
 
 def show_time(seconds: float) -> str:

@@ -19,6 +19,7 @@ from ..state import State, below
 __all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
 
 LONGEST_FIELD: Final = 60
+LONGEST_INTEGER: Final = 10_000
 
 
 @final
@@ -47,12 +48,11 @@ class StageNode:
 
 def stage_tree(state: State) -> StageNode:
     """The stages of a state that a `PipelineIterator` gave; one node for any other state."""
-    positions = state.get("pipeline")
     try:
         node = json.loads(state["fingerprint"])
-        return _node(node, positions, "pipeline")
+        return _node(node, state.get("pipeline"), "pipeline")
     except (KeyError, TypeError, ValueError, RecursionError):
-        return StageNode("state", "state", position=state)
+        return StageNode("state", "state", position=dict(state))
 
 
 def _node(node: Any, saved: Any, path: str) -> StageNode:
@@ -96,7 +96,7 @@ def tree_lines(root: StageNode) -> list[str]:
 
 
 def _rows(node: StageNode, first: str, rest: str) -> Iterator[tuple[str, str]]:
-    shown = ", ".join(f"{name} {show(value)}" for name, value in node.position.items())
+    shown = ", ".join(f"{show_name(name)} {show(value)}" for name, value in node.position.items())
     yield first + str(node), shown
     for number, upstream in enumerate(node.upstreams, start=1):
         last = number == len(node.upstreams)
@@ -115,6 +115,11 @@ def positions(node: StageNode) -> dict[tuple[str, str, str], Any]:
     for upstream in node.upstreams:
         found |= positions(upstream)
     return found
+
+
+def show_name(name: str) -> str:
+    """A name out of a file, in which a terminal finds no commands."""
+    return name if name.isidentifier() and name.isascii() else repr(name)
 
 
 def show(value: Any) -> str:
@@ -140,4 +145,6 @@ def as_json(value: Any) -> Any:
         return {"dtype": str(value.dtype), "values": as_json(value.tolist())}
     if isinstance(value, float) and not np.isfinite(value):
         return {"float": repr(value)}
+    if type(value) is int and value.bit_length() > LONGEST_INTEGER:  # more than Python writes
+        return {"hexadecimal": hex(value)}
     return value

@@ -21,8 +21,8 @@ class Progress:
       step: steps finished.
       saved_step: the step of the last save, also of one before a resume; 0 if there is none.
       seconds: a monotonic clock, now.
-      saved_seconds: when the last save was, on the same clock; when the loop began if there
-        is none.
+      saved_seconds: when the last save was done, on the same clock; when `resume` was called if
+        there is none.
       signals: numbers of the signals received since the last save.
       at_end: whether the loop has come to its clean end.
     """

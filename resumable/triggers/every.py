@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..arguments import check_int, check_seconds
 from ..errors import InvalidArgument
 from .base import Trigger
 from .seconds import EverySeconds
@@ -23,4 +24,6 @@ def every(save_steps: int | None = None, save_secs: float | None = None) -> Trig
             "exactly one of save_steps and save_secs must be given, got "
             f"save_steps={save_steps!r}, save_secs={save_secs!r}"
         )
-    return EverySeconds(save_secs) if save_secs is not None else EverySteps(save_steps)  # type: ignore[arg-type]
+    if save_secs is not None:
+        return EverySeconds(check_seconds("save_secs", save_secs))
+    return EverySteps(check_int("save_steps", save_steps, minimum=1))

@@ -14,7 +14,9 @@ __all__ = ["EverySeconds"]
 @final
 @dataclass(frozen=True)
 class EverySeconds(Trigger):
-    """Due when ``seconds`` have passed since the last save, the resume or the start.
+    """Due when ``seconds`` have passed since the last save, also one before a resume.
+
+    As long as there is none, since the start.
 
     Args:
       seconds: finite and above 0.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 from ..arguments import check_int
 from ..errors import InvalidArgument
@@ -40,7 +40,7 @@ class OnSignal(Trigger):
     def __init__(self, *signals: int) -> None:
         if not signals:
             raise InvalidArgument("signals must hold at least one signal, got none")
-        object.__setattr__(self, "numbers", tuple(map(_check_signal, signals)))
+        object.__setattr__(self, "numbers", tuple(sorted(set(map(_check_signal, signals)))))
 
     def is_due(self, progress: Progress) -> bool:
         return not progress.signals.isdisjoint(self.numbers)
@@ -95,6 +95,10 @@ class SignalRecorder:
 class _Handler:
     """The handler of one signal, over the one that was there before."""
 
+    # How many handlers are active, by process and signal. One that is not, but that a later
+    # handler still calls, leaves the default action out as long as another is.
+    active: ClassVar[Counter[tuple[int, int]]] = Counter()
+
     def __init__(self, number: int, received: Counter[int]) -> None:
         if threading.current_thread() is not threading.main_thread():
             raise InvalidArgument(
@@ -114,6 +118,7 @@ class _Handler:
         self._active = True
         self._deferred: BaseException | None = None
         signal.signal(number, self)
+        self.active[self._process, number] += 1
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self._active or os.getpid() != self._process:
@@ -141,26 +146,33 @@ class _Handler:
         if in_main_thread and installed is self:
             signal.signal(self._number, self._previous)
         self._active = False
+        self.active[self._process, self._number] -= 1
 
     def _pass_on(self, frame: FrameType | None) -> None:
         """Do what would have happened without this handler."""
+        by_default = self._previous in (signal.SIG_DFL, signal.default_int_handler)
+        if by_default and self.active[os.getpid(), self._number]:
+            return
         if callable(self._previous):
             self._previous(self._number, frame)
-        elif self._previous == signal.SIG_DFL:
+        elif by_default:
             signal.signal(self._number, signal.SIG_DFL)
             os.kill(os.getpid(), self._number)
 
 
 def _check_signal(value: Any) -> int:
     number = check_int("each of signals", value)
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        raise InvalidArgument(f"each of signals must be a signal, got {number}") from None
-    if name in ("SIGKILL", "SIGSTOP"):
-        raise InvalidArgument(f"each of signals must be one that can be caught, got {name}")
+    if number not in signal.valid_signals():
+        raise InvalidArgument(f"each of signals must be a signal, got {number}")
+    if _name(number) in ("SIGKILL", "SIGSTOP"):
+        raise InvalidArgument(
+            f"each of signals must be one that can be caught, got {_name(number)}"
+        )
     return number
 
 
 def _name(number: int) -> str:
-    return signal.Signals(number).name
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # one of the real-time signals
+        return f"signal {number}"

@@ -134,7 +134,7 @@ def recover(store: rs.Store) -> rs.Checkpoint | None:
     """As `Checkpointer.resume` does it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "the checkpoint of step . is damaged", RuntimeWarning)
-        newest = newest_valid(store)
+        newest = newest_valid(store, set_aside=True)
     store.remove_unfinished()
     return newest
 

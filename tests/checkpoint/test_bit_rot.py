@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import resumable as rs
-from resumable.checkpoint.reading import read_checkpoint
+from resumable.checkpoint.reading import newest_valid, read_checkpoint
 
 PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "small": rs.range(100).shuffle(0).batch(3),
@@ -83,15 +83,16 @@ def test_a_file_in_the_place_of_another_is_not_read(path: Path) -> None:
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_set_aside_and_the_one_before_taken(path: Path, damage: str) -> None:
     data = path.read_bytes()
-    with rs.Checkpointer(path.parent, rs.EverySteps(5)) as checkpointer:
-        earlier = checkpointer.latest()
-        for number, damaged in enumerate(sampled(DAMAGES[damage], data)):
-            newer = path.with_name(f"input-{1000 + number:012d}.ckpt")
-            newer.write_bytes(damaged)
-            with pytest.warns(RuntimeWarning, match="is damaged.*set aside"):
-                found = checkpointer.latest()
-            assert repr(found) == repr(earlier)
-            assert newer.with_name(f"{newer.name}.damaged").read_bytes() == damaged
+    store = rs.Directory(path.parent)
+    earlier = newest_valid(store)
+    for number, damaged in enumerate(sampled(DAMAGES[damage], data)):
+        newer = path.with_name(f"input-{1000 + number:012d}.ckpt")
+        newer.write_bytes(damaged)
+        with pytest.warns(RuntimeWarning, match=r"is damaged.*passed over"):
+            assert repr(newest_valid(store)) == repr(earlier)
+        with pytest.warns(RuntimeWarning, match=r"is damaged.*set aside"):
+            assert repr(newest_valid(store, set_aside=True)) == repr(earlier)
+        assert newer.with_name(f"{newer.name}.damaged").read_bytes() == damaged
     assert path.read_bytes() == data
 
 

@@ -56,7 +56,7 @@ def test_the_name_of_a_task_is_that_of_the_original() -> None:
 REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.task_name("worker", -1), ValueError, "index must be at least 0, got -1"),
     (lambda: rs.task_name("worker", True), TypeError, "index must be an integer, got True"),
-    (lambda: rs.task_name("../worker", 1), ValueError, "task_name must be letters, digits"),
+    (lambda: rs.task_name("../worker", 1), ValueError, "task_type must be letters, digits"),
     (lambda: CheckpointNames("../input"), ValueError, "name must be letters, .* got '../input'"),
     (lambda: CheckpointNames("in-put"), ValueError, "name must be letters"),
     (lambda: CheckpointNames(""), ValueError, "name must be letters"),

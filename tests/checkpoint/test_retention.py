@@ -124,7 +124,7 @@ def test_what_cannot_be_removed_does_not_fail_the_save(monkeypatch: pytest.Monke
     store = rs.Memory()
     monkeypatch.setattr(store, "remove", refuse)
     with pytest.warns(
-        RuntimeWarning, match="old checkpoints of .* could not be removed: read-only"
+        RuntimeWarning, match=r"the checkpoint of step 1 could not be removed: read-only"
     ):
         run(store, 3, rs.Retention(1))
     assert store.steps() == [1, 2, 3]

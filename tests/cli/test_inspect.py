@@ -71,7 +71,8 @@ def test_a_folder_for_programs(folder: Path, capsys: pytest.CaptureFixture[str])
     status, out, _ = run(capsys, "inspect", folder, "--json")
     found = json.loads(out)["checkpoints"]
     assert status == 1
-    assert [entry["step"] for entry in found] == [20, 40, 60, None, None, 40]
+    assert [entry["step"] for entry in found] == [20, 40, 60, 98, 99, 40]
+    assert {entry["name"] for entry in found} == {"input", "input_worker_3"}
     assert [entry["valid"] for entry in found] == [True, True, True, False, False, True]
     assert found[3]["set_aside"] == "damaged"
     assert found[0]["time"] == 1_800_000_000.0
@@ -127,10 +128,21 @@ def test_nothing_to_read_is_an_error_of_its_own(
 ) -> None:
     status, _, err = run(capsys, "inspect", tmp_path / "nowhere")
     assert status == 2
-    assert "No such file or directory" in err
+    assert err == f"resumable inspect: {tmp_path / 'nowhere'}: No such file or directory\n"
+    (tmp_path / "training").mkdir()
     status, _, err = run(capsys, "inspect", tmp_path)
     assert status == 2
-    assert "there is no checkpoint in" in err
+    assert err.endswith(f"there is no checkpoint in {tmp_path}; its folders are training\n")
+
+
+def test_a_folder_in_which_all_were_set_aside_as_damaged_is_not_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "input-000000000098.ckpt.damaged").write_bytes(b"junk")
+    assert run(capsys, "inspect", tmp_path)[0] == 1
+    with rs.Checkpointer(tmp_path, rs.AtEnd(), name="other") as checkpointer:
+        next(checkpointer.resume(rs.range(5)))
+    assert run(capsys, "inspect", tmp_path)[0] == 1
 
 
 def test_diff_shows_what_moved_stage_by_stage(
@@ -140,17 +152,28 @@ def test_diff_shows_what_moved_stage_by_stage(
     status, out, _ = run(capsys, "diff", first, second)
     lines = [line.split() for line in out.splitlines()]
     assert status == 1
-    assert lines[2] == ["step", "20", "60", "+40"]
-    assert lines[3][-4:] == ["position", "80", "240", "+160"]
-    assert lines[3][0].startswith("WindowShuffle(seed=1,")
-    assert len(lines) == 5, "something that did not move is shown"
-    assert run(capsys, "diff", first, first) == (0, "the same state of step 20\n", "")
+    assert lines[:2] == [["A", "is", str(first)], ["B", "is", str(second)]]
+    assert lines[4] == ["step", "20", "60", "+40"]
+    assert lines[5][-4:] == ["position", "80", "240", "+160"]
+    assert lines[5][0].startswith("WindowShuffle(seed=1,")
+    assert len(lines) == 7, "something that did not move is shown"
+    same = f"{first} and {first} hold the same state of step 20\n"
+    assert run(capsys, "diff", first, first) == (0, same, "")
+    found = json.loads(run(capsys, "diff", "--json", first, second)[1])
+    assert found["differences"][0] == {"what": "step", "a": 20, "b": 60}
+    assert len(found["differences"]) == 3
 
 
 def test_diff_takes_the_newest_valid_one_of_a_folder(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(capsys, "diff", folder, folder / "input-000000000060.ckpt")[0] == 0
+    newest = folder / "input-000000000060.ckpt"
+    assert run(capsys, "diff", folder, newest, "--name", "input")[0] == 0
+    status, _, err = run(capsys, "diff", folder, newest)
+    assert status == 2
+    assert "holds several inputs, choose one by --name: input, input_worker_3" in err
+    status, _, err = run(capsys, "diff", folder, newest, "--name", "other")
+    assert (status, "no valid checkpoint of other in" in err) == (2, True)
 
 
 def test_diff_says_that_pipelines_differ(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +182,7 @@ def test_diff_says_that_pipelines_differ(folder: Path, capsys: pytest.CaptureFix
     other = folder / "other-000000000001.ckpt"
     status, out, _ = run(capsys, "diff", folder / "input-000000000020.ckpt", other)
     assert status == 1
-    assert out.startswith("They were saved by different pipelines.\n")
+    assert "\nThey were saved by different pipelines.\n" in out
     assert "Shuffle(seed=0) at pipeline: position" in out
 
 
@@ -180,9 +203,16 @@ def test_states_with_everything_a_state_may_hold_are_shown(
     state = {
         "array": np.arange(3), "big": 2**100, "bytes": b"x" * 100, "nan": float("nan"),
         "complex": 1j, "tuple": (1, None), "scalar": np.float32(2), "escape": "\x1b[2J",
+        "\x1b[31mkey": 1, "epoch": "\x1b]0;title\x07", "ahead": np.arange(3), "huge": 2**100_000,
     }  # fmt: skip
     path = tmp_path / "input-000000000001.ckpt"
-    path.write_bytes(encode(rs.Checkpoint(1, 1e300, state)))
+    path.write_bytes(encode(rs.Checkpoint(1, float("nan"), state)))
+    other = tmp_path / "input-000000000002.ckpt"
+    other.write_bytes(encode(rs.Checkpoint(2, 1e300, state | {"huge": 2**90_000})))
+    assert run(capsys, "diff", path, path)[0] == 0
+    status, out, _ = run(capsys, "diff", path, other)
+    assert (status, "\x1b" in out) == (1, False)
+    assert run(capsys, "diff", path, other, "--json")[0] == 1
     status, out, _ = run(capsys, "inspect", path)
     assert status == 0
     assert "array array of int64, shape (3,)" in out

@@ -19,6 +19,7 @@ import numpy as np  # noqa: E402
 from graphs import catalogue, write_data  # noqa: E402
 
 import resumable as rs  # noqa: E402
+from resumable.checkpoint.envelope import encode  # noqa: E402
 from resumable.order import permutation  # noqa: E402
 
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
@@ -53,6 +54,18 @@ def states() -> dict[str, dict[str, object]]:
     return entries
 
 
+def checkpointed() -> rs.Pipeline[object]:
+    """The pipeline whose checkpoint is published."""
+    return rs.range(100).shuffle(0).batch(3).repeat(2)
+
+
+def checkpoint() -> bytes:
+    """The whole file of a checkpoint."""
+    with iter(checkpointed()) as iterator:
+        list(islice(iterator, STEPS))
+        return encode(rs.Checkpoint(STEPS, 1_800_000_000.0, iterator.get_state()))
+
+
 def repr_of(item: object) -> str:
     """``item`` as text that no version of NumPy writes differently."""
     if isinstance(item, dict):
@@ -72,10 +85,14 @@ def write(name: str, content: object) -> None:
     if path.exists():
         print(f"{path} exists and is kept")
         return
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        path.write_text(json.dumps(content, indent=1) + "\n")
     print(f"{path} written")
 
 
 if __name__ == "__main__":
     write("orders.json", orders())
     write("states-1.json", states())
+    write("checkpoint-1.ckpt", checkpoint())

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from graphs import Counter, Dice, Loader
-from laws import resumes_at_every_position
 
 import resumable as rs
+from resumable.testing.laws import resumes_at_every_position
 
 
 def numbers() -> Iterator[int]:

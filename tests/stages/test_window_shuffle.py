@@ -10,10 +10,10 @@ import pytest
 from graphs import stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from laws import resumes_at_every_position, stays_ended
 
 import resumable as rs
 from resumable.stages.slots import OLDEST_WINDOWS, SlotChoice
+from resumable.testing.laws import resumes_at_every_position, stays_ended
 
 
 def reservoir(length: int, window: int) -> list[int]:

@@ -1,0 +1,45 @@
+"""Prove that a pipeline, or a stage of your own, resumes exactly.
+
+`check_resumes_everywhere` and `check_stage` need nothing but the library. The strategies and the
+state machine need Hypothesis (the extra ``test``), which is imported when they are asked for.
+With pytest, the fixture ``assert_resumable`` is there without an import.
+"""
+
+# `laws` holds the promises, one function each; `checks` puts them together; `strategies` and
+# `machine` let Hypothesis choose the pipelines and what is done to them.
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from .checks import check_resumes_everywhere as check_resumes_everywhere
+from .checks import check_stage as check_stage
+
+if TYPE_CHECKING:
+    from .machine import PipelineMachine as PipelineMachine
+    from .strategies import cut_points as cut_points
+    from .strategies import items as items
+    from .strategies import pipelines as pipelines
+
+__all__ = [
+    "PipelineMachine",
+    "check_resumes_everywhere",
+    "check_stage",
+    "cut_points",
+    "items",
+    "pipelines",
+]
+
+WITH_HYPOTHESIS: Final = {
+    "PipelineMachine": ".machine",
+    "cut_points": ".strategies",
+    "items": ".strategies",
+    "pipelines": ".strategies",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in WITH_HYPOTHESIS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(WITH_HYPOTHESIS[name], __name__), name)

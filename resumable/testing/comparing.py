@@ -1,0 +1,69 @@
+"""Whether items are the same, bit for bit, and which is the first that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..arguments import shorten
+
+__all__ = ["assert_same", "same"]
+
+
+def same(left: Any, right: Any) -> bool:
+    """Equal in value, type, dtype and shape, bit for bit.
+
+    What has no notion of equality of its own is equal if its attributes are.
+    """
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, (np.ndarray, np.generic)):
+        if left.dtype != right.dtype or left.shape != right.shape:
+            return False
+        if left.dtype.hasobject:
+            return same(left.tolist(), right.tolist())
+        return bool(left.tobytes() == right.tobytes())
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if hasattr(left, "__array__"):  # tensors
+        return same(np.asarray(left), np.asarray(right))
+    if "__eq__" not in _defined_by(type(left)) and hasattr(left, "__dict__"):
+        return left is right or same(vars(left), vars(right))
+    return bool(left == right) or (left != left and right != right)
+
+
+def _defined_by(kind: type) -> set[str]:
+    """Names that ``kind`` or a base other than `object` defines."""
+    return {name for base in kind.__mro__[:-1] for name in vars(base)}
+
+
+def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: int = 0) -> None:
+    """Fail with the first difference.
+
+    Args:
+      got: items.
+      expected: what they should be.
+      where: to say in the error.
+      first: the number of the first of the items in the whole run.
+    """
+    for number, (left, right) in enumerate(zip(got, expected, strict=False), start=first):
+        if not same(left, right):
+            raise AssertionError(
+                f"{where}: item {number} is {shorten(left, 200)}, expected {shorten(right, 200)}"
+            )
+    if len(got) != len(expected):
+        raise AssertionError(
+            f"{where}: {len(got)} items came, expected {len(expected)}; the first that "
+            f"{_odd_one(got, expected, first)}"
+        )
+
+
+def _odd_one(got: Sequence[Any], expected: Sequence[Any], first: int) -> str:
+    number = min(len(got), len(expected))
+    if len(got) > len(expected):
+        return f"is too many is item {first + number}, {shorten(got[number], 200)}"
+    return f"is missing is item {first + number}, {shorten(expected[number], 200)}"

@@ -1,0 +1,80 @@
+"""Resume a pipeline in a process that has nothing of this one but its files."""
+
+# The pipeline travels as a pickle, the states as bytes, and the items come back as a pickle, in
+# files of their own, since the pipeline's functions may print. The other process has another hash
+# seed, so that what depends on the order of a set shows.
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidArgument
+from ..pipeline import Pipeline
+from ..state import loads
+
+__all__ = ["resume_in_a_fresh_process"]
+
+
+def resume_in_a_fresh_process(
+    pipeline: Pipeline[Any], states: list[bytes], counts: list[int]
+) -> list[list[Any]]:
+    """For each of ``states`` the ``counts`` next items, as another process delivers them.
+
+    Raises:
+      InvalidArgument: if the pipeline, or an item, cannot be taken from one process to another.
+      AssertionError: with what the other process wrote, if it failed.
+    """
+    try:
+        packed = pickle.dumps((sys.path, states, counts))
+        carried = pickle.dumps(pipeline)
+    except Exception as error:
+        raise InvalidArgument(
+            "pipeline must be one that can be pickled, with functions defined in a module, to go "
+            f"to a fresh process; got {error!r}"
+        ) from error
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        (place / "task").write_bytes(packed)
+        (place / "pipeline").write_bytes(carried)
+        done = subprocess.run(
+            [sys.executable, "-m", __name__, folder],
+            env=os.environ | {"PYTHONHASHSEED": _other_hash_seed(), "PYTHONPATH": _search_path()},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise AssertionError(f"resuming in a fresh process failed:\n{done.stderr}")
+        items: list[list[Any]] = pickle.loads((place / "items").read_bytes())
+    return items
+
+
+def _other_hash_seed() -> str:
+    return "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+
+
+def _search_path() -> str:
+    # Enough to find this module; the rest comes with the task.
+    return str(Path(__file__).parents[2])
+
+
+def _resume(folder: Path) -> None:
+    """The other process."""
+    sys.path[:], states, counts = pickle.loads((folder / "task").read_bytes())
+    pipeline: Pipeline[Any] = pickle.loads((folder / "pipeline").read_bytes())
+    items = []
+    for state, count in zip(states, counts, strict=True):
+        with pipeline.resume(loads(state)) as iterator:
+            items.append(list(islice(iterator, count)))
+    (folder / "items").write_bytes(pickle.dumps(items))
+
+
+if __name__ == "__main__":
+    _resume(Path(sys.argv[1]))

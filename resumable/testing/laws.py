@@ -1,0 +1,279 @@
+"""The laws every pipeline obeys, as functions that raise AssertionError."""
+
+# Each takes a pipeline and tries one promise on it. No law relies on another, so the one that
+# fails tells what is wrong. `check_stage` adds the laws that concern a single stage.
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from ..arguments import shorten
+from ..block import block_items
+from ..errors import StateMismatch, UnencodableState
+from ..iterator import PipelineIterator
+from ..pipeline import Pipeline
+from ..state import State, dumps, loads
+from .comparing import assert_same, same
+
+__all__ = [
+    "ENOUGH",
+    "first_items",
+    "gather_agrees_with_iteration",
+    "next_and_pull_may_be_mixed",
+    "pull_agrees_with_next",
+    "refused_states_leave_no_trace",
+    "require",
+    "resumes_at_every_position",
+    "resumes_for_generations",
+    "runs_alike",
+    "set_state_works_on_a_used_iterator",
+    "state_is_a_value",
+    "stays_ended",
+    "through_bytes",
+    "wreck",
+]
+
+ENOUGH: Final = 400
+"""Items of a pipeline that a law looks at, unless told otherwise."""
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise an AssertionError, also where Python leaves `assert` out."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def first_items(pipeline: Pipeline[Any], limit: int = ENOUGH) -> list[Any]:
+    """The uninterrupted run, up to ``limit`` items."""
+    with iter(pipeline) as iterator:
+        return list(itertools.islice(iterator, limit))
+
+
+def through_bytes(iterator: PipelineIterator[Any]) -> bytes:
+    """The state, serialised."""
+    try:
+        return dumps(iterator.get_state())
+    except UnencodableState as error:
+        raise AssertionError(f"the state cannot be saved: {error}") from error
+
+
+def runs_alike(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
+    """Two uninterrupted runs deliver the same items."""
+    first = first_items(pipeline, limit)
+    assert_same(
+        first_items(pipeline, limit),
+        first,
+        "a second uninterrupted run (is there unseeded randomness, time, or the order of a set?)",
+    )
+
+
+def resumes_at_every_position(
+    pipeline: Pipeline[Any], limit: int = ENOUGH, positions: Sequence[int] | None = None
+) -> None:
+    """Prefix + resumed == uninterrupted: at every position, through bytes, anew each time.
+
+    Args:
+      pipeline: any.
+      limit: how many items to look at.
+      positions: those to resume at, within ``limit``; every one by default.
+    """
+    expected = first_items(pipeline, limit)
+    chosen = None if positions is None else set(positions)
+    states = {}
+    with iter(pipeline) as reference:
+        for position in range(len(expected) + 1):
+            if position:
+                next(reference)
+            if chosen is None or position in chosen:
+                states[position] = through_bytes(reference)
+    for position, state in states.items():
+        shown = f"resumed at {position} from {shorten(loads(state), 300)}"
+        with pipeline.resume(loads(state)) as resumed:
+            require(resumed.step == position, f"{shown}: it says step {resumed.step}")
+            again = through_bytes(resumed)
+            require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
+            rest = list(itertools.islice(resumed, limit - position))
+        assert_same(rest, expected[position:], shown, position)
+
+
+def resumes_for_generations(
+    pipeline: Pipeline[Any], cuts: Sequence[int], limit: int = ENOUGH
+) -> None:
+    """Resumed from the resumed, at ``cuts`` items after one another."""
+    expected = first_items(pipeline, limit)
+    with iter(pipeline) as start:
+        state = through_bytes(start)
+    got: list[Any] = []
+    for cut in cuts:
+        with pipeline.resume(loads(state)) as iterator:
+            got += list(itertools.islice(iterator, min(cut, limit - len(got))))
+            state = through_bytes(iterator)
+    with pipeline.resume(loads(state)) as iterator:
+        got += list(itertools.islice(iterator, limit - len(got)))
+    assert_same(got, expected, f"resumed {len(cuts)} times, after {list(cuts)} items")
+
+
+def stays_ended(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
+    """Nothing comes after the end, nor from the state after it, also after another resume."""
+    with iter(pipeline) as iterator:
+        for _ in range(limit):
+            if next(iterator, iterator) is iterator:
+                break
+        else:
+            return  # endless, or long
+        state = through_bytes(iterator)
+        for _ in range(3):
+            more = next(iterator, iterator)
+            require(
+                more is iterator,
+                f"after the end comes {shorten(more)} (is None, or an empty block, taken for it?)",
+            )
+    for _ in range(2):
+        with pipeline.resume(loads(state)) as resumed:
+            rest = list(itertools.islice(resumed, limit))
+            require(not rest, f"resumed after the end, it delivers {shorten(rest)}")
+            state = through_bytes(resumed)
+
+
+def state_is_a_value(pipeline: Pipeline[Any], position: int) -> None:
+    """Taking a state changes nothing, and nothing changes a state that was taken."""
+    expected = first_items(pipeline, position + 5)
+    with iter(pipeline) as iterator:
+        got = list(itertools.islice(iterator, position))
+        state = iterator.get_state()
+        before = dumps(state)
+        require(through_bytes(iterator) == before, "a second get_state gives another state")
+        got += list(itertools.islice(iterator, 5))
+        assert_same(got, expected, f"with get_state called after {position} items")
+        require(dumps(state) == before, "a state that was taken changed as the iterator went on")
+        wreck(iterator.get_state())
+        after = through_bytes(iterator)
+        wreck(state)
+        require(through_bytes(iterator) == after, "changing a state changed the iterator")
+        copied = loads(before)
+        iterator.set_state(copied)
+        require(through_bytes(iterator) == before, "set_state restored another state")
+        wreck(copied)
+        require(through_bytes(iterator) == before, "set_state kept a reference to the state")
+
+
+def set_state_works_on_a_used_iterator(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
+    """A used or exhausted iterator continues at a state as a new one does."""
+    expected = first_items(pipeline, limit)
+    middle = len(expected) // 2
+    with iter(pipeline) as iterator:
+        at_start = iterator.get_state()
+        list(itertools.islice(iterator, middle))
+        at_middle = iterator.get_state()
+        list(itertools.islice(iterator, limit))
+        for state, position in ((at_middle, middle), (at_start, 0), (at_middle, middle)):
+            iterator.set_state(state)
+            rest = list(itertools.islice(iterator, limit - position))
+            assert_same(rest, expected[position:], f"a used iterator set to {position}", position)
+
+
+def refused_states_leave_no_trace(pipeline: Pipeline[Any], position: int) -> None:
+    """A spoilt state is refused by StateMismatch and changes nothing, or it is what is restored."""
+    expected = first_items(pipeline, position + 6)
+    with iter(pipeline) as iterator:
+        list(itertools.islice(iterator, position))
+        before = through_bytes(iterator)
+        for spoilt in _spoilt(loads(before)):
+            shown = shorten(spoilt, 300)
+            try:
+                iterator.set_state(spoilt)
+            except StateMismatch:
+                require(
+                    through_bytes(iterator) == before, f"the refused state {shown} left a trace"
+                )
+                continue
+            except Exception as error:
+                raise AssertionError(
+                    f"the state {shown} must be refused by StateMismatch, got {error!r}"
+                ) from error
+            require(
+                same(loads(through_bytes(iterator)), spoilt),
+                f"the state {shown} was accepted, and is not what was restored",
+            )
+            iterator.set_state(loads(before))
+        rest = list(itertools.islice(iterator, 6))
+        assert_same(rest, expected[position:], "after refused states", position)
+
+
+def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
+    """`pull` delivers what as many calls of `next` do, and leaves the same state."""
+    with iter(pipeline) as by_item, iter(pipeline) as by_block:
+        for count in counts:
+            singly = list(itertools.islice(by_item, count))
+            block = by_block.pull(count)
+            assert_same(block_items(block), singly, f"pull({count}) against next")
+            if len(singly) < count:
+                return  # past the end, positions within the graph may differ
+            require(
+                through_bytes(by_item) == through_bytes(by_block),
+                f"pull({count}) leaves another state than {count} times next",
+            )
+
+
+def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
+    """Turns of `next` and `pull` deliver the items of an uninterrupted run."""
+    expected = first_items(pipeline)
+    got: list[Any] = []
+    with iter(pipeline) as iterator:
+        for count in counts:
+            got += list(itertools.islice(iterator, 1))
+            got += block_items(iterator.pull(count))
+        got += list(itertools.islice(iterator, ENOUGH - len(got)))
+    assert_same(got[:ENOUGH], expected, f"turns of next and of pull {list(counts)}")
+
+
+def gather_agrees_with_iteration(pipeline: Pipeline[Any], limit: int = 100) -> None:
+    """Random access gives the items of iteration, in any order and repeatedly."""
+    if not pipeline.random_access:
+        return
+    expected = first_items(pipeline, limit)
+    length = pipeline.length
+    if length is not None and length < limit:
+        require(len(expected) == length, f"{len(expected)} items came, and len() is {length}")
+    if not expected:
+        return
+    order = np.random.default_rng(0).permutation(len(expected))
+    indices = np.concatenate([order, order[:3], [0]])
+    got = block_items(pipeline.gather(indices))
+    assert_same(got, [expected[index] for index in indices], "gather against iteration")
+    require(same(pipeline[0], expected[0]), f"pipeline[0] is {shorten(pipeline[0])}")
+    assert_same(pipeline[1:5], expected[1:5], "a slice against iteration", 1)
+
+
+def wreck(value: Any) -> None:
+    """Overwrite everything in a state that can be overwritten."""
+    if isinstance(value, dict):
+        for key in list(value):
+            wreck(value[key])
+            value[key] = "wrecked"
+    elif isinstance(value, list):
+        for item in value:
+            wreck(item)
+        value[:] = ["wrecked"]
+    elif isinstance(value, np.ndarray):
+        value.fill(0)
+
+
+def _spoilt(state: State) -> Iterator[State]:
+    """States in which one thing in the positions of the stages is wrong."""
+    for positions in _spoilt_positions(state["pipeline"]):
+        yield {**state, "pipeline": positions}
+
+
+def _spoilt_positions(positions: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield {**positions, "unknown": 1}
+    for key, value in positions.items():
+        yield {name: kept for name, kept in positions.items() if name != key}
+        yield {**positions, key: "spoilt"}
+        if isinstance(value, dict):
+            for inner in _spoilt_positions(value):
+                yield {**positions, key: inner}

@@ -1,0 +1,44 @@
+"""The pytest plugin: the fixture `assert_resumable` and the option `--resumable-positions`."""
+
+# pytest loads this in every run, so the library is imported when the fixture is used.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ..pipeline import Pipeline
+
+__all__ = ["assert_resumable"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option."""
+    parser.getgroup("resumable").addoption(
+        "--resumable-positions",
+        metavar="N",
+        type=int,
+        help="check resuming at N positions spread over the first 10 * N items, instead of at "
+        "each of the first 400 (for assert_resumable)",
+    )
+
+
+@pytest.fixture
+def assert_resumable(pytestconfig: pytest.Config) -> Callable[..., None]:
+    """A function that checks that a pipeline resumes exactly; see `check_resumes_everywhere`."""
+    from .checks import check_resumes_everywhere
+    from .laws import first_items
+
+    count = pytestconfig.getoption("--resumable-positions")
+
+    def check(pipeline: Pipeline[Any], **options: Any) -> None:
+        if count is not None and options.get("positions") is None:
+            length = len(first_items(pipeline, 10 * count))
+            steps = max(count - 1, 1)
+            options["positions"] = {length * number // steps for number in range(count)}
+        check_resumes_everywhere(pipeline, **options)
+
+    return check

@@ -1,0 +1,65 @@
+"""Sources and functions that random pipelines are made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..pipeline import Pipeline, from_iterable
+
+__all__ = ["Counter", "columns", "fails_on_some", "stream", "with_noise"]
+
+
+class Counter:
+    """An iterable whose iterator has get_state/set_state."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __iter__(self) -> CounterIterator:
+        return CounterIterator(self.count)
+
+
+class CounterIterator:
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.position = 0
+
+    def __iter__(self) -> CounterIterator:
+        return self
+
+    def __next__(self) -> int:
+        if self.position == self.count:
+            raise StopIteration
+        self.position += 1
+        return self.position * 10
+
+    def get_state(self) -> dict[str, int]:
+        return {"position": self.position}
+
+    def set_state(self, state: dict[str, int]) -> None:
+        self.position = state["position"]
+
+
+def stream(count: int) -> Pipeline[int]:
+    """Integers that can only be read in order."""
+    return from_iterable(lambda: iter(range(count)))
+
+
+def with_noise(item: Any, rng: np.random.Generator) -> tuple[Any, float]:
+    """The item and a random number, for `random_map`."""
+    return item, float(rng.random())
+
+
+def fails_on_some(item: Any) -> int:
+    """Fails on arrays, lists and dicts, and on a third of the rest."""
+    return 7 // (len(repr(hash(item) and item)) % 3)
+
+
+def columns(count: int = 17) -> Any:
+    """Two columns of ``count`` rows: float32 of shape (count, 2), int64 of shape (count,)."""
+    return {
+        "x": np.arange(2.0 * count, dtype=np.float32).reshape(count, 2),
+        "y": np.arange(count, dtype=np.int64),
+    }

@@ -1,0 +1,127 @@
+"""Hypothesis strategies: random pipelines over all stages, items, and where to cut them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from .. import pipeline as rs
+from ..errors import InvalidArgument
+from ..pipeline import Pipeline
+from .samples import Counter, columns, fails_on_some, stream, with_noise
+
+__all__ = ["cut_points", "items", "pipelines"]
+
+
+def items() -> st.SearchStrategy[Any]:
+    """Items as a source may deliver them: None, numbers, short strings, and tuples of these."""
+    plain = st.none() | st.integers() | st.text(max_size=3) | st.floats(allow_nan=False)
+    return plain | st.tuples(plain, plain)
+
+
+def cut_points(most: int = 12) -> st.SearchStrategy[list[int]]:
+    """Numbers of items after which to stop, resume, and go on, one after another."""
+    return st.lists(st.integers(0, most), min_size=1, max_size=4)
+
+
+@st.composite
+def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
+    """Random graphs over all sources and stages, of which every one resumes exactly.
+
+    Items are hashable or arrays, functions are pure, and no pass is longer than some thousand
+    items, unless the graph repeats endlessly.
+
+    Args:
+      draw: given by Hypothesis.
+      depth: the most stages after one another.
+    """
+    try:
+        pipeline = draw(st.one_of(_sources(), _combinations())) if depth else draw(_sources())
+    except InvalidArgument:  # a mix of inputs with threads
+        pipeline = draw(_sources())
+    for _ in range(draw(st.integers(0, depth))):
+        try:
+            pipeline = draw(_transformed(pipeline))
+        except InvalidArgument:  # a thread before a stage that looks items up by index
+            pipeline = draw(_threadless(pipeline))
+    return pipeline
+
+
+def _threadless(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
+    """Stages that may follow any other."""
+    return st.sampled_from([pipeline.enumerate(), pipeline.batch(3, collate=list)])
+
+
+def _sources() -> st.SearchStrategy[Pipeline[Any]]:
+    counts = st.integers(0, 40)
+    return st.one_of(
+        counts.map(rs.range),
+        counts.map(stream),
+        counts.map(lambda count: rs.from_iterable(Counter(count))),
+        st.lists(items(), max_size=20).map(rs.from_sequence),
+        st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count)["y"])),
+        st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count))),
+        st.tuples(st.integers(1, 20), st.integers(1, 8)).map(
+            lambda pair: rs.range(pair[0]).repeat().take(pair[1] * 5)
+        ),
+    )
+
+
+def _combinations() -> st.SearchStrategy[Pipeline[Any]]:
+    inputs = st.lists(pipelines(depth=1), min_size=1, max_size=3)
+    return st.one_of(
+        inputs.map(lambda chosen: rs.zip(*chosen)),
+        inputs.map(lambda chosen: rs.concatenate(*chosen)),
+        st.tuples(inputs, st.integers(1, 3)).map(
+            lambda pair: rs.interleave(*pair[0], block_length=pair[1])
+        ),
+        st.tuples(inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])).map(
+            lambda chosen: rs.mix(
+                *chosen[0],
+                weights=[number + 1 for number in range(len(chosen[0]))],
+                seed=chosen[1],
+                stop=chosen[2],
+            )
+        ),
+    )
+
+
+def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
+    seeds, sizes = st.integers(0, 2**64 - 1), st.integers(1, 9)
+    choices: list[st.SearchStrategy[Pipeline[Any]]] = [
+        st.just(pipeline.map(lambda item: (item, 1))),
+        st.just(pipeline.map(fails_on_some, on_error="skip")),
+        st.just(pipeline.map(repr, workers=2)),
+        st.just(pipeline.filter(lambda item: len(repr(item)) % 3)),
+        st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
+        st.just(pipeline.enumerate()),
+        st.just(pipeline.scan(lambda carry, item: (carry + 1, (carry, item)), 0)),
+        seeds.map(lambda seed: pipeline.random_map(with_noise, seed)),
+        sizes.map(lambda size: pipeline.batch(size, collate=list).unbatch()),
+        st.tuples(sizes, st.booleans()).map(
+            lambda pair: pipeline.batch(pair[0], collate=list, drop_last=pair[1])
+        ),
+        st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
+        st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
+        st.integers(0, 60).map(pipeline.take),
+        st.integers(0, 9).map(pipeline.skip),
+        st.tuples(st.integers(1, 4), st.sampled_from(["drop", "pad", "keep"])).map(
+            lambda pair: pipeline.shard(pair[0] - 1, pair[0], uneven=pair[1])
+        ),
+        st.integers(0, 3).map(pipeline.prefetch),
+        st.tuples(st.integers(1, 4), sizes).map(
+            lambda pair: pipeline.interleave(
+                lambda item: [item] * (len(repr(item)) % 4), pair[0], pair[1]
+            )
+        ),
+    ]
+    if pipeline.length != float("inf"):
+        choices.append(
+            st.tuples(seeds, sizes).map(
+                lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)
+            )
+        )
+    if pipeline.random_access and pipeline.length != float("inf"):
+        choices += [seeds.map(pipeline.shuffle)] * 2
+    return st.one_of(choices)

@@ -1,0 +1,153 @@
+"""The checks pass what is right, and say what is wrong with what is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import catalogue, stream, write_data
+from testing import broken_stages as broken
+
+import resumable as rs
+from resumable.testing import check_resumes_everywhere, check_stage
+
+FOUND: dict[type[rs.TransformIterator[Any]], str] = {
+    broken.OffByOne: "it resumes at every position: resumed at 1 from .*: item 1 is .*, expected",
+    broken.AliasedState: "get_state copies, .*: a state that was taken changed as the iterator went",
+    broken.LostBuffer: "it resumes at every position: resumed at 1 .*: item 1 is .*, expected",
+    broken.SideEffect: "get_state copies, and has no effect: a second get_state gives another",
+    broken.NoneForTheEnd: "nothing comes after the end: after the end comes 1 .is None",
+    broken.PassNotSaved: "it resumes at every position: resumed at 52 .*: item 52 is .False, 1., expected",
+    broken.UnseededShuffle: "two runs deliver the same items: .*unseeded randomness",
+    broken.WrongShape: "it refuses a state that it gave: .*must have the keys .*'position'",
+    broken.HalfRestored: "a refused state leaves no trace: the state .* was accepted, and is not",
+    broken.ThreadLeftBehind: r"close ends what it started: .*threads still run: .*\(left",
+}
+
+
+@pytest.fixture(autouse=True)
+def stop_threads() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    for stop in broken.STOPS:
+        stop.set()
+    broken.STOPS.clear()
+    while set(threading.enumerate()) - before:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("motion", FOUND, ids=lambda motion: motion.__name__)
+def test_each_broken_stage_is_caught_and_the_message_says_why(
+    motion: type[rs.TransformIterator[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("resumable.testing.checks.PATIENCE", 0.1)
+    with pytest.raises(AssertionError, match=f"^Broken.*breaks the law that .*{FOUND[motion]}"):
+        check_stage(rs.range(51).apply(broken.Broken, motion))
+
+
+def test_a_stage_that_is_right_passes() -> None:
+    check_stage(rs.range(50).apply(broken.Numbered))
+    check_stage(broken.Numbered(rs.range(50).stage))
+
+
+# The laws are tried on every pipeline of the catalogue elsewhere.
+NAMES = [
+    "range", "iterable function", "jsonl skipping", "map workers", "random_map stream", "filter",
+    "flat_map", "shuffle", "window", "window carried", "batch drop_last", "skip stream",
+    "shard pad", "zip", "concatenate streams", "interleave fn", "mix all", "scan", "prefetch",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stages_of_the_library_pass(name: str, tmp_path: Path) -> None:
+    write_data(tmp_path)
+    check_stage(catalogue(tmp_path)[name]())
+
+
+def double(item: int) -> int:
+    return 2 * item
+
+
+def test_a_pipeline_that_resumes_passes_also_in_a_fresh_process() -> None:
+    pipeline = rs.range(60).shuffle(0).map(double).batch(4).repeat(2).prefetch(2)
+    check_resumes_everywhere(pipeline, fresh_process=True)
+    check_resumes_everywhere(pipeline, positions=[0, 7, 30], generations=0, fresh_process=True)
+    check_resumes_everywhere(rs.range(10**9).shuffle(0), positions=[10_000])
+
+
+def in_the_order_of_a_set() -> Iterator[str]:
+    return iter({f"word {number}" for number in range(20)})
+
+
+def test_a_hash_seed_that_decides_the_order_is_found_in_a_fresh_process() -> None:
+    pipeline = rs.from_iterable(in_the_order_of_a_set)
+    check_resumes_everywhere(pipeline)
+    with pytest.raises(AssertionError, match="resumed at 0 in a fresh process: item 0 is 'word"):
+        check_resumes_everywhere(pipeline, fresh_process=True)
+
+
+class Remembering:
+    """A function with state that it does not offer."""
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def __call__(self, item: int) -> int:
+        self.total += item
+        return self.total
+
+
+def test_the_position_and_the_items_that_differ_are_shown() -> None:
+    pipeline = rs.range(50).apply(broken.Broken, broken.LostBuffer)
+    with pytest.raises(
+        AssertionError,
+        match=r"resumed at 1 from \{.*'position': 1.*: item 1 is \(1, 2, 3\), expected \(1, 1, 2\)",
+    ):
+        check_resumes_everywhere(pipeline)
+
+
+def test_a_function_that_keeps_state_is_found_by_two_runs_that_differ() -> None:
+    with pytest.raises(AssertionError, match=r"a second uninterrupted run .*: item 0 is"):
+        check_resumes_everywhere(rs.range(5, 50).map(Remembering()))
+
+
+REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: check_resumes_everywhere([1]), TypeError, "pipeline must be a pipeline"),  # type: ignore[arg-type]
+    (
+        lambda: check_resumes_everywhere(rs.range(5), positions=[6]),
+        ValueError,
+        "positions must be within the 5 items, got 6",
+    ),
+    (
+        lambda: check_resumes_everywhere(rs.range(5), positions=[-1]),
+        ValueError,
+        "each of positions must be at least 0, got -1",
+    ),
+    (
+        lambda: check_resumes_everywhere(rs.range(5), generations=-1),
+        ValueError,
+        "generations must be at least 0",
+    ),
+    (
+        lambda: check_resumes_everywhere(rs.range(5).map(lambda i: i), fresh_process=True),
+        ValueError,
+        "pipeline must be one that can be pickled",
+    ),
+    (lambda: check_stage(5), TypeError, "stage must be a stage or a pipeline, got 5"),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_bad_arguments_are_refused(number: int) -> None:
+    make, kind, message = REFUSED[number]
+    with pytest.raises(kind, match=message):
+        make()
+
+
+def test_a_stage_that_cannot_be_iterated_is_told() -> None:
+    with pytest.raises(AssertionError, match="Map cannot be iterated: ZeroDivisionError"):
+        check_stage(stream(5).map(lambda item: 1 // item))

@@ -1,0 +1,46 @@
+"""The pytest plugin, in a run of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+TESTS = """
+import random
+import resumable as rs
+
+
+def test_good(assert_resumable):
+    assert_resumable(rs.range(3000).shuffle(0).batch(7))
+
+
+def test_bad(assert_resumable):
+    assert_resumable(rs.range(50).map(lambda item: random.random()))
+"""
+
+
+def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_mine.py").write_text(TESTS)
+    # Where the library is installed the plugin is known by its name, here by its module.
+    plugin = ("-p", "no:resumable", "-p", "resumable.testing.plugin")
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, *options, "test_mine.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def test_the_fixture_checks_a_pipeline(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert "1 failed, 1 passed" in done.stdout, done.stdout + done.stderr
+    assert "a second uninterrupted run (is there unseeded randomness" in done.stdout
+
+
+def test_the_option_sets_the_number_of_positions(tmp_path: Path) -> None:
+    done = run(tmp_path, "--resumable-positions", "5", "-k", "good")
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+    assert "--resumable-positions=N" in run(tmp_path, "--help").stdout

@@ -12,6 +12,7 @@ import numpy as np
 
 from .arguments import check_choice, check_int, shorten
 from .block import Block, Indices
+from .description import describe, to_html, to_mermaid
 from .errors import InvalidArgument, InvalidType
 from .iterator import PipelineIterator
 from .sources.arrays import FromArrays
@@ -144,8 +145,23 @@ class Pipeline(Generic[T]):
         """What a state must have been saved with to be accepted."""
         return fingerprint(self.stage)
 
+    def describe(self) -> str:
+        """The graph as a tree, the last stage on top.
+
+        Each line has a stage with its arguments, the number of its items (``?`` if only reading
+        tells), whether it has random access, and what it adds to the state.
+        """
+        return describe(self.stage)
+
+    def to_mermaid(self) -> str:
+        """The graph in the language of Mermaid, for documents that draw it."""
+        return to_mermaid(self.stage)
+
     def __repr__(self) -> str:
         return f"Pipeline({self.stage!r})"
+
+    def _repr_html_(self) -> str:
+        return to_html(self.stage)
 
     def apply(self, stage: Callable[..., Stage[U]], *args: Any, **options: Any) -> Pipeline[U]:
         """Add a stage of your own: ``stage(upstream, *args, **options)``."""

@@ -192,6 +192,16 @@ class Stage(ABC, Generic[T]):
         return False
 
     @property
+    def state_cost(self) -> str:
+        """What it adds to the state, and what a resume reads again, in words for people."""
+        return "the function's state" if self.carries_state else "nothing"
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether its items are looked up by index, so that the stages before it save nothing."""
+        return False
+
+    @property
     def inexact_policy(self) -> str | None:
         """What `get_state` does about a position that cannot be restored; None if it can."""
         return None
@@ -278,7 +288,9 @@ class Stage(ABC, Generic[T]):
             return int(max(bounds))
         return len(self)
 
-    def __repr__(self) -> str:
+    @property
+    def label(self) -> str:
+        """Its name, and its arguments that are not the default; without the stages before it."""
         shown = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -286,10 +298,13 @@ class Stage(ABC, Generic[T]):
                 continue
             if field.default is MISSING or value is not field.default:
                 shown.append(f"{field.name}={_name_of(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __repr__(self) -> str:
         inner = "".join(f"{stage!r} -> " for stage in self.inputs[:1])
         if len(self.inputs) > 1:
             inner = f"[{', '.join(map(repr, self.inputs))}] -> "
-        return f"{inner}{type(self).__name__}({', '.join(shown)})"
+        return inner + self.label
 
 
 @dataclass(frozen=True, eq=False, repr=False)

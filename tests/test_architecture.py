@@ -16,11 +16,11 @@ PACKAGE = Path(rs.__file__).parent
 # A module may import from its own layer and from those before it.
 LAYERS = [
     {"errors"},
-    {"arguments", "bounds"},
+    {"arguments", "bounds", "drawing", "table"},
     {"block", "state"},
     {"order", "external"},
     {"stage"},
-    {"indexed"},
+    {"indexed", "description"},
     {"sources", "stages"},
     {"iterator"},
     {"pipeline", "triggers"},

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 import numpy as np
 
 from ..arguments import shorten
+from ..drawing import draw_tree
 from ..state import State, below
+from ..table import table_lines
 
 __all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
 
@@ -90,19 +91,12 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
 
 def tree_lines(root: StageNode) -> list[str]:
     """The tree in text, a stage a line, positions in a column of their own."""
-    rows = list(_rows(root, "", ""))
-    width = max(len(label) for label, _ in rows)
-    return [f"{label:<{width}}  {position}".rstrip() for label, position in rows]
+    rows = draw_tree(root, lambda node: node.upstreams, lambda node: (str(node), _position(node)))
+    return table_lines(rows, "<")
 
 
-def _rows(node: StageNode, first: str, rest: str) -> Iterator[tuple[str, str]]:
-    shown = ", ".join(f"{show_name(name)} {show(value)}" for name, value in node.position.items())
-    yield first + str(node), shown
-    for number, upstream in enumerate(node.upstreams, start=1):
-        last = number == len(node.upstreams)
-        yield from _rows(
-            upstream, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  ")
-        )
+def _position(node: StageNode) -> str:
+    return ", ".join(f"{show_name(name)} {show(value)}" for name, value in node.position.items())
 
 
 def _cut(text: str) -> str:

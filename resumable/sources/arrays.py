@@ -64,6 +64,10 @@ class FromArrays(Stage[Any]):
     def length(self) -> int:
         return block_length(self.arrays)
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return IndexedIterator(self, epoch)
 

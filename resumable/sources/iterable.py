@@ -115,6 +115,10 @@ class FromIterable(Stage[T]):
         """The policy, if no position can be restored."""
         return self.external_state_policy if self._once is not None else None
 
+    @property
+    def state_cost(self) -> str:
+        return f"the position; resumes by {self.method}"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _FromIterableIterator(self, epoch)
 

@@ -113,6 +113,10 @@ class _LineFiles(Stage[T]):
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
         return f"{shorten(first, 24)}{more}, {self.length} lines, {digest.hexdigest()}"
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
 

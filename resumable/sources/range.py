@@ -74,6 +74,10 @@ class Range(Stage[int]):
     def length(self) -> int:
         return max(0, -((self.begin - self.stop) // self.step))
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[int]:
         return IndexedIterator(self, epoch)
 

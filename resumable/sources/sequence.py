@@ -79,6 +79,10 @@ class FromSequence(Stage[T]):
     def length(self) -> int:
         return self._length
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
 

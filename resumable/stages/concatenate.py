@@ -50,6 +50,10 @@ class Concatenate(Combine[T]):
             total += upstream.length
         return total
 
+    @property
+    def state_cost(self) -> str:
+        return "which input it is in"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
 

@@ -22,6 +22,10 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     State: O(1), the position and upstream's. Random access is kept, columns stay columns.
     """
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)
 

@@ -41,6 +41,10 @@ class FlatMap(Transform[T]):
         super().__post_init__()
         check_stateless("fn", self.fn)
 
+    @property
+    def state_cost(self) -> str:
+        return "an offset; a resume reads the item it is inside again"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return ExpandingIterator(self, epoch, self.fn)
 

@@ -52,6 +52,10 @@ class Interleave(Combine[T]):
             total += upstream.length
         return total
 
+    @property
+    def state_cost(self) -> str:
+        return "whose turn it is"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveIterator(self, epoch)
 

@@ -53,6 +53,10 @@ class InterleaveMap(Transform[T]):
         for name in ("cycle_length", "block_length"):
             object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
 
+    @property
+    def state_cost(self) -> str:
+        return f"the places of up to {self.cycle_length} open items, which a resume reads again"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveMapIterator(self, epoch)
 

@@ -102,6 +102,12 @@ class Map(Transform[T]):
     def carries_state(self) -> bool:
         return self.initial is not None
 
+    @property
+    def state_cost(self) -> str:
+        parts = ["the number of items skipped"] if self.on_error == "skip" else []
+        parts += ["the function's state"] if self.carries_state else []
+        return " and ".join(parts) or "nothing"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.workers:
             return ParallelMapIterator(self, epoch)

@@ -70,6 +70,14 @@ class Mix(Combine[T]):
             return math.inf
         return self.schedule().turns_before_end()
 
+    @property
+    def state_cost(self) -> str:
+        return "the position" if self.random_access else "the turn"
+
+    @property
+    def looks_up(self) -> bool:
+        return self.random_access
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch) if self.random_access else _MixIterator(self, epoch)
 

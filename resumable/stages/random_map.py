@@ -59,6 +59,10 @@ class RandomMap(IndexedTransform[T]):
     def carries_state(self) -> bool:
         return self.initial is not None
 
+    @property
+    def state_cost(self) -> str:
+        return "the position and the function's state" if self.carries_state else "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _RandomMapIterator(self, epoch)
         return with_carried_state(self, iterator, self.fn, self.initial, epoch)

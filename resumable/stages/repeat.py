@@ -71,6 +71,10 @@ class Repeat(Transform[T]):
             return None
         return math.inf if self.epochs is None else items * self.epochs
 
+    @property
+    def state_cost(self) -> str:
+        return "the pass"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _RepeatIterator(self, epoch)
 

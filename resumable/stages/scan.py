@@ -65,6 +65,10 @@ class Scan(Transform[T]):
     def carries_state(self) -> bool:
         return self.function is not None
 
+    @property
+    def state_cost(self) -> str:
+        return "the carry"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _ScanIterator(self, epoch)
         return with_carried_state(self, iterator, self.fn, self.function, epoch)

@@ -85,6 +85,16 @@ class Shard(Transform[T]):
         rounds, rest = divmod(int(items), self.count)
         return rounds + (self.place_in_last(rest) is not None)
 
+    @property
+    def state_cost(self) -> str:
+        if self.random_access:
+            return "the position of the round in the global order"
+        return "nothing"
+
+    @property
+    def looks_up(self) -> bool:
+        return self.random_access
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:
             return _IndexedShardIterator(self, epoch)

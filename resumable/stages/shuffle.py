@@ -61,6 +61,14 @@ class Shuffle(IndexedTransform[T]):
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
+    @property
+    def looks_up(self) -> bool:
+        return True
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
 

@@ -51,6 +51,14 @@ class Skip(Transform[T]):
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)
 
+    @property
+    def state_cost(self) -> str:
+        return "the position" if self.random_access else "whether it has skipped"
+
+    @property
+    def looks_up(self) -> bool:
+        return self.random_access
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch) if self.random_access else _SkipIterator(self, epoch)
 

@@ -49,6 +49,10 @@ class Take(Transform[T]):
             return 0 if self.count == 0 else None
         return min(items, self.count)
 
+    @property
+    def state_cost(self) -> str:
+        return "the position"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)
 

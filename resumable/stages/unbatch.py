@@ -32,6 +32,10 @@ class Unbatch(Transform[Any]):
 
     relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
 
+    @property
+    def state_cost(self) -> str:
+        return "an offset; a resume reads the batch it is inside again"
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return ExpandingIterator(self, epoch, _rows)
 

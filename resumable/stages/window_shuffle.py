@@ -71,6 +71,13 @@ class WindowShuffle(Transform[T]):
     def length(self) -> int | float | None:
         return self.upstream.length
 
+    @property
+    def state_cost(self) -> str:
+        if self.carry:
+            return f"the position and up to {self.window} items"
+        again = 9 * self.window + 256
+        return f"the position; a resume reads at most {again} items again"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _CarryingIterator(self, epoch) if self.carry else _WindowIterator(self, epoch)
 

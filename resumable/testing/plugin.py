@@ -1,16 +1,15 @@
 """The pytest plugin: the fixture `assert_resumable` and the option `--resumable-positions`."""
 
-# pytest loads this in every run, so the library is imported when the fixture is used.
-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from ..pipeline import Pipeline
+from ..pipeline import Pipeline
+from .checks import check_resumes_everywhere
+from .laws import first_items
 
 __all__ = ["assert_resumable"]
 
@@ -29,9 +28,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def assert_resumable(pytestconfig: pytest.Config) -> Callable[..., None]:
     """A function that checks that a pipeline resumes exactly; see `check_resumes_everywhere`."""
-    from .checks import check_resumes_everywhere
-    from .laws import first_items
-
     count = pytestconfig.getoption("--resumable-positions")
 
     def check(pipeline: Pipeline[Any], **options: Any) -> None:

@@ -1,0 +1,86 @@
+"""`resumable show`: pipelines out of modules and files."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MINE = """
+import resumable as rs
+from beside import SIZE
+
+training = rs.range(100).shuffle(0).batch(SIZE)
+
+
+def validation():
+    return training.take(3)
+
+
+def broken():
+    raise KeyError("no data")
+
+
+class Inputs:
+    small = rs.range(3)
+
+
+number = 5
+"""
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    (folder / "mine.py").write_text(MINE)
+    (folder / "beside.py").write_text("SIZE = 7\n")
+    return subprocess.run(
+        [sys.executable, "-m", "resumable", "show", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "utf-8"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "first"),
+    [
+        ("mine:training", "Batch(batch_size=7)"),
+        ("mine.py:training", "Batch(batch_size=7)"),
+        ("mine:validation", "Take(count=3)"),
+        ("mine:Inputs.small", "Range(stop=3)"),
+    ],
+)
+def test_a_pipeline_is_found_by_its_name(tmp_path: Path, target: str, first: str) -> None:
+    done = run(tmp_path, target)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith(first)
+
+
+def test_a_file_elsewhere_finds_what_stands_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "below").mkdir()
+    run(tmp_path / "below", "mine:training")
+    done = run(tmp_path, "below/mine.py:training", "--mermaid")
+    assert done.stdout.startswith("graph TD\n")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("mine", "named MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, got 'mine'"),
+        ("mine:", "named MODULE:ATTRIBUTE"),
+        ("nowhere:training", "nowhere:training cannot be loaded: ModuleNotFoundError"),
+        ("nowhere.py:training", "nowhere.py: no such file"),
+        ("mine:other", "cannot be loaded: AttributeError"),
+        ("mine:broken", "mine:broken cannot be loaded: KeyError: 'no data'"),
+        ("mine:number", "mine:number must be a pipeline, got a int"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told(tmp_path: Path, target: str, message: str) -> None:
+    done = run(tmp_path, target)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr

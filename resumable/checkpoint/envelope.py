@@ -15,13 +15,15 @@ from typing import Any, Final, final
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state import State, dumps, loads
 
-__all__ = ["Checkpoint", "check_before_reading", "decode", "encode"]
+__all__ = ["Checkpoint", "check_before_holding", "decode", "encode"]
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
 DIGEST_BYTES: Final = 32
 LARGEST: Final = 1 << 32
 SMALL: Final = 1 << 20
+CHUNK: Final = 1 << 23
+WRONG_DIGEST: Final = "its digest does not match its content"
 
 
 @final
@@ -55,20 +57,36 @@ def encode(checkpoint: Checkpoint) -> bytes:
     return sealed + hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
 
-def check_before_reading(size: int, read_head: Callable[[int], bytes]) -> None:
-    """Refuse what cannot be a checkpoint before all of it is read.
+def check_before_holding(size: int, read: Callable[[int], bytes]) -> bool:
+    """Refuse what is no checkpoint before all of it is held in memory.
 
     Args:
       size: in bytes.
-      read_head: gives the first so many bytes; called only if there are many.
+      read: gives the next so many bytes, or fewer; called only if there are many.
+
+    Returns:
+      whether anything was read.
 
     Raises:
       CorruptCheckpoint: saying what is wrong.
     """
     if size > LARGEST:
         raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
-    if size > SMALL:
-        _check_frame(read_head(HEADER.size), size)
+    if size <= SMALL:
+        return False
+    head = read(HEADER.size)
+    _check_frame(head, size)
+    digest = hashlib.blake2b(head, digest_size=DIGEST_BYTES)
+    rest = size - HEADER.size - DIGEST_BYTES
+    while rest > 0:
+        part = read(min(rest, CHUNK))
+        if not part:
+            raise CorruptCheckpoint("it ended while it was read")
+        digest.update(part)
+        rest -= len(part)
+    if digest.digest() != read(DIGEST_BYTES):
+        raise CorruptCheckpoint(WRONG_DIGEST)
+    return True
 
 
 def _check_frame(head: bytes, size: int) -> None:
@@ -92,7 +110,7 @@ def decode(data: bytes) -> Checkpoint:
     _check_frame(data, len(data))
     sealed, digest = memoryview(data)[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
-        raise CorruptCheckpoint("its digest does not match its content")
+        raise CorruptCheckpoint(WRONG_DIGEST)
     # Every format keeps this frame, so that a damaged file is never taken for a later one.
     version = data[7]
     if version != MAGIC[7]:

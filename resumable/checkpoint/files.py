@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from ..errors import CorruptCheckpoint
-from .envelope import check_before_reading
+from .envelope import check_before_holding
 
 __all__ = ["file_identity", "make_folders", "read_checkpoint_file", "sync_folder", "write_new_file"]
 
@@ -121,8 +121,8 @@ def read_checkpoint_file(path: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise CorruptCheckpoint("it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            check_before_reading(status.st_size, file.read)
-            file.seek(0)
+            if check_before_holding(status.st_size, file.read):
+                file.seek(0)
             return file.read(status.st_size)
     except OSError as error:
         if error.errno == errno.EIO:

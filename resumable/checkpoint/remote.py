@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, final
 
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
-from .envelope import check_before_reading
+from .envelope import check_before_holding
 from .names import CheckpointNames
 from .store import Store
 
@@ -83,9 +83,15 @@ class Remote(Store):
         described = self._system.info(path)
         if described["type"] != "file":
             raise CorruptCheckpoint("it is not an object")
-        check_before_reading(
-            described["size"], lambda count: self._system.cat_file(path, start=0, end=count)
-        )
+        offset = 0
+
+        def read(count: int) -> bytes:
+            nonlocal offset
+            part: bytes = self._system.cat_file(path, start=offset, end=offset + count)
+            offset += len(part)
+            return part
+
+        check_before_holding(described["size"], read)
         data: bytes = self._system.cat_file(path)
         return data
 

@@ -23,7 +23,7 @@ CALLS = frozenset(
 # A close that fails has closed nevertheless: the number may already belong to another file.
 DONE_THOUGH_FAILED = frozenset({"close"})
 # More calls than any test has a use for.
-ENDLESS = 100_000
+ENDLESS = 1_000_000
 
 
 @final

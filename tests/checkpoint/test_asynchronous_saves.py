@@ -138,15 +138,26 @@ def test_skip_puts_a_save_off_to_the_first_step_at_which_none_is_written() -> No
 
 
 def test_wait_waits_and_saves_every_step_that_is_due() -> None:
+    log: list[str] = []
+
+    class Log(rs.CheckpointListener):
+        def before_save(self, step: int) -> None:
+            log.append(f"before {step}")
+
+        def after_save(self, step: int, path: str) -> None:
+            log.append(f"after {step}")
+
     store = Held()
     waiting = threading.Timer(0.1, store.let_go)
     waiting.start()
-    with checkpointer_of(store, rs.EverySteps(1), when_busy="wait") as checkpointer:
+    with checkpointer_of(
+        store, rs.EverySteps(1), when_busy="wait", listeners=[Log()]
+    ) as checkpointer:
         loop = checkpointer.resume(NUMBERS)
         for _ in range(6):
             next(loop)
-        assert loop.skipped == 0
     assert store.steps() == [1, 2, 3, 4, 5, 6]
+    assert log == [f"{what} {step}" for step in range(1, 7) for what in ("before", "after")]
     waiting.join()
 
 

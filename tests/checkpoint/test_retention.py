@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Callable
@@ -94,9 +95,16 @@ def test_by_default_everything_is_kept(tmp_path: Path) -> None:
         assert checkpointer.steps() == list(range(1, 13))
 
 
+def of_a_later_format(folder: Path) -> bytes:
+    sealed = bytearray(rs.Directory(folder).load(3)[:-32])
+    sealed[7] = 9
+    return bytes(sealed) + hashlib.blake2b(sealed, digest_size=32).digest()
+
+
 def test_files_of_others_and_damaged_ones_are_never_removed(tmp_path: Path) -> None:
     run(tmp_path, 6, rs.Retention(6))
     (tmp_path / "input-000000000002.ckpt").write_bytes(b"damaged")
+    (tmp_path / "input-000000000003.ckpt").write_bytes(of_a_later_format(tmp_path))
     strangers = [
         "input-000000000001.ckpt.damaged", "input-000000000001.ckpt.superseded",
         "training-000000000001.ckpt", "input_worker_3-000000000001.ckpt", "model-1.npz",
@@ -105,7 +113,7 @@ def test_files_of_others_and_damaged_ones_are_never_removed(tmp_path: Path) -> N
     for name in strangers:
         (tmp_path / name).write_text("x")
     run(tmp_path, 10, rs.Retention(1))
-    assert rs.Directory(tmp_path).steps() == [2, 10]
+    assert rs.Directory(tmp_path).steps() == [2, 3, 10]
     assert set(strangers) <= set(os.listdir(tmp_path))
 
 

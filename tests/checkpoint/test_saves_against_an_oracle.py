@@ -86,19 +86,26 @@ class Model:
         if is_due(self.tree, self.step, last or 0, self.elapsed, at_end) or (
             at_end and self.save_at_end
         ):
+            self.save()
+
+    def save(self) -> None:
+        if self.step not in self.saved:
             self.saved.append(self.step)
             self.elapsed = 0.0
 
 
-# A life of the loop: what the clock does during each step, and how long the process is away after.
-ticks = st.lists(st.integers(-20, 20), max_size=12)
+# A life of the loop: what the clock does during each step, whether the step saves by itself, how
+# the life ends, and how long the process is away after.
+ticks = st.lists(
+    st.tuples(st.integers(-20, 20), st.sampled_from([False] * 4 + [True])), max_size=12
+)
 lives = st.lists(st.tuples(ticks, st.booleans(), st.integers(0, 40)), min_size=1, max_size=5)
 
 
 @settings(max_examples=400)
 @given(trees, lives, st.booleans())
 def test_the_steps_saved_are_those_of_the_model(
-    tree: Tree, lives: list[tuple[list[int], bool, int]], save_at_end: bool
+    tree: Tree, lives: list[tuple[list[tuple[int, bool]], bool, int]], save_at_end: bool
 ) -> None:
     store, wall = rs.Memory(), Clock(1e9)
     model = Model(tree, save_at_end, [])
@@ -119,7 +126,7 @@ def test_the_steps_saved_are_those_of_the_model(
 def _live(
     store: rs.Store,
     tree: Tree,
-    ticks: list[int],
+    ticks: list[tuple[int, bool]],
     crashes: bool,
     clock: Clock,
     wall: Clock,
@@ -132,7 +139,7 @@ def _live(
     ) as checkpointer:
         loop = checkpointer.resume(rs.range(10**6))
         assert loop.step == model.step
-        for number, tick in enumerate(ticks):
+        for number, (tick, saves) in enumerate(ticks):
             if number:
                 model.boundary()
             assert next(loop) == model.step
@@ -142,6 +149,9 @@ def _live(
             passed = max(0, tick)
             wall.now += passed
             model.elapsed += passed
+            if saves:
+                assert (checkpointer.save() is None) == (model.step in model.saved)
+                model.save()
         if crashes:
             raise ZeroDivisionError
         if ticks:

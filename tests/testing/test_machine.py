@@ -18,6 +18,11 @@ from resumable.testing import PipelineMachine
 EXAMPLES = int(os.environ.get("RESUMABLE_EXAMPLES", "500"))
 
 
+FIND_ONE = settings(
+    max_examples=200, deadline=None, print_blob=False, report_multiple_bugs=False, derandomize=True
+)
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_whatever_is_done_to_an_iterator_it_delivers_the_items_of_a_list(part: int) -> None:
     run_state_machine_as_test(
@@ -34,6 +39,4 @@ def test_it_finds_a_stage_that_is_broken(motion: type[rs.TransformIterator[Any]]
     with pytest.raises(
         AssertionError, match=r"item \d+ is|another state|restored to|changed the state"
     ):
-        run_state_machine_as_test(
-            Machine, settings=settings(max_examples=200, deadline=None, print_blob=False)
-        )
+        run_state_machine_as_test(Machine, settings=FIND_ONE)

@@ -12,19 +12,18 @@ from types import TracebackType
 from typing import Any, TypeVar, final
 
 from ..arguments import check_bool, check_callable, check_choice, check_int, shorten
-from ..errors import InvalidArgument, InvalidType, StateMismatch
+from ..errors import InvalidArgument, InvalidType
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
 from .clock import SteadyClock
-from .directory import Directory
 from .envelope import Checkpoint
 from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
+from .opening import as_store, check_listeners, started_at
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid
-from .remote import Remote
 from .retention import Retainer, Retention
 from .saver import Mark, Saver
 from .store import Store
@@ -104,7 +103,7 @@ class Checkpointer:
         if isinstance(store, Store) and name != "input":
             raise InvalidArgument(f"name belongs to a directory, got {name!r} with {store!r}")
         self.trigger = trigger
-        self.listeners = _check_listeners(listeners)
+        self.listeners = check_listeners(listeners)
         self.retention = retention
         self._policy = LoopPolicy(
             trigger=trigger,
@@ -116,7 +115,7 @@ class Checkpointer:
         self._clock = check_callable("clock", clock)
         self._wall_clock = check_callable("wall_clock", wall_clock)
         self._loop: ResumedLoop[Any] | None = None
-        self.store = _as_store(store, name)
+        self.store = as_store(store, name)
 
     def resume(
         self, pipeline: Pipeline[T], *, step: int | None = None, progress: bool = False
@@ -152,7 +151,7 @@ class Checkpointer:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
             checkpoint = self._chosen(step)
-            iterator = self._started(pipeline, checkpoint)
+            iterator = started_at(checkpoint, pipeline, self.store)
             undo.callback(iterator.close)
             bar = StepBar(pipeline, iterator.step) if progress else None
             if bar is not None:
@@ -259,23 +258,6 @@ class Checkpointer:
             return None
         return self.load(step)
 
-    def _started(self, pipeline: Pipeline[T], checkpoint: Checkpoint | None) -> PipelineIterator[T]:
-        """A pass through ``pipeline`` at ``checkpoint``, whose state can be taken."""
-        iterator = pipeline.start()
-        try:
-            if checkpoint is not None:
-                iterator.set_state(checkpoint.state)
-            iterator.get_state()  # what cannot be saved is told before the first item
-        except BaseException as error:
-            iterator.close()
-            if checkpoint is not None and isinstance(error, StateMismatch):
-                raise StateMismatch(
-                    f"the checkpoint of step {checkpoint.step} in {self.store!r} does not fit: "
-                    f"{error}"
-                ) from error
-            raise
-        return iterator
-
     def _make_loop(
         self,
         iterator: PipelineIterator[T],
@@ -310,25 +292,3 @@ class Checkpointer:
         for later in reversed(self.store.steps()):
             if later > step:
                 self.store.set_aside(later, "superseded")
-
-
-def _as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
-    if isinstance(store, Store):
-        return store
-    if not isinstance(store, (str, os.PathLike)):
-        raise InvalidType(f"store must be a path, a URL or a Store, got {shorten(store)}")
-    if isinstance(store, str) and "://" in store:
-        return Remote(store, name)
-    return Directory(store, name)
-
-
-def _check_listeners(listeners: Iterable[CheckpointListener]) -> tuple[CheckpointListener, ...]:
-    if isinstance(listeners, CheckpointListener) or not isinstance(listeners, Iterable):
-        raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
-    checked = tuple(listeners)
-    for listener in checked:
-        if not isinstance(listener, CheckpointListener):
-            raise InvalidType(
-                f"listeners must be CheckpointListener objects, got {shorten(listener)}"
-            )
-    return checked

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, final
 
 from ..errors import InvalidArgument, WorkerError
@@ -22,6 +23,7 @@ __all__ = ["LoopPolicy", "ResumedLoop"]
 T = TypeVar("T")
 
 NO_SIGNALS: Final[frozenset[int]] = frozenset()
+NO_COUNTS: Final[Mapping[int, int]] = MappingProxyType({})
 END: Final = object()
 """Stands for the end where an item could be anything."""
 
@@ -117,7 +119,7 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
         if self._is_saved():
             return None
-        self._begin_save(self._mark())
+        self._begin_save(Mark(self.step, self._clock(), self._counts()))
         path = self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
         return path
@@ -165,12 +167,12 @@ class ResumedLoop(Generic[T]):
         if (self._saver.stopped or self._signals.received) and self._is_to_stop():
             self.finish()
             return END
-        received = self._signals.received.total()
+        before = self._counts()
         self._drawing = True
         try:
             item = next(self.iterator, END)
         except Exception as error:
-            self._end_after(error, interrupted=self._signals.received.total() > received)
+            self._end_after(error, interrupted=self._counts() != before)
             return END
         finally:
             self._drawing = False
@@ -201,11 +203,13 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
 
     def _save_if_due(self, *, at_end: bool = False) -> None:
-        if self._is_saved():
+        step, done = self.iterator.step, self._saver.begun
+        if step == done.step:
             return
-        mark, done = self._mark(), self._saver.begun
-        signals = _received_since(mark, done) if mark.signals else NO_SIGNALS
-        progress = Progress(self.step, done.step or 0, mark.seconds, done.seconds, signals, at_end)
+        # Everything about this moment, before anybody is asked: a signal from now on is a later one.
+        seconds, received = self._clock(), self._counts()
+        signals = _received_since(received, done.signals) if received else NO_SIGNALS
+        progress = Progress(step, done.step or 0, seconds, done.seconds, signals, at_end)
         due = self._policy.trigger.is_due(progress)
         if not (due or self._put_off or (at_end and self._policy.save_at_end)):
             return
@@ -214,7 +218,7 @@ class ResumedLoop(Generic[T]):
             self.skipped += not self._put_off
             self._put_off = True
             return
-        self._begin_save(mark)
+        self._begin_save(Mark(step, seconds, received))
 
     def _begin_save(self, mark: Mark) -> None:
         self._put_off = False
@@ -232,15 +236,14 @@ class ResumedLoop(Generic[T]):
     def _is_saved(self) -> bool:
         return self._saver.begun.step == self.iterator.step
 
-    def _mark(self) -> Mark:
-        return Mark(self.iterator.step, self._clock(), self._signals.received.copy())
+    def _counts(self) -> Mapping[int, int]:
+        """How often each signal has been received by now."""
+        return self._signals.received.copy() if self._signals.received else NO_COUNTS
 
     def _show_step(self) -> None:
         if self._bar is not None:
             self._bar.move_to(self.step)
 
 
-def _received_since(mark: Mark, before: Mark) -> frozenset[int]:
-    return frozenset(
-        number for number, count in mark.signals.items() if count > before.signals.get(number, 0)
-    )
+def _received_since(now: Mapping[int, int], before: Mapping[int, int]) -> frozenset[int]:
+    return frozenset(number for number, count in now.items() if count > before.get(number, 0))

@@ -142,12 +142,13 @@ class Saver:
 
     def raise_failure(self) -> None:
         """Raise what saves have failed with since this was last asked."""
+        if not self._failures:
+            return
         failures, self._failures = self._failures, []
         if len(failures) == 1:
             raise failures[0]
-        if failures:
-            several = SaveError("; ".join(map(str, failures)), failures[-1].step)
-            raise several from failures[-1].__cause__
+        several = SaveError("; ".join(map(str, failures)), failures[-1].step)
+        raise several from failures[-1].__cause__
 
     def close(self) -> None:
         """Wait for the save being written, and end the writer; may be called again."""

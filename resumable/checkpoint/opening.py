@@ -1,0 +1,64 @@
+"""What a checkpointer does with what it is given, before a loop can begin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TypeVar
+
+from ..arguments import shorten
+from ..errors import InvalidType, StateMismatch
+from ..iterator import PipelineIterator
+from ..pipeline import Pipeline
+from .directory import Directory
+from .envelope import Checkpoint
+from .listener import CheckpointListener
+from .remote import Remote
+from .store import Store
+
+__all__ = ["as_store", "check_listeners", "started_at"]
+
+T = TypeVar("T")
+
+
+def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
+    """The store that a path, a URL or a store stands for."""
+    if isinstance(store, Store):
+        return store
+    if not isinstance(store, (str, os.PathLike)):
+        raise InvalidType(f"store must be a path, a URL or a Store, got {shorten(store)}")
+    if isinstance(store, str) and "://" in store:
+        return Remote(store, name)
+    return Directory(store, name)
+
+
+def check_listeners(listeners: Iterable[CheckpointListener]) -> tuple[CheckpointListener, ...]:
+    """Return ``listeners`` if that is what they are."""
+    if isinstance(listeners, CheckpointListener) or not isinstance(listeners, Iterable):
+        raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
+    checked = tuple(listeners)
+    for listener in checked:
+        if not isinstance(listener, CheckpointListener):
+            raise InvalidType(
+                f"listeners must be CheckpointListener objects, got {shorten(listener)}"
+            )
+    return checked
+
+
+def started_at(
+    checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store
+) -> PipelineIterator[T]:
+    """A pass through ``pipeline`` at ``checkpoint`` of ``store``, whose state can be taken."""
+    iterator = pipeline.start()
+    try:
+        if checkpoint is not None:
+            iterator.set_state(checkpoint.state)
+        iterator.get_state()  # what cannot be saved is told before the first item
+    except BaseException as error:
+        iterator.close()
+        if checkpoint is not None and isinstance(error, StateMismatch):
+            raise StateMismatch(
+                f"the checkpoint of step {checkpoint.step} in {store!r} does not fit: {error}"
+            ) from error
+        raise
+    return iterator

@@ -19,7 +19,7 @@ from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from ..state import loads
 
-__all__ = ["resume_in_a_fresh_process"]
+__all__ = ["main", "resume_in_a_fresh_process"]
 
 
 def resume_in_a_fresh_process(
@@ -44,7 +44,7 @@ def resume_in_a_fresh_process(
         (place / "task").write_bytes(packed)
         (place / "pipeline").write_bytes(carried)
         done = subprocess.run(
-            [sys.executable, "-m", __name__, folder],
+            [sys.executable, "-c", f"from {__name__} import main; main({folder!r})"],
             env=os.environ | {"PYTHONHASHSEED": _other_hash_seed(), "PYTHONPATH": _search_path()},
             capture_output=True,
             text=True,
@@ -65,16 +65,13 @@ def _search_path() -> str:
     return str(Path(__file__).parents[2])
 
 
-def _resume(folder: Path) -> None:
-    """The other process."""
-    sys.path[:], states, counts = pickle.loads((folder / "task").read_bytes())
-    pipeline: Pipeline[Any] = pickle.loads((folder / "pipeline").read_bytes())
+def main(folder: str) -> None:
+    """What the other process does: read the task in ``folder``, and write the items there."""
+    place = Path(folder)
+    sys.path[:], states, counts = pickle.loads((place / "task").read_bytes())
+    pipeline: Pipeline[Any] = pickle.loads((place / "pipeline").read_bytes())
     items = []
     for state, count in zip(states, counts, strict=True):
         with pipeline.resume(loads(state)) as iterator:
             items.append(list(islice(iterator, count)))
-    (folder / "items").write_bytes(pickle.dumps(items))
-
-
-if __name__ == "__main__":
-    _resume(Path(sys.argv[1]))
+    (place / "items").write_bytes(pickle.dumps(items))

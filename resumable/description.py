@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterator
+from itertools import count
 from typing import Any, NamedTuple
 
 from .drawing import draw_tree
@@ -30,14 +31,19 @@ def to_html(stage: Stage[Any]) -> str:
 
 def to_mermaid(stage: Stage[Any]) -> str:
     """The graph in the language of Mermaid, sources on top."""
-    lines = ["graph TD"]
-    nodes = _Numbers()
-    for above, node in _edges(stage, nodes):
-        text = node.stage.label.replace('"', "#quot;")
-        lines.append(f'    s{node.number}["{text}"]')
-        if above is not None:
-            lines.append(f"    s{node.number} --> s{above}")
-    return "\n".join(lines)
+    return "\n".join(["graph TD", *_mermaid_lines(stage, count())])
+
+
+def _mermaid_lines(
+    stage: Stage[Any], numbers: Iterator[int], above: int | None = None
+) -> Iterator[str]:
+    number = next(numbers)
+    text = stage.label.replace('"', "#quot;")
+    yield f'    s{number}["{text}"]'
+    if above is not None:
+        yield f"    s{number} --> s{above}"
+    for upstream in stage.inputs:
+        yield from _mermaid_lines(upstream, numbers, number)
 
 
 class _Place(NamedTuple):
@@ -45,33 +51,6 @@ class _Place(NamedTuple):
 
     stage: Stage[Any]
     looked_up: bool
-
-
-class _Node(NamedTuple):
-    """A stage with its number in the graph."""
-
-    stage: Stage[Any]
-    number: int
-
-
-class _Numbers:
-    """Numbers in the order of asking."""
-
-    def __init__(self) -> None:
-        self._next = -1
-
-    def __call__(self) -> int:
-        self._next += 1
-        return self._next
-
-
-def _edges(
-    stage: Stage[Any], numbers: _Numbers, above: int | None = None
-) -> Iterator[tuple[int | None, _Node]]:
-    number = numbers()
-    yield above, _Node(stage, number)
-    for upstream in stage.inputs:
-        yield from _edges(upstream, numbers, number)
 
 
 def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:

@@ -83,22 +83,20 @@ class Directory(Store):
         return read_checkpoint_file(self._path(step))
 
     def steps(self) -> list[int]:
-        found = map(self._names.step_of, os.listdir(self.folder))
-        return sorted(step for step in found if step is not None)
+        return self._names.steps_among(os.listdir(self.folder))
 
     def remove(self, step: int) -> None:
         # Not synced: after a power cut there may be one checkpoint more, never one fewer.
         os.unlink(self._path(step))
 
     def set_aside(self, step: int, reason: str) -> str:
-        path = self._path(step)
-        for number in range(1000):
-            aside = self.folder / self._names.aside(step, reason, number)
-            if file_identity(aside) is None:
-                os.rename(path, aside)
-                sync_folder(self.folder)
-                return str(aside)
-        raise FileExistsError(f"too many files were set aside for {path}")
+        def is_taken(name: str) -> bool:
+            return file_identity(self.folder / name) is not None
+
+        aside = self.folder / self._names.free_aside(step, reason, is_taken)
+        os.rename(self._path(step), aside)
+        sync_folder(self.folder)
+        return str(aside)
 
     def has_damaged(self) -> bool:
         return any(self._names.is_aside(file, "damaged") for file in os.listdir(self.folder))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import secrets
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -89,6 +90,23 @@ class CheckpointNames:
     def aside(self, step: int, reason: str, number: int) -> str:
         """The file name for the ``number``-th checkpoint of ``step`` set aside for ``reason``."""
         return f"{self.of(step)}.{reason}" + (f".{number}" if number else "")
+
+    def free_aside(self, step: int, reason: str, is_taken: Callable[[str], bool]) -> str:
+        """The first such file name that is not taken.
+
+        Raises:
+          FileExistsError: if a thousand are.
+        """
+        for number in range(1000):
+            name = self.aside(step, reason, number)
+            if not is_taken(name):
+                return name
+        raise FileExistsError(f"too many files were set aside for {self.of(step)}")
+
+    def steps_among(self, file_names: Iterable[str]) -> list[int]:
+        """The steps of the checkpoints among ``file_names``, ascending."""
+        found = map(self.step_of, file_names)
+        return sorted(step for step in found if step is not None)
 
     def step_of(self, file_name: str) -> int | None:
         """The step of a checkpoint that is not set aside; None for any other file."""

@@ -96,8 +96,7 @@ class Remote(Store):
         return data
 
     def steps(self) -> list[int]:
-        found = map(self._names.step_of, self._files())
-        return sorted(step for step in found if step is not None)
+        return self._names.steps_among(self._files())
 
     def remove(self, step: int) -> None:
         path = self._path(step)
@@ -106,15 +105,12 @@ class Remote(Store):
         self._system.rm_file(path)
 
     def set_aside(self, step: int, reason: str) -> str:
-        path, files = self._path(step), set(self._files())
-        for number in range(1000):
-            name = self._names.aside(step, reason, number)
-            if name not in files:
-                aside = f"{self._folder}/{name}"
-                self._system.cp_file(path, aside)
-                self._system.rm_file(path)
-                return self._shown(aside)
-        raise FileExistsError(f"too many objects were set aside for {path}")
+        path = self._path(step)
+        name = self._names.free_aside(step, reason, set(self._files()).__contains__)
+        aside = f"{self._folder}/{name}"
+        self._system.cp_file(path, aside)
+        self._system.rm_file(path)
+        return self._shown(aside)
 
     def has_damaged(self) -> bool:
         return any(self._names.is_aside(file, "damaged") for file in self._files())

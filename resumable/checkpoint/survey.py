@@ -48,16 +48,15 @@ def survey(folder: Path) -> Iterator[FoundFile]:
     Raises:
       OSError: if the folder cannot be read.
     """
-    named = [(parse_file_name(name), name) for name in os.listdir(folder)]
-    known = [(found.name, found.step, name) for found, name in named if found is not None]
-    for _, _, name in sorted(known):
+    named = {name: parse_file_name(name) for name in os.listdir(folder)}
+    known = {name: found for name, found in named.items() if found is not None}
+    for name in sorted(known, key=lambda name: (known[name].name, known[name].step, name)):
         try:
             yield examine(folder / name)
         except FileNotFoundError:  # removed meanwhile
             continue
         except OSError as error:
-            found = parse_file_name(name)
-            assert found is not None
+            found = known[name]
             problem = f"it cannot be read: {error.strerror}"
             yield FoundFile(
                 folder / name, found.name, found.step, 0, 0.0, found.aside, None, problem

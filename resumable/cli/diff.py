@@ -45,11 +45,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         first = _read(Path(options.a), options.name)
         second = _read(Path(options.b), options.name)
-    except OSError as error:
+    except (OSError, _Unreadable) as error:
         print(f"resumable diff: {explain(error)}", file=sys.stderr)
-        return 2
-    except _Unreadable as error:
-        print(f"resumable diff: {error}", file=sys.stderr)
         return 2
     one, other = _checkpoint(first), _checkpoint(second)
     differences = _differences(one, other)

@@ -134,9 +134,11 @@ def _describe(file: FoundFile) -> dict[str, Any]:
     }
 
 
-def explain(error: OSError) -> str:
-    """What the system says, without its number."""
-    return f"{error.filename}: {error.strerror}" if error.strerror else str(error)
+def explain(error: Exception) -> str:
+    """What is wrong; of what the system says, without its number."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def show_time(seconds: float) -> str:

@@ -56,6 +56,19 @@ class Slow(Held):
         return super().save(step, data)
 
 
+class Log(rs.CheckpointListener):
+    """Notes the saves that begin and that are done."""
+
+    def __init__(self, log: list[str]) -> None:
+        self.log = log
+
+    def before_save(self, step: int) -> None:
+        self.log.append(f"before {step}")
+
+    def after_save(self, step: int, path: str) -> None:
+        self.log.append(f"after {step}")
+
+
 def checkpointer_of(store: rs.Store, trigger: rs.Trigger, **options: Any) -> rs.Checkpointer:
     return rs.Checkpointer(store, trigger, asynchronous=True, **options)
 
@@ -113,17 +126,9 @@ def test_the_loop_goes_on_while_a_save_is_written_in_one_other_thread() -> None:
 def test_skip_puts_a_save_off_to_the_first_step_at_which_none_is_written() -> None:
     store = Held()
     log: list[str] = []
-
-    class Log(rs.CheckpointListener):
-        def before_save(self, step: int) -> None:
-            log.append(f"before {step}")
-
-        def after_save(self, step: int, path: str) -> None:
-            log.append(f"after {step}")
-
     only_at_6 = rs.When(lambda progress: progress.step in (3, 6))
     with checkpointer_of(
-        store, only_at_6, when_busy="skip", listeners=[Log()], save_at_end=False
+        store, only_at_6, when_busy="skip", listeners=[Log(log)], save_at_end=False
     ) as checkpointer:
         loop = checkpointer.resume(NUMBERS)
         for _ in range(8):
@@ -139,19 +144,11 @@ def test_skip_puts_a_save_off_to_the_first_step_at_which_none_is_written() -> No
 
 def test_wait_waits_and_saves_every_step_that_is_due() -> None:
     log: list[str] = []
-
-    class Log(rs.CheckpointListener):
-        def before_save(self, step: int) -> None:
-            log.append(f"before {step}")
-
-        def after_save(self, step: int, path: str) -> None:
-            log.append(f"after {step}")
-
     store = Held()
     waiting = threading.Timer(0.1, store.let_go)
     waiting.start()
     with checkpointer_of(
-        store, rs.EverySteps(1), when_busy="wait", listeners=[Log()]
+        store, rs.EverySteps(1), when_busy="wait", listeners=[Log(log)]
     ) as checkpointer:
         loop = checkpointer.resume(NUMBERS)
         for _ in range(6):

@@ -92,11 +92,11 @@ MUTANTS = {
         {
             EXISTS: "        if False:\n            raise",
             "self._names.of(step)": '"latest"',
-            "        found = map(": "        if not os.path.lexists(self._path(0)):\n"
+            "        return self._names.steps_among(": "        if not os.path.lexists(self._path(0)):\n"
             "            return []\n"
             "        from .envelope import decode\n"
             "        return [decode(self.load(0)).step]\n"
-            "        found = map(",
+            "        return self._names.steps_among(",
         },
     ),
     "the old one is removed before the commit": Mutant(

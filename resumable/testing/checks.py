@@ -21,7 +21,7 @@ from ..state import dumps
 from . import laws
 from .comparing import assert_same
 from .fresh_process import resume_in_a_fresh_process
-from .laws import ENOUGH, first_items, require, through_bytes
+from .laws import ENOUGH, first_items, require
 
 __all__ = ["check_resumes_everywhere", "check_stage"]
 
@@ -140,15 +140,10 @@ def _own(law: Callable[..., None], pipeline: Pipeline[Any], *arguments: Any) -> 
 
 def _resumes_elsewhere(pipeline: Pipeline[Any], limit: int, chosen: list[int] | None) -> None:
     expected = first_items(pipeline, limit)
-    asked = range(len(expected) + 1) if chosen is None else chosen
-    states = []
-    with iter(pipeline) as iterator:
-        for position in asked:
-            list(islice(iterator, position - iterator.step))
-            states.append(through_bytes(iterator))
-    counts = [limit - position for position in asked]
-    resumed = resume_in_a_fresh_process(pipeline, states, counts)
-    for position, items in zip(asked, resumed, strict=True):
+    states = laws.states_along(pipeline, len(expected), chosen)
+    counts = [limit - position for position in states]
+    resumed = resume_in_a_fresh_process(pipeline, [*states.values()], counts)
+    for position, items in zip(states, resumed, strict=True):
         shown = f"resumed at {position} in a fresh process"
         assert_same(items, expected[position:], shown, position)
 

@@ -32,6 +32,7 @@ __all__ = [
     "runs_alike",
     "set_state_works_on_a_used_iterator",
     "state_is_a_value",
+    "states_along",
     "stays_ended",
     "through_bytes",
     "wreck",
@@ -71,6 +72,21 @@ def runs_alike(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
     )
 
 
+def states_along(
+    pipeline: Pipeline[Any], length: int, positions: Sequence[int] | None = None
+) -> dict[int, bytes]:
+    """The state at each of ``positions``, by default at every one, of a run of ``length`` items."""
+    chosen = None if positions is None else set(positions)
+    states = {}
+    with iter(pipeline) as reference:
+        for position in range(length + 1):
+            if position:
+                next(reference)
+            if chosen is None or position in chosen:
+                states[position] = through_bytes(reference)
+    return states
+
+
 def resumes_at_every_position(
     pipeline: Pipeline[Any], limit: int = ENOUGH, positions: Sequence[int] | None = None
 ) -> None:
@@ -82,15 +98,7 @@ def resumes_at_every_position(
       positions: those to resume at, within ``limit``; every one by default.
     """
     expected = first_items(pipeline, limit)
-    chosen = None if positions is None else set(positions)
-    states = {}
-    with iter(pipeline) as reference:
-        for position in range(len(expected) + 1):
-            if position:
-                next(reference)
-            if chosen is None or position in chosen:
-                states[position] = through_bytes(reference)
-    for position, state in states.items():
+    for position, state in states_along(pipeline, len(expected), positions).items():
         shown = f"resumed at {position} from {shorten(loads(state), 300)}"
         with pipeline.resume(loads(state)) as resumed:
             require(resumed.step == position, f"{shown}: it says step {resumed.step}")

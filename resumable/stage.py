@@ -135,6 +135,11 @@ class StageIterator(ABC, Generic[T]):
         """The epoch of the last item handed out; before any, the first one."""
         return 0
 
+    @property
+    def reread(self) -> int:
+        """Of a source: how many items it read again only to come to a restored position."""
+        return 0
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stage(ABC, Generic[T]):
@@ -195,6 +200,14 @@ class Stage(ABC, Generic[T]):
     def state_cost(self) -> str:
         """What it adds to the state, and what a resume reads again, in words for people."""
         return "the function's state" if self.carries_state else "nothing"
+
+    @property
+    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+        """Other values of its tuning fields, with which it must deliver the same.
+
+        First without threads and workers, then with more of them; empty if it has none.
+        """
+        return ()
 
     @property
     def looks_up(self) -> bool:

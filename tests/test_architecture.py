@@ -19,13 +19,14 @@ LAYERS = [
     {"arguments", "bounds", "drawing", "table"},
     {"block", "state"},
     {"order", "external"},
-    {"stage"},
+    {"stage", "state_tree"},
     {"indexed", "description"},
     {"sources", "stages"},
     {"iterator"},
     {"pipeline", "triggers"},
-    {"checkpoint"},
+    {"checkpoint", "target"},
     {"testing"},
+    {"verify"},
     {"cli", "__init__", "__main__"},
 ]
 PUBLIC = {
@@ -70,15 +71,18 @@ def test_imports_point_one_way(path: Path) -> None:
         assert layer_of(part) <= layer_of(own), f"{own} imports {part}"
 
 
-def test_only_pipeline_knows_every_stage() -> None:
+def test_only_pipeline_knows_more_than_one_stage() -> None:
     stages = {path.stem for path in (PACKAGE / "stages").glob("*.py")}
     for path in PACKAGE.rglob("*.py"):
         if path.parent.name == "stages" or path.name == "pipeline.py":
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                assert not (node.module.startswith("stages.") and node.module[7:] in stages), path
+        imported = {
+            node.module.removeprefix("stages.")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module
+        }
+        assert len(imported & stages) <= 1, path
 
 
 def test_importing_loads_no_framework_and_starts_no_thread() -> None:

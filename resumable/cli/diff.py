@@ -12,9 +12,9 @@ from ..arguments import shorten
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.survey import FoundFile, examine, survey
 from ..state import dumps
+from ..state_tree import as_json, positions, show, stage_tree
 from ..table import table_lines
 from .inspect import explain, show_age, show_time
-from .state_tree import as_json, positions, show, stage_tree
 
 __all__ = ["add_parser"]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from ..arguments import shorten
 from ..checkpoint.survey import FoundFile, examine, survey
+from ..state_tree import as_json, stage_tree, tree_lines
 from ..table import table_lines
 from .progress import progress_bar
-from .state_tree import as_json, stage_tree, tree_lines
 
 __all__ = ["add_parser", "explain", "show_age", "show_time"]
 

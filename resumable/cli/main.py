@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import demo, diff, inspect, show
+from . import demo, diff, inspect, show, verify
 
 __all__ = ["main"]
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (demo, inspect, diff, show):
+    for command in (demo, verify, inspect, diff, show):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     run: int = options.run(options)

@@ -30,15 +30,15 @@ class Progress(Protocol):
     ) -> object: ...
 
 
-def progress_bar(total: int) -> Progress:
-    """A bar over ``total`` steps; a line for each description where nobody watches."""
+def progress_bar(total: int | None, unit: str = "steps") -> Progress:
+    """A bar over ``total`` steps, or as many as come; nothing but texts where nobody watches."""
     if not sys.stderr.isatty():
         return _NoBar()
     try:
         from tqdm import tqdm
     except ImportError:
         return _PlainBar(total)
-    bar: Progress = tqdm(total=total, unit=" steps", file=sys.stderr, dynamic_ncols=True)
+    bar: Progress = tqdm(total=total, unit=f" {unit}", file=sys.stderr, dynamic_ncols=True)
     return bar
 
 
@@ -67,8 +67,8 @@ class _NoBar:
 class _PlainBar:
     """Redraws one line, at most once for each percent."""
 
-    def __init__(self, total: int) -> None:
-        self._total = max(total, 1)
+    def __init__(self, total: int | None) -> None:
+        self._total = total
         self._done = 0
         self._shown = -1
         self._text = ""
@@ -94,7 +94,11 @@ class _PlainBar:
         sys.stderr.write("\n")
 
     def _draw(self) -> None:
-        percent = min(100 * self._done // self._total, 100)
+        if self._total is None:
+            sys.stderr.write(f"\r{self._text:<32} {self._done:,}")
+            sys.stderr.flush()
+            return
+        percent = min(100 * self._done // max(self._total, 1), 100)
         if percent == self._shown:
             return
         self._shown = percent

@@ -147,6 +147,7 @@ class _FromIterableIterator(StageIterator[T]):
         self._stage = stage
         self._epoch = epoch
         self._position = 0
+        self._reread = 0
         self._saved: Any = None  # the object's own state, until the iterable is opened
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
@@ -169,6 +170,10 @@ class _FromIterableIterator(StageIterator[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    @property
+    def reread(self) -> int:
+        return self._reread
 
     def get_state(self) -> State:
         external = self._saved
@@ -247,6 +252,7 @@ class _FromIterableIterator(StageIterator[T]):
                 f"{self._position}; pass a function that makes the iterator"
             )
         skipped = sum(1 for _ in islice(iterator, count))
+        self._reread += skipped
         if skipped < count:
             raise StateMismatch(
                 f"saved position={self._position} lies beyond the end: the iterable has "

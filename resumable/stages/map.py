@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
@@ -88,6 +88,12 @@ class Map(Transform[T]):
     @property
     def concurrent(self) -> bool:
         return self.workers > 0
+
+    @property
+    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+        if not self.workers:
+            return ()
+        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
     @property
     def random_access(self) -> bool:

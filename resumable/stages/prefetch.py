@@ -14,6 +14,7 @@ import threading
 import warnings
 import weakref
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 
@@ -62,6 +63,11 @@ class Prefetch(IndexedTransform[T]):
     @property
     def concurrent(self) -> bool:
         return self.buffer_size > 0
+
+    @property
+    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+        size = self.buffer_size
+        return ({"buffer_size": 0}, {"buffer_size": 2 * size + 1}) if size else ()
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.buffer_size == 0:

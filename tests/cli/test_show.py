@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from command import run_command
 
 MINE = """
 import resumable as rs
@@ -31,18 +31,10 @@ number = 5
 """
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "mine.py").write_text(MINE)
     (folder / "beside.py").write_text("SIZE = 7\n")
-    return subprocess.run(
-        [sys.executable, "-m", "resumable", "show", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "utf-8"},
-    )
+    return run_command(folder, "show", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -55,15 +47,15 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ],
 )
 def test_a_pipeline_is_found_by_its_name(tmp_path: Path, target: str, first: str) -> None:
-    done = run(tmp_path, target)
+    done = show(tmp_path, target)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[1].startswith(first)
 
 
 def test_a_file_elsewhere_finds_what_stands_beside_it(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
-    run(tmp_path / "below", "mine:training")
-    done = run(tmp_path, "below/mine.py:training", "--mermaid")
+    show(tmp_path / "below", "mine:training")
+    done = show(tmp_path, "below/mine.py:training", "--mermaid")
     assert done.stdout.startswith("graph TD\n")
 
 
@@ -80,7 +72,7 @@ def test_a_file_elsewhere_finds_what_stands_beside_it(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, target: str, message: str) -> None:
-    done = run(tmp_path, target)
+    done = show(tmp_path, target)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

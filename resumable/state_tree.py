@@ -12,10 +12,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from ..arguments import shorten
-from ..drawing import draw_tree
-from ..state import State, below
-from ..table import table_lines
+from .arguments import shorten
+from .drawing import draw_tree
+from .state import State, below
+from .table import table_lines
 
 __all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..pipeline import Pipeline
-from ..stage import Stage
+from .pipeline import Pipeline
+from .stage import Stage
 
 __all__ = ["TargetError", "load_pipeline"]
 

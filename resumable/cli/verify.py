@@ -1,0 +1,149 @@
+"""`resumable verify`: stop a pipeline anywhere, resume it in fresh processes, and compare."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from ..errors import InvalidArgument, InvalidType
+from ..table import table_lines
+from ..target import TargetError
+from ..verify import CannotRun, Finding, Report, verify
+from .progress import progress_bar
+
+__all__ = ["add_parser"]
+
+MOST_PROCESSES: Final = 4
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``verify`` to the command line."""
+    parser = commands.add_parser(
+        "verify",
+        help="check that a pipeline resumes exactly, and find out why if it does not",
+        description=(
+            "Runs a pipeline for reference, stops it at random positions, resumes it from a "
+            "checkpoint file in fresh processes, stops and resumes it there again, with other "
+            "numbers of workers and ranks and other prefetch depths where it has them, and compares "
+            "every item. If something differs it finds the first stage that does, and says why. "
+            "The file or module is executed, many times. "
+            "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
+            "loaded or run."
+        ),
+    )
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one",
+    )
+    parser.add_argument(
+        "--items",
+        type=int,
+        metavar="N",
+        help="look at the first N items (default: all; 10,000 of an endless pipeline)",
+    )
+    parser.add_argument(
+        "--positions", type=int, default=24, metavar="N", help="stops to resume from (default: 24)"
+    )
+    parser.add_argument(
+        "--generations",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often a run is stopped and resumed, one from the other (default: 3)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random positions (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify the pipeline and print the outcome; returns the exit status."""
+    try:
+        report = verify(
+            options.target,
+            items=options.items,
+            positions=options.positions,
+            generations=options.generations,
+            seed=options.seed,
+            processes=min(os.cpu_count() or 1, MOST_PROCESSES),
+            bars=_bar,
+        )
+    except (TargetError, CannotRun, InvalidArgument, InvalidType) as error:
+        print(f"resumable verify: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    if options.json:
+        print(json.dumps(report.as_json(), indent=2))
+    else:
+        print("\n".join(_lines(report)))
+    return 0 if report.exact else 1
+
+
+@contextmanager
+def _bar(text: str, total: int | None) -> Iterator[Callable[[int], object]]:
+    with progress_bar(total, unit="") as bar:
+        bar.set_description(text)
+        yield bar.update
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield from table_lines(
+        [
+            ("stage", "bytes", "its part of the state"),
+            *(
+                (stage.stage, "" if report.state_bytes is None else str(stage.bytes), stage.cost)
+                for stage in report.stages
+            ),
+        ],
+        "<>",
+    )
+    yield ""
+    if report.resumed:
+        yield from (f"  resumed {way}" for way in report.resumed)
+        yield ""
+    yield from (f"  {line}".rstrip() for line in table_lines([*_figures(report)], "<"))
+    yield ""
+    if report.finding is None:
+        yield "  Nothing differs."
+        return
+    yield from _explained(report.finding)
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str]]:
+    yield "items", f"{report.items:,}" + ("" if report.complete else ", and there are more")
+    yield "positions tried", str(report.positions or "none")
+    if report.positions:
+        yield "differences", str(report.differences)
+    yield "fresh processes", str(report.processes)
+    if report.reread is not None:
+        yield "source items read again on resume", f"{report.reread:,} (most)"
+    if report.state_bytes is not None:
+        yield "bytes of state", f"{report.state_bytes:,} (most)"
+    if report.get_state_seconds is not None:
+        yield "a get_state", f"{report.get_state_seconds * 1e6:.1f} µs (median)"
+    if report.resume_seconds is not None:
+        yield "a resume, to its first item", f"{report.resume_seconds * 1e3:.2f} ms (median)"
+    for note in report.notes:
+        yield "note", note
+
+
+def _explained(finding: Finding) -> Iterator[str]:
+    yield f"  Not exact: {finding.reason}."
+    yield f"  The first stage that differs is {finding.stage} at {finding.path}."
+    yield f"  {finding.evidence}"
+    if finding.position is not None:
+        yield f"    resumed after  {finding.position} items"
+    if finding.item is not None:
+        yield f"    item           {finding.item}, counted after that stage"
+    if finding.expected is not None:
+        yield f"    expected       {finding.expected}"
+    if finding.item is not None:
+        yield f"    got            {finding.got if finding.got is not None else 'nothing'}"
+    yield f"  {finding.hint}"

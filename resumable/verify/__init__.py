@@ -1,0 +1,13 @@
+"""Verify that somebody's pipeline resumes exactly, and find out why if it does not."""
+
+# `verifier` plans: which runs, which stops. `processes` gives each run a fresh process; what one can
+# do there is in `work` and `ranks`, under which circumstances in `conditions`, with which changes to the
+# pipeline in `graph` and `counted`. `diagnosis` searches the cause of a difference. `report` is what
+# comes of it.
+
+from __future__ import annotations
+
+from .report import Finding as Finding
+from .report import Report as Report
+from .verifier import CannotRun as CannotRun
+from .verifier import verify as verify

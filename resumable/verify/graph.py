@@ -1,0 +1,92 @@
+"""A pipeline's graph with some stages exchanged. Stages are numbered as `walk` yields them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArgument
+from ..stage import Stage, walk
+
+__all__ = ["Tuning", "Variation", "cut_after", "rebuilt", "tuned", "variations"]
+
+Tuning = Mapping[int, Mapping[str, Any]]
+"""New values of fields, by the number of their stage."""
+
+
+class Variation(NamedTuple):
+    """The same pipeline, tuned in another way."""
+
+    label: str
+    tuning: Tuning
+
+
+def cut_after(stage: Stage[Any], number: int) -> Stage[Any]:
+    """The pipeline up to the stage ``number``; 0 is all of it."""
+    return [found for found, _ in walk(stage)][number]
+
+
+def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) -> Stage[Any]:
+    """A graph in which each stage is what ``change(number, stage)`` returns for it.
+
+    The stage it is given already has the changed ones before it.
+
+    Raises:
+      InvalidArgument: if a stage keeps the ones before it under another name than the usual.
+    """
+    numbers = count()
+
+    def build(found: Stage[Any]) -> Stage[Any]:
+        number = next(numbers)
+        inputs = tuple(build(upstream) for upstream in found.inputs)
+        if any(new is not old for new, old in zip(inputs, found.inputs, strict=True)):
+            found = _with_inputs(found, inputs)
+        return change(number, found)
+
+    return build(stage)
+
+
+def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
+    names = {field.name for field in dataclasses.fields(stage)}
+    if "upstreams" in names:
+        return dataclasses.replace(stage, upstreams=inputs)  # type: ignore[call-arg]
+    if "upstream" in names and len(inputs) == 1:
+        return dataclasses.replace(stage, upstream=inputs[0])  # type: ignore[call-arg]
+    raise InvalidArgument(
+        f"the stages before {type(stage).__name__} must be its field upstream or upstreams"
+    )
+
+
+def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
+    """``stage`` with other values in the fields that ``tuning`` names."""
+    return rebuilt(
+        stage,
+        lambda number, found: (
+            dataclasses.replace(found, **tuning[number]) if number in tuning else found
+        ),
+    )
+
+
+def variations(stage: Stage[Any]) -> list[Variation]:
+    """The pipeline as it is, then without what runs ahead, and with more of it."""
+    found = [Variation("as it is", {})]
+    for place in range(2):
+        tuning = {
+            number: one.alternatives[place]
+            for number, (one, _) in enumerate(walk(stage))
+            if len(one.alternatives) > place
+        }
+        if tuning:
+            found.append(Variation(f"with {_show(stage, tuning)}", tuning))
+    return found
+
+
+def _show(stage: Stage[Any], tuning: Tuning) -> str:
+    shown = []
+    for number, (one, _) in enumerate(walk(stage)):
+        if number in tuning:
+            fields = ", ".join(f"{name}={value!r}" for name, value in tuning[number].items())
+            shown.append(f"{type(one).__name__}({fields})")
+    return ", ".join(shown)

@@ -1,0 +1,187 @@
+"""Fresh processes that load the pipeline anew and do one thing with it."""
+
+# A task goes to the process and its outcome comes back as a pickle in a file, since the user's
+# code may print. The process says in another file how far it is.
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar, final
+
+from ..checkpoint.directory import Directory
+from ..pipeline import Pipeline
+from ..target import load_pipeline
+from .conditions import Conditions
+from .graph import Tuning, cut_after, tuned
+from .work import Work
+
+__all__ = ["Outcome", "Task", "Workers", "main"]
+
+T = TypeVar("T")
+
+POLL: Final = 0.1
+"""Seconds between looks at how far a process is."""
+
+
+@final
+@dataclass(frozen=True)
+class Task:
+    """Something to do in a fresh process.
+
+    Attributes:
+      work: what to do.
+      cut: the number of the stage after which to cut the pipeline; 0 leaves it whole.
+      tuning: changes to the cut pipeline.
+      conditions: the circumstances.
+    """
+
+    work: Work
+    cut: int = 0
+    tuning: Tuning | None = None
+    conditions: Conditions = field(default_factory=Conditions)
+
+
+class Outcome(NamedTuple):
+    """What a fresh process tells.
+
+    Attributes:
+      fingerprint: of the pipeline there; None if it could not be loaded.
+      result: of the work; None after an error.
+      error: what went wrong, if the work could not be done.
+      kind: the name of that error's type.
+    """
+
+    fingerprint: str | None
+    result: Any
+    error: str | None = None
+    kind: str | None = None
+
+
+class Workers:
+    """Runs tasks for one target, each in a process of its own.
+
+    Args:
+      target: as `load_pipeline` takes it.
+      folder: an empty one, for what the processes exchange.
+      at_once: how many processes to run at the same time.
+
+    Attributes:
+      started: how many processes were started.
+    """
+
+    def __init__(self, target: str, folder: Path, at_once: int) -> None:
+        self._target = target
+        self._folder = folder
+        self._at_once = at_once
+        self.started = 0
+        self._stopped = False
+
+    def new_folder(self) -> str:
+        """An empty folder for checkpoints."""
+        return tempfile.mkdtemp(prefix="checkpoints-", dir=self._folder)
+
+    def moved(self, saved_in: str, step: int) -> str:
+        """A new folder with the checkpoint of ``step`` that is in another."""
+        folder = self.new_folder()
+        Directory(folder).save(step, Directory(saved_in).load(step))
+        return folder
+
+    def run(self, task: Task, watch: Callable[[int], object] | None = None) -> Outcome:
+        """Run ``task`` and wait for it; ``watch`` is told the number of items it has drawn."""
+        if self._stopped:
+            raise RuntimeError("the work was stopped")
+        self.started += 1
+        place = Path(tempfile.mkdtemp(prefix="task-", dir=self._folder))
+        (place / "task").write_bytes(pickle.dumps((self._target, task)))
+        with open(place / "said", "wb") as said:
+            process = subprocess.Popen(
+                [sys.executable, "-c", f"from {__name__} import main; main({str(place)!r})"],
+                env=os.environ
+                | {"PYTHONHASHSEED": str(task.conditions.hash_seed), "PYTHONPATH": _search_path()},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            while process.poll() is None and not self._stopped:
+                if watch is not None:
+                    watch(_progress(place))
+                try:
+                    process.wait(POLL)
+                except subprocess.TimeoutExpired:
+                    continue
+        finally:
+            process.kill()
+            process.wait()
+        if (place / "outcome").exists():
+            outcome: Outcome = pickle.loads((place / "outcome").read_bytes())
+            return outcome
+        said_last = (place / "said").read_text(errors="replace").strip()[-2000:]
+        return Outcome(
+            None,
+            None,
+            f"the process ended with status {process.returncode} and said: {said_last!r}",
+            "ProcessEnded",
+        )
+
+    def run_all(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
+        """What ``jobs``, functions that run tasks, return; several run at the same time."""
+        with ThreadPoolExecutor(self._at_once) as pool:
+            waiting = [pool.submit(job) for job in jobs]
+            try:
+                return [done.result() for done in waiting]
+            except BaseException:  # of a job, or the user's interrupt
+                self._stopped = True
+                raise
+
+
+def _progress(place: Path) -> int:
+    try:
+        return int((place / "progress").read_text() or 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def _search_path() -> str:
+    here = str(Path(__file__).parents[2])
+    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
+def main(folder: str) -> None:
+    """What the fresh process does: the task in ``folder``."""
+    place = Path(folder)
+    target, task = pickle.loads((place / "task").read_bytes())
+    task.conditions.bring_about()
+    fingerprint = None
+    try:
+        stage = cut_after(load_pipeline(target).stage, task.cut)
+        fingerprint = Pipeline(stage).fingerprint
+        if task.tuning is not None:
+            stage = tuned(stage, task.tuning)
+        outcome = Outcome(fingerprint, task.work.do(stage, _Teller(place / "progress")))
+    except Exception as error:
+        outcome = Outcome(fingerprint, None, str(error), type(error).__name__)
+    (place / "outcome.part").write_bytes(pickle.dumps(outcome))
+    os.replace(place / "outcome.part", place / "outcome")
+
+
+class _Teller:
+    """Writes now and then how many items were drawn."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._due = time.monotonic()
+
+    def __call__(self, count: int) -> None:
+        if time.monotonic() >= self._due:
+            self._path.write_text(str(count))
+            self._due = time.monotonic() + POLL

@@ -1,0 +1,94 @@
+"""What a verification found."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, final
+
+__all__ = ["Finding", "Report", "StageCost"]
+
+
+@final
+@dataclass(frozen=True)
+class Finding:
+    """Why a pipeline is not exact.
+
+    Attributes:
+      reason: in a few words, always the same for the same cause.
+      stage: the first stage at which it appears, with its arguments.
+      path: of that stage, as errors name it.
+      evidence: what was seen, in sentences.
+      hint: what to do about it.
+      position: the item after which the run was resumed; None if plain runs differ.
+      item: the number of the first item that differs, counted after that stage.
+      expected: that item in the reference run, as text.
+      got: what came instead, as text; None if nothing came.
+    """
+
+    reason: str
+    stage: str
+    path: str
+    evidence: str
+    hint: str
+    position: int | None = None
+    item: int | None = None
+    expected: str | None = None
+    got: str | None = None
+
+
+class StageCost(NamedTuple):
+    """A stage, what it promises about its state, and the bytes it took where the state was largest."""
+
+    stage: str
+    path: str
+    cost: str
+    bytes: int
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a verification.
+
+    Attributes:
+      target: what was verified.
+      items: of the reference run.
+      complete: whether the reference run came to the pipeline's end.
+      positions: how many stops were resumed from.
+      differences: how many of them did not continue the reference run.
+      processes: how many fresh processes that took.
+      resumed: how: as it is, with other workers, depths and ranks.
+      reread: the most source items that a resume read again; None if it was not measured.
+      state_bytes: the largest serialised state.
+      get_state_seconds: median time to take one.
+      resume_seconds: median time from opening a checkpoint to the first item.
+      stages: of the pipeline, the last one first.
+      finding: why it is not exact; None if it is.
+      notes: what else is worth knowing.
+    """
+
+    target: str
+    items: int = 0
+    complete: bool = True
+    positions: int = 0
+    differences: int = 0
+    processes: int = 0
+    resumed: tuple[str, ...] = ()
+    reread: int | None = None
+    state_bytes: int | None = None
+    get_state_seconds: float | None = None
+    resume_seconds: float | None = None
+    stages: tuple[StageCost, ...] = ()
+    finding: Finding | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing was found."""
+        return self.finding is None
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields by their names, in terms of JSON."""
+        found = asdict(self)
+        found["stages"] = [stage._asdict() for stage in self.stages]
+        return {"exact": self.exact, **found}

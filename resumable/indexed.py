@@ -61,6 +61,12 @@ class IndexedIterator(StageIterator[T]):
         self._move(position + len(indices))
         return block
 
+    def skip(self, count: int) -> int:
+        position = self.position
+        skipped = int(min(count, self._length - position))
+        self._move(position + skipped)
+        return skipped
+
     def items(self) -> Iterator[T]:
         self._move(self.position)
         stream = chain.from_iterable(self._cursors())

@@ -32,12 +32,12 @@ from .state import State, freeze, unpack, unpack_count
 __all__ = ["PipelineIterator"]
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # Snapshots take about 1/SNAPSHOT_SHARE of the time, so what an exception costs to undo
 # is about SNAPSHOT_SHARE times what a state costs to take.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
-REPLAY_BLOCK = 1024
 EVERYTHING = frozenset({ITEMS, EPOCHS, RANK})
 
 
@@ -90,24 +90,18 @@ class PipelineIterator(StageIterator[T]):
 
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end."""
-        self._check_open()
-        if self._failed:
-            self._recover()
-        if check_int("count", count, minimum=0, maximum=sys.maxsize) == 0:
-            return []
-        if self.step >= self._snapshot_step:
-            self._snapshot()
-        try:
-            block = self._root.pull(count)
-            self._advance = None  # `items` is valid only until the next `pull`
-            self.step += block_length(block)
-        except BaseException as error:
-            self._fail()
-            if isinstance(error, StopIteration):
-                raise RuntimeError("a user function raised StopIteration") from error
-            self._name_stage(error)
-            raise
-        return block
+        return self._moved(lambda root: root.pull(count) if count else [], count, block_length)
+
+    def skip(self, count: int) -> int:
+        """Pass over up to ``count`` items; returns how many, fewer only at the end.
+
+        O(1) where items are looked up by index. Functions of the pipeline are called only where
+        what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, in workers, or where
+        they carry state.
+        """
+        skipped = self._moved(lambda root: root.skip(count) if count else 0, count, int)
+        self._snapshot_step = self.step  # an exception must not cost as much as what was passed
+        return skipped
 
     @property
     def epoch(self) -> int:
@@ -188,6 +182,28 @@ class PipelineIterator(StageIterator[T]):
         closed = "closed " if self._closed else ""
         return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
 
+    def _moved(
+        self, move: Callable[[StageIterator[T]], R], count: int, length: Callable[[R], int]
+    ) -> R:
+        """What ``move`` returns for the root, which passes ``length`` of it items."""
+        self._check_open()
+        if self._failed:
+            self._recover()
+        check_int("count", count, minimum=0, maximum=sys.maxsize)
+        if self.step >= self._snapshot_step:
+            self._snapshot()
+        try:
+            result = move(self._root)
+            self._advance = None  # `items` is valid only until the next `pull`
+            self.step += length(result)
+        except BaseException as error:
+            self._fail()
+            if isinstance(error, StopIteration):
+                raise RuntimeError("a user function raised StopIteration") from error
+            self._name_stage(error)
+            raise
+        return result
+
     def _resume_at(self, step: int) -> None:
         """Count from ``step``, where the root stands now."""
         self.step = step
@@ -235,20 +251,18 @@ class PipelineIterator(StageIterator[T]):
         positions, missing = self._last_good()
         self._root.close()
         self._root = self._started(self._start_epoch, positions)
-        while missing:
-            try:
-                drawn = block_length(self._root.pull(min(missing, REPLAY_BLOCK)))
-            except StopIteration as error:
-                raise RuntimeError("a user function raised StopIteration") from error
-            except StateMismatch as error:
-                self._name_stage(error)
-                raise
-            if not drawn:
-                raise StateMismatch(
-                    f"{missing} items handed out before could not be drawn again: the source "
-                    "delivers fewer items than before"
-                )
-            missing -= drawn
+        try:
+            drawn = self._root.skip(missing)
+        except StopIteration as error:
+            raise RuntimeError("a user function raised StopIteration") from error
+        except StateMismatch as error:
+            self._name_stage(error)
+            raise
+        if drawn < missing:
+            raise StateMismatch(
+                f"{missing - drawn} items handed out before could not be drawn again: the source "
+                "delivers fewer items than before"
+            )
         self._failed = False
 
     def _last_good(self) -> tuple[State, int]:

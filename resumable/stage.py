@@ -56,6 +56,7 @@ __all__ = [
 T = TypeVar("T")
 
 MOST_ITEMS: Final = 2**62
+SKIPPED_AT_ONCE: Final = 1024
 
 ITEMS: Final = "items"
 EPOCHS: Final = "epochs"
@@ -88,6 +89,21 @@ class StageIterator(ABC, Generic[T]):
 
         Nothing is read from upstream beyond what these items need.
         """
+
+    def skip(self, count: int) -> int:
+        """Pass over up to ``count`` items and return how many; fewer only at the end.
+
+        The position is then as after a `pull` of as many. A subclass that knows how does it
+        without making the items.
+        """
+        skipped = 0
+        while skipped < count:
+            wanted = min(count - skipped, SKIPPED_AT_ONCE)
+            length = block_length(self.pull(wanted))
+            skipped += length
+            if length < wanted:
+                break
+        return skipped
 
     @abstractmethod
     def get_state(self) -> State:
@@ -199,7 +215,7 @@ class Stage(ABC, Generic[T]):
     @property
     def state_cost(self) -> str:
         """What it adds to the state, and what a resume reads again, in words for people."""
-        return "the function's state" if self.carries_state else "nothing"
+        return "not stated"
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
@@ -441,6 +457,12 @@ class CountingIterator(TransformIterator[T]):
             self._stage, "position", position, limit, f"the end, length={limit}"
         )
         self._upstream.set_state(upstream)
+
+    def skip_counted(self, count: int) -> int:
+        """`skip` where each item is one of upstream's, whose functions need not be called."""
+        skipped = self._upstream.skip(count)
+        self._position += skipped
+        return skipped
 
     def _limit(self) -> int | float | None:
         """The most items there can have been."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .arguments import shorten
 from .pipeline import Pipeline
 from .stage import Stage
 
@@ -41,12 +42,12 @@ def load_pipeline(target: str) -> Pipeline[Any]:
             found = found()
     except TargetError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise TargetError(f"{target} cannot be loaded: {type(error).__name__}: {error}") from error
     if isinstance(found, Stage):
         found = Pipeline(found)
     if not isinstance(found, Pipeline):
-        raise TargetError(f"{target} must be a pipeline, got a {type(found).__name__}")
+        raise TargetError(f"{target} must be a pipeline, got {shorten(found)}")
     return found
 
 

@@ -22,6 +22,7 @@ from resumable.testing.laws import (
     resumes_at_every_position,
     resumes_for_generations,
     set_state_works_on_a_used_iterator,
+    skip_agrees_with_next,
     state_is_a_value,
     stays_ended,
 )
@@ -90,6 +91,14 @@ def test_pull_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> N
 
 
 @each
+def test_skip_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["make"] in SHARE_AN_OBJECT:
+        return  # it belongs to one running iterator at a time
+    for counts in ([0, 1, 3, 0, 10], [25, 300], [7, 7, 7, 7, 7]):
+        skip_agrees_with_next(make(), counts)
+
+
+@each
 def test_next_and_pull_may_be_mixed(make: Maker) -> None:
     next_and_pull_may_be_mixed(make(), [1, 2, 0, 3])
 
@@ -111,6 +120,7 @@ def test_random_graphs_obey_every_law(
     state_is_a_value(pipeline, position)
     set_state_works_on_a_used_iterator(pipeline, 60)
     pull_agrees_with_next(pipeline, [*cuts, 100])
+    skip_agrees_with_next(pipeline, cuts)
     next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)
     refused_state_leaves_no_trace(pipeline, position)

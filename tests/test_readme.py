@@ -40,6 +40,18 @@ def test_every_python_block_of_the_readme_runs(
     assert "Shuffle at pipeline.upstream.upstream: saved seed=0" in capsys.readouterr().out
 
 
+def test_the_stage_of_the_contributing_page_obeys_every_law(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ((line, code),) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    assert code.count("\n") < 60
+    page = ModuleType("contributing")
+    monkeypatch.setitem(sys.modules, "contributing", page)
+    exec(
+        compile("\n" * (line - 1) + code, "CONTRIBUTING.md", "exec", dont_inherit=True), vars(page)
+    )
+
+
 def test_the_readme_has_the_two_commands() -> None:
     commands = [block for _, block in blocks(README, "")]
     assert "pip install -e . && resumable demo\n" in commands

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in (demo, verify, inspect, diff, show):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # for a terminal that lacks our letters
     run: int = options.run(options)
     return run
 

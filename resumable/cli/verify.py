@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -64,6 +65,8 @@ def add_parser(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Verify the pipeline and print the outcome; returns the exit status."""
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         report = verify(
             options.target,
@@ -98,7 +101,7 @@ def _lines(report: Report) -> Iterator[str]:
         [
             ("stage", "bytes", "its part of the state"),
             *(
-                (stage.stage, "" if report.state_bytes is None else str(stage.bytes), stage.cost)
+                (stage.stage, "?" if stage.bytes is None else str(stage.bytes), stage.cost)
                 for stage in report.stages
             ),
         ],
@@ -118,7 +121,10 @@ def _lines(report: Report) -> Iterator[str]:
 
 def _figures(report: Report) -> Iterator[tuple[str, str]]:
     yield "items", f"{report.items:,}" + ("" if report.complete else ", and there are more")
-    yield "positions tried", str(report.positions or "none")
+    tried = f"{report.positions} of {report.planned}"
+    if report.positions == report.planned:
+        tried = str(report.positions or "none")
+    yield "positions tried", tried
     if report.positions:
         yield "differences", str(report.differences)
     yield "fresh processes", str(report.processes)
@@ -136,12 +142,12 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
 
 def _explained(finding: Finding) -> Iterator[str]:
     yield f"  Not exact: {finding.reason}."
-    yield f"  The first stage that differs is {finding.stage} at {finding.path}."
+    yield f"  It first appears at {finding.stage} at {finding.path}."
     yield f"  {finding.evidence}"
     if finding.position is not None:
-        yield f"    resumed after  {finding.position} items"
+        yield f"    resumed after  {finding.position:,} items"
     if finding.item is not None:
-        yield f"    item           {finding.item}, counted after that stage"
+        yield f"    item           {finding.item:,}, counted after that stage"
     if finding.expected is not None:
         yield f"    expected       {finding.expected}"
     if finding.item is not None:

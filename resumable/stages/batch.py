@@ -75,6 +75,10 @@ class Batch(Transform[Any]):
     def carries_state(self) -> bool:
         return self.initial is not None
 
+    @property
+    def state_cost(self) -> str:
+        return "the function's state" if self.carries_state else "nothing"
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         iterator = _BatchIterator(self, epoch)
         return with_carried_state(self, iterator, self.collate, self.initial, epoch)
@@ -112,3 +116,8 @@ class _BatchIterator(TransformIterator[Any]):
             if length < stage.batch_size:
                 break
         return batches
+
+    def skip(self, count: int) -> int:
+        size = self._stage.batch_size
+        batches, rest = divmod(self._upstream.skip(count * size), size)
+        return batches + (rest > 0 and not self._stage.drop_last)

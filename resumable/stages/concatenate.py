@@ -90,6 +90,16 @@ class _ConcatenateIterator(StageIterator[T]):
             missing -= length
         return concatenate(blocks)
 
+    def skip(self, count: int) -> int:
+        missing = count
+        while missing:
+            missing -= self._upstream.skip(missing)
+            if missing:
+                if self._index + 1 == len(self._stage.upstreams):
+                    break
+                self._enter(self._index + 1)
+        return count - missing
+
     def get_state(self) -> State:
         return {"index": self._index, "upstream": self._upstream.get_state()}
 

@@ -41,6 +41,9 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
         self._position += length
         return numbered
 
+    def skip(self, count: int) -> int:
+        return self.skip_counted(count)
+
 
 def _numbered(indices: Indices, block: Block) -> Block:
     if is_columns(block):

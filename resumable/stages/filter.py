@@ -47,6 +47,10 @@ class Filter(Transform[T]):
     def carries_state(self) -> bool:
         return self.initial is not None
 
+    @property
+    def state_cost(self) -> str:
+        return "the function's state" if self.carries_state else "nothing"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = _FilterIterator(self, epoch)
         return with_carried_state(self, iterator, self.predicate, self.initial, epoch)

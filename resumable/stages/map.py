@@ -135,6 +135,9 @@ class _MapIterator(TransformIterator[T]):
     def pull(self, count: int) -> Block:
         return _mapped(self._stage.fn, self._upstream.pull(count))
 
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count)
+
     def items(self) -> Iterator[T]:
         return map(self._stage.fn, self.upstream_items())
 

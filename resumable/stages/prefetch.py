@@ -69,6 +69,10 @@ class Prefetch(IndexedTransform[T]):
         size = self.buffer_size
         return ({"buffer_size": 0}, {"buffer_size": 2 * size + 1}) if size else ()
 
+    @property
+    def state_cost(self) -> str:
+        return "nothing"
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.buffer_size == 0:
             return self.upstream.start(epoch)

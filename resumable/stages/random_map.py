@@ -92,3 +92,6 @@ class _RandomMapIterator(CountingIterator[T]):
         ]
         self._position += len(items)
         return mapped
+
+    def skip(self, count: int) -> int:
+        return self.skip_counted(count)

@@ -119,6 +119,17 @@ class _RepeatIterator(TransformIterator[T]):
             missing -= length
         return concatenate(blocks)
 
+    def skip(self, count: int) -> int:
+        missing = count
+        while missing and self._within():
+            skipped = self._upstream.skip(missing)
+            self._delivered |= skipped > 0
+            missing -= skipped
+            if missing and not self._next_pass():
+                break
+            missing -= self._skip_passes(missing)
+        return count - missing
+
     def get_state(self) -> State:
         return {
             "pass": self._pass,
@@ -136,6 +147,20 @@ class _RepeatIterator(TransformIterator[T]):
         self._begin(number)
         self._delivered = delivered
         self._upstream.set_state(upstream)
+
+    def _skip_passes(self, count: int) -> int:
+        """At the start of a pass, pass over all but one of the passes in ``count`` items."""
+        if not self._stage.upstream.random_access:
+            return 0
+        length = len(self._stage.upstream)
+        epochs = self._stage.epochs
+        passes = count // length if length else 0
+        if epochs is not None:
+            passes = min(passes, epochs - self._pass)
+        if passes < 2:
+            return 0
+        self._begin(self._pass + passes - 1)
+        return (passes - 1) * length
 
     def _within(self) -> bool:
         return self._stage.epochs is None or self._pass < self._stage.epochs

@@ -140,6 +140,11 @@ class _IndexedShardIterator(StageIterator[T]):
         self._ended = block_length(block) < count
         return block
 
+    def skip(self, count: int) -> int:
+        skipped = self._rest.skip(count)
+        self._ended = skipped < count
+        return skipped
+
     def items(self) -> Iterator[T]:
         return self._rest.items()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..arguments import check_int, shorten
-from ..block import Block, Indices, block_length
+from ..block import Block, Indices
 from ..errors import StateMismatch
 from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator, Transform, TransformIterator, check_sequential
@@ -16,8 +16,6 @@ from ..state import State, unpack
 __all__ = ["Skip"]
 
 T = TypeVar("T")
-
-DISCARDED_AT_ONCE = 1024
 
 
 @final
@@ -77,10 +75,17 @@ class _SkipIterator(TransformIterator[T]):
         self._skipped = False
 
     def pull(self, count: int) -> Block:
-        if not self._skipped:
-            self._skip()
-            self._skipped = True
+        self._skip_first()
         return self._upstream.pull(count)
+
+    def skip(self, count: int) -> int:
+        self._skip_first()
+        return self._upstream.skip(count)
+
+    def _skip_first(self) -> None:
+        if not self._skipped:
+            self._upstream.skip(self._stage.count)
+            self._skipped = True
 
     def get_state(self) -> State:
         return {"skipped": self._skipped, "upstream": self._upstream.get_state()}
@@ -93,11 +98,3 @@ class _SkipIterator(TransformIterator[T]):
             )
         self._skipped = skipped
         self._upstream.set_state(upstream)
-
-    def _skip(self) -> None:
-        missing = self._stage.count
-        while missing:
-            wanted = min(missing, DISCARDED_AT_ONCE)
-            if block_length(self._upstream.pull(wanted)) < wanted:
-                return
-            missing -= wanted

@@ -71,5 +71,8 @@ class _TakeIterator(CountingIterator[T]):
         self._position += block_length(block)
         return block
 
+    def skip(self, count: int) -> int:
+        return self.skip_counted(max(min(count, self._stage.count - self._position), 0))
+
     def _limit(self) -> int | float | None:
         return self._stage.count

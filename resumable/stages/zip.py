@@ -27,6 +27,10 @@ class Zip(Combine[tuple[Any, ...]]):
         known = [length for length in lengths if length is not None]
         return min(known) if len(known) == len(lengths) or 0 in known else None
 
+    @property
+    def state_cost(self) -> str:
+        return "nothing"
+
     def start(self, epoch: int = 0) -> StageIterator[tuple[Any, ...]]:
         return _ZipIterator(self, epoch)
 
@@ -42,6 +46,11 @@ class _ZipIterator(CombineIterator[tuple[Any, ...]]):
             # Nothing is asked of the later ones for items that cannot be completed.
             count = block_length(blocks[-1])
         return _zipped([slice_block(block, 0, count) for block in blocks]) if count else []
+
+    def skip(self, count: int) -> int:
+        for upstream in self._upstreams:
+            count = upstream.skip(count)
+        return count
 
 
 def _zipped(blocks: list[Block]) -> Block:

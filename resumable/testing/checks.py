@@ -12,9 +12,11 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
+import numpy as np
+
 from ..arguments import check_bool, check_int, shorten
 from ..errors import InvalidArgument, InvalidType, StateMismatch
-from ..pipeline import Pipeline, from_iterable, from_sequence
+from ..pipeline import Pipeline, from_arrays, from_iterable, from_sequence
 from ..pipeline import range as numbers
 from ..stage import Stage, Transform, walk
 from ..state import dumps
@@ -27,6 +29,7 @@ __all__ = ["check_resumes_everywhere", "check_stage"]
 
 BEYOND: Final = 100
 """Items compared after the last of the given positions."""
+COLUMNS: Final = {"x": np.arange(80.0).reshape(40, 2), "y": np.arange(40)}
 PATIENCE: Final = 5.0
 """Seconds within which threads must have ended after a `close`."""
 
@@ -104,6 +107,26 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
                 _own(check, pipeline)
             except AssertionError as error:
                 raise AssertionError(f"{name}{over} breaks the law that {law}: {error}") from error
+    if isinstance(checked, Transform):
+        _takes_columns(checked)
+
+
+def _takes_columns(stage: Transform[Any]) -> None:
+    """Over columns it delivers what it does over the same items one by one."""
+    columns = from_arrays(COLUMNS)
+    try:
+        singly = dataclasses.replace(stage, upstream=from_sequence([*columns]).stage)
+        expected = first_items(Pipeline(singly))
+    except Exception:  # its functions do not take such items
+        return
+    try:
+        got = first_items(Pipeline(dataclasses.replace(stage, upstream=columns.stage)))
+        assert_same(got, expected, "over columns, against the same items in a list")
+    except Exception as error:
+        raise AssertionError(
+            f"{type(stage).__name__} breaks the law that a block may be columns: {error}; turn what "
+            "pull returns into a list by resumable.block.block_items"
+        ) from error
 
 
 def _variants(stage: Stage[Any]) -> Iterable[tuple[str, Stage[Any]]]:
@@ -223,6 +246,11 @@ def _pulls_agree(pipeline: Pipeline[Any]) -> None:
     laws.next_and_pull_may_be_mixed(pipeline, [1, 2, 0, 3])
 
 
+def _skips_agree(pipeline: Pipeline[Any]) -> None:
+    for counts in ([0, 1, 3, 0, 10], [25, 400]):
+        laws.skip_agrees_with_next(pipeline, counts)
+
+
 def _closes(pipeline: Pipeline[Any]) -> None:
     before = set(threading.enumerate())
     for count in (0, 3, ENOUGH):
@@ -268,8 +296,9 @@ def _pickles(value: Any) -> bool:
 
 
 _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
-    "two runs deliver the same items": laws.runs_alike,
+    # The outermost iterator takes states at its own times, so such an effect shows in any law.
     "get_state copies, and has no effect": _states_share_nothing,
+    "two runs deliver the same items": laws.runs_alike,
     "it resumes at every position": laws.resumes_at_every_position,
     "nothing comes after the end": laws.stays_ended,
     "a state is a value": _states_are_values,
@@ -279,6 +308,7 @@ _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
     "set_state works on a used iterator": laws.set_state_works_on_a_used_iterator,
     "a refused state leaves no trace": _refused_states_leave_no_trace,
     "pull agrees with next": _pulls_agree,
+    "skip agrees with next": _skips_agree,
     "gather agrees with iteration": laws.gather_agrees_with_iteration,
     "close ends what it started": _closes,
     "its description can be pickled": _can_be_pickled,

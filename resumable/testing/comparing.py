@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arguments import shorten
 
-__all__ = ["assert_same", "same"]
+__all__ = ["array_bytes", "assert_same", "same"]
 
 
 def same(left: Any, right: Any) -> bool:
@@ -24,7 +24,7 @@ def same(left: Any, right: Any) -> bool:
             return False
         if left.dtype.hasobject:
             return same(left.tolist(), right.tolist())
-        return bool(left.tobytes() == right.tobytes())
+        return array_bytes(left) == array_bytes(right)
     if isinstance(left, dict):
         return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
     if isinstance(left, (list, tuple)):
@@ -34,6 +34,26 @@ def same(left: Any, right: Any) -> bool:
     if "__eq__" not in _defined_by(type(left)) and hasattr(left, "__dict__"):
         return left is right or same(vars(left), vars(right))
     return bool(left == right) or (left != left and right != right)
+
+
+def array_bytes(array: Any) -> bytes:
+    """The values of an array, or of a NumPy scalar, without what lies between them in memory."""
+    dtype = array.dtype
+    if dtype.names is not None:
+        return b"".join(array_bytes(array[name]) for name in dtype.names)
+    if dtype.kind == "f" and dtype.itemsize > 8:  # an extended precision, padded
+        return _halves(array)
+    if dtype.kind == "c" and dtype.itemsize > 16:
+        return _halves(array.real) + _halves(array.imag)
+    return bytes(array.tobytes())
+
+
+def _halves(array: Any) -> bytes:
+    """Numbers of extended precision, each as the sum of two doubles."""
+    with np.errstate(all="ignore"):
+        upper = np.asarray(array).astype(np.float64)
+        lower = (array - upper).astype(np.float64)
+    return bytes(upper.tobytes() + lower.tobytes())
 
 
 def _defined_by(kind: type) -> set[str]:

@@ -30,6 +30,7 @@ __all__ = [
     "resumes_at_every_position",
     "resumes_for_generations",
     "runs_alike",
+    "skip_agrees_with_next",
     "set_state_works_on_a_used_iterator",
     "state_is_a_value",
     "states_along",
@@ -225,6 +226,25 @@ def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
                 through_bytes(by_item) == through_bytes(by_block),
                 f"pull({count}) leaves another state than {count} times next",
             )
+
+
+def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
+    """`skip` leaves the state that as many calls of `next` leave, and the same items after it."""
+    expected = first_items(pipeline)
+    with iter(pipeline) as by_item, iter(pipeline) as skipping:
+        for count in counts:
+            passed = len(list(itertools.islice(by_item, count)))
+            skipped = skipping.skip(count)
+            require(skipped == passed, f"skip({count}) says {skipped}, of {passed} items")
+            if passed < count:
+                require(next(skipping, skipping) is skipping, f"after skip({count}) it goes on")
+                return
+            require(
+                through_bytes(by_item) == through_bytes(skipping),
+                f"skip({count}) leaves another state than {count} times next",
+            )
+        rest = list(itertools.islice(skipping, max(ENOUGH - sum(counts), 0)))
+        assert_same(rest, expected[sum(counts) :], f"after skips of {list(counts)}")
 
 
 def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:

@@ -6,6 +6,7 @@ import datetime
 import os
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -14,7 +15,7 @@ import numpy as np
 __all__ = ["Conditions"]
 
 MOMENT: Final = 1_600_000_000
-"""Seconds since the epoch at which a clock stands that stands."""
+"""Where a clock stands that was stopped, in seconds since the epoch."""
 
 
 @final
@@ -43,16 +44,17 @@ class Conditions:
 def _seed_everything() -> None:
     random.seed(0)
     np.random.seed(0)
-    unseeded, generator = random.Random, np.random.default_rng
+    source = random.Random(0)
 
-    class Seeded(unseeded):  # type: ignore[misc, valid-type]
-        def __init__(self, seed: Any = 0) -> None:
-            super().__init__(seed)
+    class Seeded(random.Random):
+        def __init__(self, seed: Any = None) -> None:
+            super().__init__(0 if seed is None else seed)
 
-    vars(random)["Random"] = Seeded
-    vars(np.random)["default_rng"] = lambda seed=None: generator(0 if seed is None else seed)
-    source = unseeded(0)
+    # What asks the system for randomness gets ours: SystemRandom and secrets, uuid, and NumPy's
+    # generators that are given no seed.
+    vars(random).update(Random=Seeded, _urandom=source.randbytes)
     vars(os)["urandom"] = source.randbytes
+    vars(np.random.bit_generator)["randbits"] = source.getrandbits
 
 
 def _stop_the_clock() -> None:
@@ -75,7 +77,15 @@ def _stop_the_clock() -> None:
             return cls.fromtimestamp(MOMENT)
 
     vars(datetime).update(date=Date, datetime=DateTime)
+    for name in ("localtime", "gmtime", "ctime"):
+        vars(time)[name] = _at_moment(vars(time)[name])
+    show = time.strftime
+    vars(time)["strftime"] = lambda form, *when: show(form, *(when or (time.localtime(),)))
     # Not the monotonic clock: who waits by it would wait for ever.
     for name in ("time", "perf_counter"):
         vars(time)[name] = lambda: float(MOMENT)
         vars(time)[f"{name}_ns"] = lambda: MOMENT * 10**9
+
+
+def _at_moment(convert: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda seconds=None: convert(MOMENT if seconds is None else seconds)

@@ -6,23 +6,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, final
 
 from ..stage import Stage, explain_mismatch, walk
+from . import reasons
 from .conditions import Conditions
-from .graph import Variation, cut_after
+from .graph import Tuning, Variation, cut_after, variations
 from .processes import Outcome, Task, Workers
+from .reasons import Reason
 from .report import Finding
-from .work import Consumption, Passes, Resumed, ResumedHere, Run, Text
+from .runs import Difference, Digests, Run
+from .work import Consumption, Passes, Resumed, ResumedHere, Work
 
-__all__ = ["Diagnosis", "Seen"]
+__all__ = ["Diagnosis"]
 
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
-STOPS: Final = 3
+REPEATS: Final = 3
+"""Runs that must agree before it is said that runs agree."""
+TEXTS: Final = 10_000
+"""Items of a run that are kept as text, to show one of them."""
 
 
 class Seen(NamedTuple):
@@ -30,15 +36,19 @@ class Seen(NamedTuple):
 
     Attributes:
       number: of the first item that differs; None if it is not about an item.
-      got: that item as text.
+      expected: that item as text, if it was kept.
+      got: what came instead, as text; None if nothing came.
       position: the item after which the run was resumed; None if plain runs differ.
       text: an error, or which configuration differs.
+      kind: the name of the error's type.
     """
 
     number: int | None = None
+    expected: str | None = None
     got: str | None = None
     position: int | None = None
     text: str | None = None
+    kind: str | None = None
 
 
 Experiment = Callable[[int], "Seen | None"]
@@ -54,185 +64,137 @@ class Diagnosis:
       stage: the whole pipeline.
       workers: to run tasks.
       limit: items of the whole pipeline to look at; None for all.
+      stops: where the run that differs was stopped.
       progress: told after each stage that was looked at.
     """
 
     stage: Stage[Any]
     workers: Workers
     limit: int | None
+    stops: tuple[int, ...]
     progress: Callable[[], object]
 
     def of_plain_runs(self) -> Finding:
         """Why two uninterrupted runs in fresh processes differ."""
         again = self._between(SAME, SAME)
         if again(0) is None:
-            number, seen = self._first(self._between(SAME, OTHER_HASHES))
-            return self._finding(
-                number,
-                seen,
-                "hash order",
-                "Two runs agree if PYTHONHASHSEED is the same, and differ if it is not: the order of "
-                "a set, or hash() of a string, decides what comes out.",
-                "Sort what comes out of a set, and derive numbers from strings by hashlib.",
+            return (
+                self._located(reasons.HASH_ORDER, self._between(SAME, OTHER_HASHES))
+                or self._located(reasons.TIME, self._between(SAME, Conditions(clock_stands=True)))
+                or self._finding(0, Seen(), reasons.UNSTEADY)
             )
-        number, seen = self._first(again)
-        if self._agree(number, Conditions(seeded=True)):
-            return self._finding(
-                number,
-                seen,
-                "unseeded randomness",
-                "Two runs differ, and agree if `random`, `numpy.random` and os.urandom begin with "
-                "the same seed.",
-                "Use random_map(fn, seed), whose generator belongs to the item, or seed by the item.",
-            )
-        if self._agree(number, Conditions(clock_stands=True)):
-            return self._finding(
-                number,
-                seen,
-                "time",
-                "Two runs differ, and agree if the time of day stands still.",
-                "Keep the clock out of the items.",
-            )
-        if not cut_after(self.stage, number).inputs:
-            return self._finding(
-                number,
-                seen,
-                "source changed",
-                "Two runs of the source alone differ, with the same seeds and at the same time of "
-                "day: its data changed between them.",
-                "Freeze the data while a run lasts: read a snapshot, a version, a list of files.",
-            )
-        return self._finding(
-            number,
-            seen,
-            "not reproducible",
-            "Two runs differ, with the same seeds, the same hashes and at the same time of day.",
-            "Look for files, the network, addresses of objects (id, the default hash) and threads.",
-        )
+        number, seen = self._first(again) or (0, Seen())
+        # Time first: runs that are seeded may also agree because they run at the same time.
+        for reason, conditions in (
+            (reasons.TIME, Conditions(clock_stands=True)),
+            (reasons.RANDOMNESS, Conditions(seeded=True)),
+        ):
+            if self._between(conditions, conditions)(number) is None:
+                return self._finding(number, seen, reason)
+        is_source = not cut_after(self.stage, number).inputs
+        reason = reasons.SOURCE_CHANGED if is_source else reasons.NOT_REPRODUCIBLE
+        return self._finding(number, seen, reason)
 
-    def of_resumes(self, *, differs_within_process: bool) -> Finding | None:
-        """Why runs differ that were resumed, or repeated in one process; None if none does."""
-        if differs_within_process:
-            number, seen = self._first(self._within_process)
-            if not cut_after(self.stage, number).inputs:
-                return self._finding(
-                    number,
-                    seen,
-                    "read once",
-                    "A second run in the same process differs, and the source alone already does: "
-                    "it can be read only once, or counts its own passes.",
-                    "Pass from_iterable a function that makes the iterator anew.",
-                )
-            return self._finding(
-                number,
-                seen,
-                "function keeps state",
-                "A second run in the same process differs, one in a fresh process does not: what "
-                "comes out depends on what was computed before.",
-                KEEPS_STATE_HINT,
-            )
-        found = self._first_or_none(self._resumed_elsewhere)
+    def of_second_pass(self) -> Finding:
+        """Why a second run in the same process differs."""
+        found = self._first(self._within_process)
         if found is None:
-            return None
+            return self._finding(0, Seen(), reasons.UNSTEADY)
         number, seen = found
-        if seen.text is None and self._resumed_here(number) is None:
-            return self._finding(
-                number,
-                seen,
-                "function keeps state",
-                "Resumed in the process that made the whole run it continues exactly, in a fresh one "
-                "it does not: what comes out depends on what was computed before.",
-                KEEPS_STATE_HINT,
-            )
-        return self._finding(number, seen, *_of_state(seen))
+        if self._later(number) is not None:
+            return self.of_plain_runs()
+        if cut_after(self.stage, number).inputs:
+            return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
+        nothing = seen.number == 0 and seen.got is None
+        return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_PASSES)
 
-    def of_error(self, outcome: Outcome) -> Finding:
-        """Why the pipeline cannot be saved, or refuses its own state."""
-        number, seen = self._first(self._resumed_elsewhere)
-        if seen.text is None:
-            seen = seen._replace(text=outcome.error)
-        return self._finding(number, seen, *_of_state(seen, outcome.kind))
+    def of_resumes(self, ways: Sequence[Variation]) -> Finding:
+        """Why a chain of resumes differs that was made with ``ways``, one for each stop."""
+        if self._resumed(0) is None:
+            return self._of_ways(ways)
+        number, seen = self._first(self._resumed) or (0, Seen())
+        if seen.text is not None:
+            return self._finding(number, seen, _of_error(seen.kind))
+        if self._later(number) is not None:
+            return self.of_plain_runs()
+        if self._resumed_here(number) is None:
+            return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
+        return self._finding(number, seen, reasons.STATE_INCOMPLETE)
 
-    def of_tuning(self, position: int, way: Variation, outcome: Outcome) -> Finding:
-        """Why a resume of the pipeline as it is continues, and this one did not."""
-        number = max(way.tuning, default=0)
-        stage, path = [*walk(self.stage)][number]
-        run: Run | None = outcome.result and outcome.result.run
-        seen = Seen(position=position, text=outcome.error)
-        if run is not None:
-            seen = _seen(run, position) or seen
-        if way.tuning:
-            evidence = f"Resumed as it is it continues exactly, {way.label} it does not."
-            hint = "Let its function touch nothing that several calls share."
-        else:
-            evidence = "It differed once, and not again."
-            hint = "Look for threads, files and the network."
-        finding = self._finding(0, seen, "depends on threads", evidence, hint)
-        return replace(finding, stage=stage.label, path=path)
-
-    def _agree(self, number: int, conditions: Conditions) -> bool:
-        return self._between(conditions, conditions)(number) is None
+    def _of_ways(self, ways: Sequence[Variation]) -> Finding:
+        """Why such a chain differs only if the pipeline is tuned in other ways."""
+        seen = self._resumed(0, [way.tuning for way in ways])
+        changed = [number for way in ways for number in way.tuning]
+        if self._later(0) is not None:
+            return self.of_plain_runs()
+        if seen is None or not changed:
+            return self._finding(0, seen or Seen(), reasons.UNSTEADY)
+        return self._finding(max(changed), seen, reasons.DEPENDS_ON_THREADS)
 
     def _between(self, one: Conditions, other: Conditions) -> Experiment:
-        """Whether uninterrupted runs in two processes differ."""
+        """Whether uninterrupted runs in fresh processes differ."""
 
         def experiment(number: int) -> Seen | None:
             limit = self._limit(number)
-            first = self._run(Passes(limit), number, one)
-            expected = None if first.error else first.result[0].digests
-            second = self._run(Passes(limit, expected=expected), number, other)
-            for outcome in (first, second):
-                if outcome.error:
-                    return Seen(text=outcome.error)
-            if first.fingerprint != second.fingerprint:
-                return Seen(text=self._mismatch(number, first, second))
-            return _seen(second.result[0]) or _seen(first.result[0])
+            keep = self.workers.new_file()
+            first = self._run(Passes(limit, keep, texts=TEXTS), number, one)
+            if (seen := self._failed(first)) is not None:
+                return seen
+            work = Passes(limit, expected=Digests(keep))
+            others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
+            for second in others:
+                if (seen := self._failed(second)) is not None:
+                    return seen
+                if first.fingerprint != second.fingerprint:
+                    return Seen(text=self._mismatch(number, first, second))
+                if (seen := _seen(second.result[0], first.result[0])) is not None:
+                    return seen
+            return None
 
         return experiment
 
-    def _within_process(self, number: int) -> Seen | None:
-        outcome = self._run(Passes(self._limit(number), count=2), number, SAME)
-        return Seen(text=outcome.error) if outcome.error else _seen(outcome.result[1])
+    def _later(self, number: int) -> Seen | None:
+        """Whether plain runs differ after all, which differ by chance or at another time."""
+        return self._between(SAME, Conditions(hash_seed=1, clock_stands=True))(number)
 
-    def _resumed_here(self, number: int) -> Seen | None:
+    def _within_process(self, number: int) -> Seen | None:
+        work = Passes(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
+        outcome = self._run(work, number, SAME)
+        failed = self._failed(outcome)
+        return failed or _seen(outcome.result[1], outcome.result[0])
+
+    def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
+        """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
+        limit, keep = self._limit(number), self.workers.new_file()
+        whole = self._run(Passes(limit, keep, texts=TEXTS), number, SAME)
+        if (seen := self._failed(whole)) is not None:
+            return seen
+        folder = self.workers.new_folder()
         stops = self._stops(number)
-        outcome = self._run(ResumedHere(self._limit(number), stops), number, SAME)
-        if outcome.error:
-            return Seen(text=outcome.error)
-        for stop, run in zip(stops, outcome.result, strict=False):
-            if (seen := _seen(run, stop)) is not None:
+        for place, until in enumerate((*stops, limit)):
+            tuning = tunings[place - 1] if place and place <= len(tunings) else {}
+            work = Resumed(folder, Digests(keep), until)
+            conditions = SAME if place % 2 else OTHER_HASHES
+            outcome = self.workers.run(Task(work, number, tuning, conditions))
+            position = stops[place - 1] if place else None
+            if outcome.error is not None:
+                return Seen(position=position, text=outcome.error, kind=outcome.kind)
+            if (seen := _seen(outcome.result.run, whole.result[0], position)) is not None:
                 return seen
         return None
 
-    def _resumed_elsewhere(self, number: int) -> Seen | None:
-        limit = self._limit(number)
-        reference = self._run(Passes(limit), number, SAME)
-        if reference.error:
-            return Seen(text=reference.error)
-        expected, stops = reference.result[0].digests, self._stops(number)
-        saved_in = self.workers.new_folder()
-        saved = self._run(Resumed(saved_in, expected, limit, stops), number, OTHER_HASHES)
-        if saved.error:
-            return Seen(text=saved.error)
+    def _resumed_here(self, number: int) -> Seen | None:
+        work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
+        outcome = self.workers.run(Task(work, number))
+        if outcome.error is not None:
+            return Seen(text=outcome.error, kind=outcome.kind)
+        return next((seen for run in outcome.result if (seen := _seen(run))), None)
 
-        def resume(stop: int) -> Seen | None:
-            folder = self.workers.moved(saved_in, stop)
-            outcome = self._run(Resumed(folder, expected, limit), number, SAME)
-            if outcome.error:
-                return Seen(position=stop, text=outcome.error)
-            return _seen(outcome.result.run, stop)
+    def _located(self, reason: Reason, experiment: Experiment) -> Finding | None:
+        found = self._first(experiment)
+        return None if found is None else self._finding(*found, reason)
 
-        found = self.workers.run_all([partial(resume, stop) for stop in stops])
-        return next((seen for seen in found if seen is not None), None)
-
-    def _run(self, work: Any, number: int, conditions: Conditions) -> Outcome:
-        return self.workers.run(Task(work, cut=number, conditions=conditions))
-
-    def _first(self, experiment: Experiment) -> tuple[int, Seen]:
-        """The first stage at which a difference appears that the whole pipeline is known to have."""
-        return self._first_or_none(experiment) or (0, Seen())
-
-    def _first_or_none(self, experiment: Experiment) -> tuple[int, Seen] | None:
+    def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
         # In this order every stage comes after those before it.
         for number in reversed(range(len([*walk(self.stage)]))):
             seen = experiment(number)
@@ -241,19 +203,47 @@ class Diagnosis:
                 return number, seen
         return None
 
+    def _run(self, work: Work, number: int, conditions: Conditions) -> Outcome:
+        return self.workers.run(Task(work, number, self._tuning(number), conditions))
+
+    def _failed(self, outcome: Outcome) -> Seen | None:
+        if outcome.error is None:
+            return None
+        return Seen(text=outcome.error, kind=outcome.kind)
+
     @cached_property
-    def _consumption(self) -> dict[int, int]:
-        outcome = self._run(Consumption(self.limit), 0, SAME)
-        return dict(outcome.result or {})
+    def _without_threads(self) -> bool:
+        """Whether to leave threads out: if they are not the cause, they only disturb."""
+        if len(variations(self.stage)) == 1:
+            return False
+        tuning = variations(self.stage)[1].tuning
+        keep = self.workers.new_file()
+        self.workers.run(Task(Passes(self.limit, keep), 0, tuning))
+        work = Passes(self.limit, expected=Digests(keep), count=2)
+        outcome = self.workers.run(Task(work, 0, tuning, OTHER_HASHES))
+        return outcome.error is not None or any(run.differs for run in outcome.result)
+
+    def _tuning(self, number: int) -> Tuning:
+        ways = variations(cut_after(self.stage, number))
+        return ways[1].tuning if len(ways) > 1 and self._without_threads else {}
+
+    @cached_property
+    def _consumption(self) -> list[Mapping[int, int]]:
+        stops = (*self.stops, self.limit)
+        result = self.workers.run(Task(Consumption(stops))).result
+        # A stage that cannot be exchanged cannot be counted: then each is taken for the last one.
+        return result or [{} for _ in stops]
 
     def _limit(self, number: int) -> int | None:
         """How many items of a cut the run of the whole pipeline takes."""
-        return self._consumption.get(number, self.limit) if number else self.limit
+        return self._consumption[-1].get(number, self.limit) if number else self.limit
 
     def _stops(self, number: int) -> tuple[int, ...]:
-        """Positions to resume at: the start, and some within."""
-        items = self._consumption.get(number, 0)
-        return tuple(sorted({items * part // STOPS for part in range(STOPS)} | {min(1, items)}))
+        """Where a cut stands when the whole pipeline is at its stops."""
+        if not number:
+            return self.stops
+        counts = zip(self._consumption, self.stops, strict=False)
+        return tuple(count.get(number, stop) for count, stop in counts)
 
     def _mismatch(self, number: int, *outcomes: Outcome) -> str:
         """Which configuration differs between two processes."""
@@ -263,51 +253,37 @@ class Diagnosis:
                 return f"it is built differently in another process: {reason}"
         return "it is built differently in another process"
 
-    def _finding(self, number: int, seen: Seen, reason: str, evidence: str, hint: str) -> Finding:
+    def _finding(self, number: int, seen: Seen, reason: Reason) -> Finding:
         stage, path = [*walk(self.stage)][number]
-        finding = Finding(reason, stage.label, path, evidence, hint, seen.position, seen.number)
-        if seen.number is not None:
-            text = self._run(Text(seen.number), number, SAME)
-            return replace(finding, expected=text.result, got=seen.got)
-        return replace(finding, evidence=f"{evidence} {_sentence(seen.text)}".strip())
+        return Finding(
+            reason=reason.name,
+            stage=stage.label,
+            path=path,
+            evidence=f"{reason.evidence} {_sentence(seen.text)}".strip(),
+            hint=reason.hint,
+            position=seen.position,
+            item=seen.number,
+            expected=seen.expected,
+            got=seen.got,
+        )
 
 
-KEEPS_STATE_HINT: Final = (
-    "Let the function depend on the item alone, or give it get_state and set_state, or carry the "
-    "value by scan(fn, initial)."
-)
-
-
-def _of_state(seen: Seen, kind: str | None = None) -> tuple[str, str, str]:
-    """Reason, evidence and hint where the state is at fault."""
+def _of_error(kind: str | None) -> Reason:
     if kind == "ExternalStateError":
-        return (
-            "read once",
-            "Its position cannot be saved.",
-            "Pass from_iterable a function that makes the iterator anew.",
-        )
-    if kind == "UnencodableState":
-        return "state cannot be saved", "", "Keep plain values in the state."
-    if seen.text is not None:
-        return (
-            "state refused",
-            "A resume from a checkpoint of its own failed.",
-            "Check the stage with resumable.testing.check_stage.",
-        )
-    return (
-        "state incomplete",
-        "Resumed it does not continue the run, neither in a fresh process nor in the same: its "
-        "state does not hold all that its next items depend on.",
-        "Check the stage with resumable.testing.check_stage.",
-    )
+        return reasons.READ_ONCE
+    return reasons.STATE_NOT_SAVED if kind == "UnencodableState" else reasons.STATE_REFUSED
 
 
-def _seen(run: Run, position: int | None = None) -> Seen | None:
+def _seen(run: Run, whole: Run | None = None, position: int | None = None) -> Seen | None:
+    """The difference in ``run``, with the item of the ``whole`` run."""
+    difference = run.difference
     if run.error is not None:
-        return Seen(run.items + (position or 0), f"the error {run.error}", position)
-    if run.difference is not None:
-        return Seen(run.difference.number, run.difference.got, position)
-    return None
+        difference = Difference(run.items + (position or 0), f"the error {run.error}")
+    if difference is None:
+        return None
+    number, got = difference
+    texts = () if whole is None else whole.texts
+    return Seen(number, texts[number] if number < len(texts) else None, got, position)
 
 
 def _sentence(text: str | None) -> str:

@@ -2,6 +2,10 @@
 
 # What `testing.comparing.same` says of two items, for items that are in two processes. Nothing
 # that differs between processes goes in: no address, no order of a set, no identity.
+#
+# A container is digested from the digests of its parts, so one that occurs often is digested once.
+# Parts of a cycle depend on where the cycle was entered. An item with too many of these is
+# digested again as `pickle` would write it: every object once, and then by its number.
 
 from __future__ import annotations
 
@@ -13,84 +17,118 @@ from typing import Any, Final
 
 import numpy as np
 
+from ..testing.comparing import array_bytes
+
 __all__ = ["DIGEST_BYTES", "item_digest"]
 
 DIGEST_BYTES: Final = 16
-
-_Feed = Callable[[bytes], None]
+MOST_VISITS: Final = 100_000
+"""Parts of one item that are looked at before objects are told by their number."""
 
 
 def item_digest(item: Any) -> bytes:
     """16 bytes that tell ``item`` from any other: by value, type, dtype and shape, bit for bit.
 
     Sets count as equal whatever their order, dicts only in the same order. What has no value
-    known here is taken for its attributes, or for what `pickle` would take from it.
+    known here is taken for what `pickle` would take from it, or for its attributes.
     """
-    hasher = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    _feed(hasher.update, item, ())
+    if type(item) in _PLAIN:
+        return _plain(item)
+    try:
+        return _Digester(by_number=False).digest(item)
+    except _TooManyVisits:
+        return _Digester(by_number=True).digest(item)
+
+
+class _TooManyVisits(Exception):
+    """The item is a graph with many cycles."""
+
+
+class _Digester:
+    """The digests of the parts of one item."""
+
+    def __init__(self, *, by_number: bool) -> None:
+        self._by_number = by_number
+        self._visits = 0
+        # By id, with the object, which must not make room for another one of the same id.
+        self._known: dict[int, tuple[Any, bytes]] = {}
+        # The containers around a part, by id, with their depth.
+        self._inside: dict[int, int] = {}
+        # The least depth that the cycles reach that were met.
+        self._outermost = 0
+
+    def digest(self, value: Any) -> bytes:
+        kind = type(value)
+        if kind in _PLAIN:
+            return _plain(value)
+        if isinstance(value, (np.ndarray, np.generic)):
+            return self._of_array(value)
+        identity = id(value)
+        if identity in self._known:
+            return self._known[identity][1]
+        self._visits += 1
+        if self._by_number:
+            self._known[identity] = value, _hashed("seen", b"%d" % self._visits)
+        elif self._visits > MOST_VISITS:
+            raise _TooManyVisits
+        depth = self._inside.get(identity)
+        if depth is not None:
+            self._outermost = min(self._outermost, depth)
+            return _hashed("cycle", b"%d" % (len(self._inside) - depth))
+        return self._of_container(value)
+
+    def _of_container(self, value: Any) -> bytes:
+        depth = len(self._inside)
+        outer, self._outermost = self._outermost, depth
+        self._inside[id(value)] = depth
+        found = self._of_parts(value)
+        del self._inside[id(value)]
+        if self._outermost >= depth and not self._by_number:
+            self._known[id(value)] = value, found
+        self._outermost = min(outer, self._outermost)
+        return found
+
+    def _of_parts(self, value: Any) -> bytes:
+        kind = type(value)
+        if kind in (list, tuple):
+            return _hashed(kind.__name__, *map(self.digest, value))
+        if kind is dict:
+            pairs = (part for pair in value.items() for part in pair)
+            return _hashed("dict", *map(self.digest, pairs))
+        if kind in (set, frozenset):
+            return _hashed(kind.__name__, *sorted(map(item_digest, value)))
+        if kind is memoryview:
+            return _hashed("memoryview", f"{value.format} {value.shape}".encode(), value.tobytes())
+        if isinstance(value, _NAMED):
+            return _hashed("name", f"{value.__module__}.{value.__qualname__}".encode())
+        name = f"{kind.__module__}.{kind.__qualname__}".encode()
+        array = _as_array(value)
+        parts = _parts(value) if array is None else [array]
+        return _hashed("object", name, *map(self.digest, parts))
+
+    def _of_array(self, value: Any) -> bytes:
+        shape = f"{type(value).__name__} {value.dtype!r} {value.shape}".encode()
+        if value.dtype.hasobject:
+            return _hashed("array", shape, self.digest(value.tolist()))
+        return _hashed("array", shape, array_bytes(value))
+
+
+def _plain(value: Any) -> bytes:
+    return _hashed(type(value).__name__, _PLAIN[type(value)](value))
+
+
+def _hashed(tag: str, *parts: bytes) -> bytes:
+    hasher = hashlib.blake2b(tag.encode(), digest_size=DIGEST_BYTES)
+    for part in parts:
+        hasher.update(b" %d " % len(part))
+        hasher.update(part)
     return hasher.digest()
-
-
-def _feed(update: _Feed, value: Any, outer: tuple[int, ...]) -> None:
-    """Put in ``value``, which stands within the objects whose ids are ``outer``."""
-    kind = type(value)
-    if kind in _PLAIN:
-        _put(update, kind.__name__, _PLAIN[kind](value))
-    elif isinstance(value, (np.ndarray, np.generic)):
-        _feed_array(update, value, outer)
-    elif id(value) in outer:
-        _put(update, "cycle", b"%d" % outer.index(id(value)))
-    elif kind in (list, tuple, dict, set, frozenset):
-        _feed_items(update, value, (*outer, id(value)))
-    else:
-        _feed_object(update, value, (*outer, id(value)))
-
-
-def _put(update: _Feed, tag: str, content: bytes) -> None:
-    update(b"%s %d " % (tag.encode(), len(content)))
-    update(content)
-
-
-def _feed_array(update: _Feed, value: Any, outer: tuple[int, ...]) -> None:
-    _put(update, type(value).__name__, f"{value.dtype.descr} {value.shape}".encode())
-    if value.dtype.hasobject:
-        _feed(update, value.tolist(), outer)
-    else:
-        update(value.tobytes())
-
-
-def _feed_items(update: _Feed, value: Any, outer: tuple[int, ...]) -> None:
-    _put(update, type(value).__name__, b"%d" % len(value))
-    if isinstance(value, (set, frozenset)):
-        for digest in sorted(map(item_digest, value)):
-            update(digest)
-        return
-    inner = [part for pair in value.items() for part in pair] if type(value) is dict else value
-    for part in inner:
-        _feed(update, part, outer)
-
-
-def _feed_object(update: _Feed, value: Any, outer: tuple[int, ...]) -> None:
-    kind = type(value)
-    _put(update, "object", f"{kind.__module__}.{kind.__qualname__}".encode())
-    if callable(value) and hasattr(value, "__qualname__"):
-        _put(update, "name", f"{value.__module__}.{value.__qualname__}".encode())
-    elif (array := _as_array(value)) is not None:
-        _feed_array(update, array, outer)
-    elif isinstance(value, (list, tuple, dict, set, frozenset, str, bytes, int, float)):
-        base = next(base for base in kind.__mro__ if base.__module__ == "builtins")
-        _feed(update, base(value), outer)
-        _feed(update, getattr(value, "__dict__", {}), outer)
-    elif getattr(value, "__dict__", None):
-        attributes = vars(value)
-        _feed(update, {name: attributes[name] for name in sorted(attributes)}, outer)
-    else:
-        _feed_reduced(update, value, outer)
 
 
 def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
     """The values of a tensor, or of an image."""
-    if not (hasattr(value, "__array__") or hasattr(value, "__array_interface__")):
+    # Of the type: an object may make up any attribute that it is asked for.
+    if not (hasattr(type(value), "__array__") or hasattr(type(value), "__array_interface__")):
         return None
     try:
         return np.asarray(value)
@@ -98,21 +136,24 @@ def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
         return None
 
 
-def _feed_reduced(update: _Feed, value: Any, outer: tuple[int, ...]) -> None:
+def _parts(value: Any) -> list[Any]:
+    """What there is in an object: what `pickle` would take, else its attributes or its text."""
     try:
         reduced = value.__reduce_ex__(4)
     except Exception:
-        _put(update, "text", re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value)).encode())
-        return
+        if attributes := getattr(value, "__dict__", None):
+            return [attributes]
+        return [re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))]
     if isinstance(reduced, str):
-        _put(update, "name", reduced.encode())
-        return
-    _, arguments, *rest = reduced
-    # Of how it is made anew only the values count; the type was told.
-    _feed(update, [part for part in arguments if not isinstance(part, type)], outer)
-    for part in rest:
-        _feed(update, list(part) if hasattr(part, "__next__") else part, outer)
+        return [reduced]
+    return [list(part) if hasattr(part, "__next__") else part for part in reduced]
 
+
+def _function() -> None:
+    """Stands for its type."""
+
+
+_NAMED: Final = (type, type(_function), type(len))
 
 _PLAIN: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda value: b"",

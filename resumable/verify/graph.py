@@ -34,7 +34,7 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
     The stage it is given already has the changed ones before it.
 
     Raises:
-      InvalidArgument: if a stage keeps the ones before it under another name than the usual.
+      InvalidArgument: if a stage keeps the ones before it elsewhere than in its fields.
     """
     numbers = count()
 
@@ -49,14 +49,29 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
 
 
 def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
-    names = {field.name for field in dataclasses.fields(stage)}
-    if "upstreams" in names:
-        return dataclasses.replace(stage, upstreams=inputs)  # type: ignore[call-arg]
-    if "upstream" in names and len(inputs) == 1:
-        return dataclasses.replace(stage, upstream=inputs[0])  # type: ignore[call-arg]
-    raise InvalidArgument(
-        f"the stages before {type(stage).__name__} must be its field upstream or upstreams"
-    )
+    """``stage`` over other stages, in whichever fields it keeps those before it."""
+    new = dict(zip(map(id, stage.inputs), inputs, strict=True))
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(stage):
+        value = getattr(stage, field.name)
+        if id(value) in new:
+            changes[field.name] = new[id(value)]
+        elif isinstance(value, tuple) and value and all(id(part) in new for part in value):
+            # By place, since one stage may stand in several.
+            changes[field.name] = (
+                inputs if value == stage.inputs else tuple(new[id(part)] for part in value)
+            )
+    try:
+        changed = dataclasses.replace(stage, **changes)
+    except TypeError as error:
+        raise InvalidArgument(f"{type(stage).__name__} cannot be copied: {error}") from error
+    if len(changed.inputs) != len(inputs) or any(
+        now is not wanted for now, wanted in zip(changed.inputs, inputs, strict=True)
+    ):
+        raise InvalidArgument(
+            f"the stages before {type(stage).__name__} must be fields of it, or a tuple in one"
+        )
+    return changed
 
 
 def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:

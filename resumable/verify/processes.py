@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, final
@@ -69,6 +73,8 @@ class Outcome(NamedTuple):
 class Workers:
     """Runs tasks for one target, each in a process of its own.
 
+    They start where this object was made: in its working directory, with its environment.
+
     Args:
       target: as `load_pipeline` takes it.
       folder: an empty one, for what the processes exchange.
@@ -82,12 +88,18 @@ class Workers:
         self._target = target
         self._folder = folder
         self._at_once = at_once
-        self.started = 0
+        self._directory = os.getcwd()
+        self._environment = dict(os.environ)
         self._stopped = False
+        self.started = 0
 
     def new_folder(self) -> str:
         """An empty folder for checkpoints."""
         return tempfile.mkdtemp(prefix="checkpoints-", dir=self._folder)
+
+    def new_file(self) -> str:
+        """A path where no file is yet."""
+        return f"{tempfile.mkdtemp(prefix='run-', dir=self._folder)}/digests"
 
     def moved(self, saved_in: str, step: int) -> str:
         """A new folder with the checkpoint of ``step`` that is in another."""
@@ -101,37 +113,20 @@ class Workers:
             raise RuntimeError("the work was stopped")
         self.started += 1
         place = Path(tempfile.mkdtemp(prefix="task-", dir=self._folder))
-        (place / "task").write_bytes(pickle.dumps((self._target, task)))
-        with open(place / "said", "wb") as said:
-            process = subprocess.Popen(
-                [sys.executable, "-c", f"from {__name__} import main; main({str(place)!r})"],
-                env=os.environ
-                | {"PYTHONHASHSEED": str(task.conditions.hash_seed), "PYTHONPATH": _search_path()},
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=subprocess.STDOUT,
-            )
         try:
-            while process.poll() is None and not self._stopped:
-                if watch is not None:
-                    watch(_progress(place))
-                try:
-                    process.wait(POLL)
-                except subprocess.TimeoutExpired:
-                    continue
+            (place / "task").write_bytes(pickle.dumps((self._target, task)))
+            process = self._start(place, task.conditions.hash_seed)
+            try:
+                while process.poll() is None and not self._stopped:
+                    if watch is not None:
+                        watch(_progress(place))
+                    with suppress(subprocess.TimeoutExpired):
+                        process.wait(POLL)
+            finally:
+                _end(process)
+            return _outcome(place, process.returncode)
         finally:
-            process.kill()
-            process.wait()
-        if (place / "outcome").exists():
-            outcome: Outcome = pickle.loads((place / "outcome").read_bytes())
-            return outcome
-        said_last = (place / "said").read_text(errors="replace").strip()[-2000:]
-        return Outcome(
-            None,
-            None,
-            f"the process ended with status {process.returncode} and said: {said_last!r}",
-            "ProcessEnded",
-        )
+            shutil.rmtree(place, ignore_errors=True)
 
     def run_all(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
         """What ``jobs``, functions that run tasks, return; several run at the same time."""
@@ -143,22 +138,57 @@ class Workers:
                 self._stopped = True
                 raise
 
+    def _start(self, place: Path, hash_seed: int) -> subprocess.Popen[bytes]:
+        code = (
+            f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); "
+            f"from {__name__} import main; main({str(place)!r})"
+        )
+        with open(place / "said", "wb") as said:
+            return subprocess.Popen(
+                [sys.executable, "-c", code],
+                cwd=self._directory,
+                env=self._environment | {"PYTHONHASHSEED": str(hash_seed)},
+                # Nothing is ever written there: its end tells that this process is gone.
+                stdin=subprocess.PIPE,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process, and those it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def _outcome(place: Path, status: int) -> Outcome:
+    try:
+        outcome: Outcome = pickle.loads((place / "outcome").read_bytes())
+    except FileNotFoundError:
+        said = (place / "said").read_text(errors="replace").strip()[-2000:]
+        error = f"the process ended with status {status} and said: {said!r}"
+        return Outcome(None, None, error, "ProcessEnded")
+    return outcome
+
 
 def _progress(place: Path) -> int:
     try:
-        return int((place / "progress").read_text() or 0)
-    except (OSError, ValueError):
+        return int((place / "progress").read_text())
+    except FileNotFoundError:
         return 0
-
-
-def _search_path() -> str:
-    here = str(Path(__file__).parents[2])
-    return os.pathsep.join([here, *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 def main(folder: str) -> None:
     """What the fresh process does: the task in ``folder``."""
     place = Path(folder)
+    threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
+    _close_standard_input()
     target, task = pickle.loads((place / "task").read_bytes())
     task.conditions.bring_about()
     fingerprint = None
@@ -174,6 +204,20 @@ def main(folder: str) -> None:
     os.replace(place / "outcome.part", place / "outcome")
 
 
+def _end_with_parent(end: int) -> None:
+    """Wait until the parent is gone, then end this process and those it has started."""
+    os.read(end, 1)
+    if hasattr(os, "killpg"):
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _close_standard_input() -> None:
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
 class _Teller:
     """Writes now and then how many items were drawn."""
 
@@ -183,5 +227,7 @@ class _Teller:
 
     def __call__(self, count: int) -> None:
         if time.monotonic() >= self._due:
-            self._path.write_text(str(count))
+            part = self._path.with_suffix(".part")
+            part.write_text(str(count))
+            os.replace(part, self._path)
             self._due = time.monotonic() + POLL

@@ -7,16 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, final
 
-from ..checkpoint.checkpointer import Checkpointer
+from ..checkpoint.directory import Directory
+from ..checkpoint.envelope import decode
 from ..pipeline import Pipeline
 from ..stage import Stage, fingerprint, walk
 from ..stages.shard import Shard
-from ..triggers import AtEnd
 from .digest import DIGEST_BYTES, item_digest
 from .graph import cut_after, tuned
 from .processes import Task, Workers
+from .reasons import RANKS_DIFFER
 from .report import Finding
-from .work import Passes, Resumed, Watch, Work
+from .runs import Digests, Watch
+from .work import Passes, Resumed, Work
 
 __all__ = ["Ranks", "RanksDiffer", "check_ranks", "other_counts", "ranks_may_change", "shards"]
 
@@ -45,40 +47,33 @@ def check_ranks(
     """Save the shard ``number`` halfway, and resume it with each of ``counts`` ranks."""
     shard, path = [*walk(stage)][number]
     assert isinstance(shard, Shard)
-    finding = Finding(
-        "ranks differ",
-        shard.label,
-        path,
-        "",
-        "Check the stages before it with resumable.testing.check_stage.",
-    )
-    order = workers.run(Task(Passes(limit), cut=number + 1))
-    if order.error is not None:
-        return replace(finding, evidence=order.error)
-    digests = order.result[0].digests
-    rounds = len(digests) // DIGEST_BYTES // shard.count // 2
-    position = rounds * shard.count
+    order = Digests(workers.new_file())
+    own = Digests(workers.new_file())
     folder = workers.new_folder()
-    own = b"".join(
-        digests[(turn * shard.count + shard.index) * DIGEST_BYTES :][:DIGEST_BYTES]
-        for turn in range(rounds)
+    outcomes = [
+        workers.run(Task(Passes(limit, order.path), number + 1)),
+        workers.run(Task(Passes(limit, own.path), number)),
+    ]
+    position = 0
+    if not any(outcome.error for outcome in outcomes):
+        rounds = len(order) // shard.count // 2
+        position = rounds * shard.count
+        outcomes = [workers.run(Task(Resumed(folder, own, rounds, (rounds,)), number))]
+        rest = order.after(position)
+        outcomes += [workers.run(Task(Ranks(folder, count, rest), number)) for count in counts]
+    errors = [outcome.error for outcome in outcomes if outcome.error is not None]
+    different = [out.result for out in outcomes if isinstance(out.result, RanksDiffer)]
+    if not errors and not different:
+        return None
+    return Finding(
+        reason=RANKS_DIFFER.name,
+        stage=shard.label,
+        path=path,
+        evidence=" ".join([RANKS_DIFFER.evidence, *errors[:1]]),
+        hint=RANKS_DIFFER.hint,
+        position=position,
+        item=position + different[0].number if different else None,
     )
-    saved = workers.run(Task(Resumed(folder, own, rounds, (rounds,)), cut=number))
-    if saved.error is not None:
-        return replace(finding, evidence=saved.error)
-    rest = digests[position * DIGEST_BYTES :]
-    for count in counts:
-        outcome = workers.run(Task(Ranks(folder, count, rest), cut=number))
-        if outcome.error is not None:
-            return replace(finding, position=position, evidence=outcome.error)
-        if outcome.result is not None:
-            return replace(
-                finding,
-                evidence=f"Resumed with {count} ranks they do not continue the global order.",
-                position=position,
-                item=position + outcome.result.number,
-            )
-    return None
 
 
 @final
@@ -95,18 +90,20 @@ class Ranks(Work):
     """Resume the shard, the last stage, with ``count`` ranks from the checkpoint in ``folder``.
 
     ``expected`` are the digests of the global order from the round on at which that was saved.
-    What their turns give is compared with it up to its last whole round. None if they agree.
+    What their turns give is compared with it up to its last whole round; a `RanksDiffer` if they
+    do not agree.
     """
 
     folder: str
     count: int
-    expected: bytes
+    expected: Digests
 
     def do(self, stage: Stage[Any], watch: Watch) -> RanksDiffer | None:
         assert isinstance(stage, Shard)
-        checkpoint = Checkpointer(self.folder, AtEnd()).latest()
-        assert checkpoint is not None
-        rounds = len(self.expected) // DIGEST_BYTES // self.count
+        directory = Directory(self.folder)
+        checkpoint = decode(directory.load(max(directory.steps())))
+        wanted = self.expected.read()
+        rounds = len(wanted) // DIGEST_BYTES // self.count
         dealt: list[Sequence[bytes]] = []
         for index in range(self.count):
             rank = replace(stage, index=index, count=self.count)
@@ -114,7 +111,7 @@ class Ranks(Work):
                 dealt.append([item_digest(item) for item in islice(iterator, rounds)])
         for number in range(rounds * self.count):
             turn, index = divmod(number, self.count)
-            wanted = self.expected[number * DIGEST_BYTES :][:DIGEST_BYTES]
-            if dealt[index][turn : turn + 1] != [wanted]:
+            at = number * DIGEST_BYTES
+            if dealt[index][turn : turn + 1] != [bytes(wanted[at : at + DIGEST_BYTES])]:
                 return RanksDiffer(number)
         return None

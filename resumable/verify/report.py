@@ -42,7 +42,7 @@ class StageCost(NamedTuple):
     stage: str
     path: str
     cost: str
-    bytes: int
+    bytes: int | None
 
 
 @final
@@ -54,7 +54,8 @@ class Report:
       target: what was verified.
       items: of the reference run.
       complete: whether the reference run came to the pipeline's end.
-      positions: how many stops were resumed from.
+      planned: how many stops were to be resumed from.
+      positions: how many were: a run that differs is not stopped and resumed again.
       differences: how many of them did not continue the reference run.
       processes: how many fresh processes that took.
       resumed: how: as it is, with other workers, depths and ranks.
@@ -70,6 +71,7 @@ class Report:
     target: str
     items: int = 0
     complete: bool = True
+    planned: int = 0
     positions: int = 0
     differences: int = 0
     processes: int = 0

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
@@ -26,12 +27,12 @@ from ..state_tree import stage_tree
 from ..target import load_pipeline
 from .conditions import Conditions
 from .diagnosis import Diagnosis
-from .digest import DIGEST_BYTES
-from .graph import Variation, variations
+from .graph import Variation, tuned, variations
 from .processes import Outcome, Task, Workers
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, StageCost
-from .work import Costs, Measure, Passes, Resumed, ResumedRun, Run
+from .runs import Digests, Run
+from .work import Costs, Measure, Passes, Resumed, ResumedRun
 
 __all__ = ["CannotRun", "verify"]
 
@@ -51,6 +52,11 @@ class CannotRun(ResumableError):
     """The pipeline cannot even be run once."""
 
 
+@contextmanager
+def _silent(text: str, total: int | None) -> Iterator[Update]:
+    yield lambda count: None
+
+
 def verify(
     target: str,
     *,
@@ -59,7 +65,7 @@ def verify(
     generations: int = 3,
     seed: int = 0,
     processes: int = 2,
-    bars: Bars,
+    bars: Bars = _silent,
 ) -> Report:
     """Stop and resume the pipeline that ``target`` names, in fresh processes, and compare.
 
@@ -70,7 +76,7 @@ def verify(
       generations: how many times a run is stopped, one resumed from the other.
       seed: of the random positions.
       processes: how many to run at the same time.
-      bars: makes progress bars.
+      bars: makes progress bars; none by default.
 
     Raises:
       TargetError: if the target cannot be loaded.
@@ -81,12 +87,21 @@ def verify(
     check_int("positions", positions, minimum=1)
     check_int("generations", generations, minimum=1)
     check_int("processes", processes, minimum=1)
-    stage = load_pipeline(target).stage
     with tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder:
+        # Before the user's code is loaded, which may change what a process starts with.
         workers = Workers(target, Path(folder), processes)
-        limit = ENDLESS if items is None and stage.length == math.inf else items
+        with redirect_stdout(sys.stderr):
+            stage = load_pipeline(target).stage
+        limit = ENDLESS if items is None and _is_endless(stage) else items
         run = _Verification(target, stage, limit, workers, bars)
         return run.verify(positions, generations, random.Random(seed))
+
+
+def _is_endless(stage: Stage[Any]) -> bool:
+    """Whether it never ends, as far as can be told without reading."""
+    if stage.length is not None:
+        return stage.length == math.inf
+    return any(upstream.length == math.inf for upstream, _ in walk(stage))
 
 
 class _Verification:
@@ -100,68 +115,82 @@ class _Verification:
         self._limit = limit
         self._workers = workers
         self._bar = bars
-        self._digests = b""  # of the reference run
+        self._digests = Digests(workers.new_file())  # of the reference run
         self._fingerprint: str | None = None
         self._complete = True
-        self._ways = variations(stage)
+        self._ways: list[Variation] = []
         self._resumed: list[str] = []
+        self._planned = 0
         self._links: list[_Link] = []
         self._costs: Costs | None = None
         self._notes: list[str] = []
 
     def verify(self, positions: int, generations: int, rng: random.Random) -> Report:
         second = self._reference()
+        self._find_ways()
         chains = _chains(self._items, positions, generations, rng)
-        outcome, saved_in = self._saved_run({stops[0] for stops in chains})
-        finding = self._of_saved_run(outcome)
+        stops = tuple(sorted({stops[0] for stops in chains}))
+        outcome, saved_in = self._saved_run(stops)
+        finding = self._of_saved_run(outcome, stops)
         if finding is None:
             self._resume(chains, saved_in)
-            finding = self._of_resumes(second) or self._of_ranks()
+            finding = self._of_second_pass(second) or self._of_resumes() or self._of_ranks()
         if finding is None:
             self._measure(rng)
         return self._report(finding)
 
-    @property
+    @cached_property
     def _items(self) -> int:
-        return len(self._digests) // DIGEST_BYTES
+        return len(self._digests)
 
     def _reference(self) -> Run:
         """Two runs in one process, the first for reference; returns the second."""
         known = self._stage.length
         ends = [int(end) for end in (known, self._limit) if end is not None and end != math.inf]
+        work = Passes(self._limit, self._digests.path, count=2)
         with self._bar("a run for reference, twice", 2 * min(ends) if ends else None) as update:
-            outcome = self._workers.run(Task(Passes(self._limit, count=2)), _following(update))
+            outcome = self._workers.run(Task(work), _following(update))
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
         first, second = outcome.result
         if first.error is not None:
             raise CannotRun(f"the pipeline fails at item {first.items}: {first.error}")
-        self._digests, self._fingerprint = first.digests, outcome.fingerprint
-        self._complete = self._limit is None or first.items < self._limit or first.items == known
+        self._fingerprint, self._complete = outcome.fingerprint, first.ended
         return cast("Run", second)
 
-    def _saved_run(self, stops: set[int]) -> tuple[Outcome, str]:
+    def _find_ways(self) -> None:
+        """Tune the pipeline in other ways, as far as its stages can be exchanged."""
+        for way in variations(self._stage):
+            try:
+                tuned(self._stage, way.tuning)
+            except Exception as error:
+                self._notes.append(f"not resumed {way.label}: {error}")
+            else:
+                self._ways.append(way)
+
+    def _saved_run(self, stops: tuple[int, ...]) -> tuple[Outcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
         folder = self._workers.new_folder()
-        work = Resumed(folder, self._digests, self._until(None), tuple(sorted(stops)))
+        work = Resumed(folder, self._digests, self._until(None), stops)
         task = Task(work, conditions=Conditions(hash_seed=1))
         with self._bar("a run that saves", self._items) as update:
             return self._workers.run(task, _following(update)), folder
 
-    def _of_saved_run(self, outcome: Outcome) -> Finding | None:
+    def _of_saved_run(self, outcome: Outcome, stops: tuple[int, ...]) -> Finding | None:
         """What is wrong if that run is not the reference run."""
         alike = outcome.fingerprint == self._fingerprint
         if alike and outcome.error is None and not outcome.result.run.differs:
             return None
-        with self._diagnosis() as diagnosis:
+        with self._diagnosis(stops) as diagnosis:
             if alike and outcome.error is not None:
-                return diagnosis.of_error(outcome)
+                return diagnosis.of_resumes(self._ways[:1])
             return diagnosis.of_plain_runs()
 
     def _resume(self, chains: list[list[int]], saved_in: str) -> None:
         """Follow the chains, each generation with the pipeline tuned in the next way."""
         self._resumed += [way.label for way in self._ways]
-        with self._bar("resumes in fresh processes", sum(map(len, chains))) as update:
+        self._planned = sum(map(len, chains))
+        with self._bar("resumes in fresh processes", self._planned) as update:
             follow = partial(self._follow, saved_in=saved_in, update=update)
             jobs = [partial(follow, number, stops) for number, stops in enumerate(chains)]
             self._links = [*chain.from_iterable(self._workers.run_all(jobs))]
@@ -177,25 +206,38 @@ class _Verification:
             work = Resumed(folder, self._digests, self._until(following))
             conditions = Conditions(hash_seed=2 + number)
             outcome = self._workers.run(Task(work, tuning=way.tuning, conditions=conditions))
-            links.append(_Link(stop, way, outcome))
+            links.append(_Link(chain_number, stop, way, outcome))
             update(1)
             if links[-1].differs:
                 break
         return links
 
-    def _of_resumes(self, second: Run) -> Finding | None:
-        """What is wrong if a resumed run, or the ``second`` in one process, differs."""
-        wrong = [link for link in self._links if link.differs]
-        if not wrong and not second.differs:
+    def _of_second_pass(self, second: Run) -> Finding | None:
+        """What is wrong if the second run in one process differs from the first."""
+        if not second.differs:
             return None
-        with self._diagnosis() as diagnosis:
-            found = diagnosis.of_resumes(differs_within_process=second.differs)
-            return found or diagnosis.of_tuning(*wrong[0])
+        with self._diagnosis(()) as diagnosis:
+            return diagnosis.of_second_pass()
+
+    def _of_resumes(self) -> Finding | None:
+        """What is wrong if a resumed run differs: of the shortest chain that does."""
+        wrong = [link for link in self._links if link.differs]
+        if not wrong:
+            return None
+        broken = min(wrong, key=lambda link: link.position)
+        chained = [link for link in self._links if link.chain == broken.chain]
+        with self._diagnosis(tuple(link.position for link in chained)) as diagnosis:
+            return diagnosis.of_resumes([link.way for link in chained])
 
     def _of_ranks(self) -> Finding | None:
         """What is wrong if a shard cannot be resumed with other numbers of ranks."""
         for number, shard in shards(self._stage):
-            if not ranks_may_change(self._stage, number):
+            try:
+                fixed = not ranks_may_change(self._stage, number)
+            except ResumableError as error:
+                self._notes.append(f"the ranks of {shard.label} were not changed: {error}")
+                continue
+            if fixed:
                 self._notes.append(f"a later stage fixes the ranks of {shard.label}")
                 continue
             counts = other_counts(shard)
@@ -209,7 +251,7 @@ class _Verification:
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
         without = self._ways[1].tuning if len(self._ways) > 1 else {}
-        with self._bar("costs", self._items):
+        with self._bar("costs", None):
             outcome = self._workers.run(Task(Measure(tuple(sorted(chosen)), without)))
         self._costs = outcome.result
         if outcome.error is not None:
@@ -220,18 +262,24 @@ class _Verification:
         return self._items if stop is None and not self._complete else stop
 
     @contextmanager
-    def _diagnosis(self) -> Iterator[Diagnosis]:
+    def _diagnosis(self, stops: tuple[int, ...]) -> Iterator[Diagnosis]:
         stages = len([*walk(self._stage)])
+        limit = self._until(None)
         with self._bar("looking for the first stage that differs", stages) as update:
-            yield Diagnosis(self._stage, self._workers, self._limit, lambda: update(1))
+            yield Diagnosis(self._stage, self._workers, limit, stops, lambda: update(1))
 
     def _report(self, finding: Finding | None) -> Report:
-        seconds = [link.result.seconds for link in self._links if link.result]
+        seconds = [
+            link.result.seconds
+            for link in self._links
+            if link.result is not None and link.result.seconds is not None
+        ]
         costs = self._costs
         return Report(
             target=self._target,
             items=self._items,
             complete=self._complete,
+            planned=self._planned,
             positions=len(self._links),
             differences=sum(link.differs for link in self._links),
             processes=self._workers.started,
@@ -247,8 +295,9 @@ class _Verification:
 
 
 class _Link(NamedTuple):
-    """A resume: where, how, and what came of it."""
+    """A resume: of which chain, where, how, and what came of it."""
 
+    chain: int
     position: int
     way: Variation
     outcome: Outcome
@@ -259,9 +308,8 @@ class _Link(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        if self.result is None or self.result.first != self.position:
-            return True
-        return self.result.run.differs
+        result = self.result
+        return result is None or result.first != self.position or result.run.differs
 
 
 def _chains(items: int, positions: int, generations: int, rng: random.Random) -> list[list[int]]:
@@ -273,15 +321,18 @@ def _chains(items: int, positions: int, generations: int, rng: random.Random) ->
     return [sorted(stops[number::count]) for number in range(count)]
 
 
-def _stages(stage: Stage[Any], costs: Costs | None = None) -> tuple[StageCost, ...]:
-    """What each stage promises about its state, and what it measured."""
+def _stages(stage: Stage[Any], costs: Costs | None) -> tuple[StageCost, ...]:
+    """What each stage promises about its state, and the bytes of its own part if measured."""
     sizes: dict[str, int] = {}
     if costs is not None:
         for (path, _, name), value in saved_positions(stage_tree(costs.largest)).items():
             sizes[path] = sizes.get(path, 0) + len(dumps({name: value})) - len(dumps({}))
     return tuple(
         StageCost(
-            found.label, path, found.state_cost, 0 if found.transparent else sizes.get(path, 0)
+            found.label,
+            path,
+            found.state_cost,
+            None if costs is None else 0 if found.transparent else sizes.get(path, 0),
         )
         for found, path in walk(stage)
     )

@@ -68,7 +68,7 @@ def test_a_file_elsewhere_finds_what_stands_beside_it(tmp_path: Path) -> None:
         ("nowhere.py:training", "nowhere.py: no such file"),
         ("mine:other", "cannot be loaded: AttributeError"),
         ("mine:broken", "mine:broken cannot be loaded: KeyError: 'no data'"),
-        ("mine:number", "mine:number must be a pipeline, got a int"),
+        ("mine:number", "mine:number must be a pipeline, got 5"),
     ],
 )
 def test_what_cannot_be_loaded_is_told(tmp_path: Path, target: str, message: str) -> None:

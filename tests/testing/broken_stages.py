@@ -129,6 +129,19 @@ class ThreadLeftBehind(NumberedIterator):
         threading.Thread(target=self.stop.wait, args=(30,), name="left", daemon=True).start()
 
 
+class IteratesColumns(rs.TransformIterator[Any]):
+    def pull(self, count: int) -> list[Any]:
+        return list(self._upstream.pull(count))  # of columns in a dict these are the keys
+
+
+class SkipsTooFar(rs.TransformIterator[Any]):
+    def pull(self, count: int) -> list[Any]:
+        return list(block_items(self._upstream.pull(count)))
+
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count + 1) and count
+
+
 STOPS: list[threading.Event] = []
 
 

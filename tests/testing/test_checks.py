@@ -25,6 +25,8 @@ FOUND: dict[type[rs.TransformIterator[Any]], str] = {
     broken.UnseededShuffle: "two runs deliver the same items: .*unseeded randomness",
     broken.WrongShape: "it refuses a state that it gave: .*must have the keys .*'position'",
     broken.HalfRestored: "a refused state leaves no trace: the state .* was accepted, and is not",
+    broken.IteratesColumns: "a block may be columns: over columns, .*block_items",
+    broken.SkipsTooFar: r"skip agrees with next: skip\(.*\) leaves another state",
     broken.ThreadLeftBehind: r"close ends what it started: .*threads still run: .*\(left",
 }
 

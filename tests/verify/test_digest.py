@@ -100,3 +100,64 @@ def test_a_digest_is_the_same_in_every_process(seed: str) -> None:
         check=True,
     )
     assert done.stdout.strip() == item_digest([{"b", "a", "word"}, {"k": object}, object()]).hex()
+
+
+class Attributes(dict):  # type: ignore[type-arg]
+    __getattr__ = dict.__getitem__
+
+
+class Dated(datetime.date):
+    pass
+
+
+class Mixed:
+    __slots__ = ("__dict__", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.same = 1
+
+
+def dated(day: int) -> Dated:
+    date = Dated(2020, 1, day)
+    date.note = "same"  # type: ignore[attr-defined]
+    return date
+
+
+PAIRS: list[tuple[Any, Any]] = [
+    (memoryview(b"ab"), memoryview(b"ac")),
+    (dated(1), dated(2)),
+    (Mixed(1), Mixed(2)),
+    (ValueError(1), ValueError(2)),
+    (Attributes(a=1), Attributes(a=2)),
+    (Attributes(a=1), {"a": 1}),
+]
+
+
+def test_all_that_an_object_holds_counts() -> None:
+    for left, right in PAIRS:
+        assert item_digest(left) != item_digest(right)
+        assert item_digest([left]) != item_digest([right])
+
+
+def test_what_lies_between_values_in_memory_does_not_count() -> None:
+    for dtype in (np.dtype([("a", "u1"), ("b", "f8")], align=True), np.dtype(np.longdouble)):
+        left, right = np.zeros(3, dtype), np.frombuffer(b"\x01" * 3 * dtype.itemsize, dtype).copy()
+        right[...] = left
+        assert same(left, right)
+        assert item_digest(left) == item_digest(right)
+    third = np.longdouble(1) / 3
+    assert item_digest(third) != item_digest(np.longdouble(float(third)))
+    crossed = np.dtype({"names": ["a", "b"], "formats": ["i4", "i4"], "offsets": [4, 0]})
+    assert item_digest(np.ones(2, crossed)) == item_digest(np.ones(2, crossed))
+
+
+def test_shared_parts_and_linked_ones_take_no_longer() -> None:
+    shared: list[Any] = []
+    for _ in range(60):
+        shared = [shared, shared]
+    assert item_digest(shared) == item_digest(shared)
+    nodes: list[list[Any]] = [[number] for number in range(100)]
+    for node in nodes:
+        node += nodes
+    assert item_digest(nodes) == item_digest(nodes)

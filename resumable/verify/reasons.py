@@ -1,0 +1,117 @@
+"""Why a pipeline is not exact: the causes that a verification can tell apart."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = [
+    "COUNTS_PASSES",
+    "DEPENDS_ON_THREADS",
+    "FUNCTION_KEEPS_STATE",
+    "HASH_ORDER",
+    "NOT_REPRODUCIBLE",
+    "RANDOMNESS",
+    "RANKS_DIFFER",
+    "READ_ONCE",
+    "SOURCE_CHANGED",
+    "STATE_INCOMPLETE",
+    "STATE_NOT_SAVED",
+    "STATE_REFUSED",
+    "TIME",
+    "UNSTEADY",
+    "Reason",
+]
+
+
+class Reason(NamedTuple):
+    """A cause.
+
+    Attributes:
+      name: the same words each time.
+      evidence: what was seen, in sentences.
+      hint: what to do about it.
+    """
+
+    name: str
+    evidence: str
+    hint: str
+
+
+_STATE_HINT: Final = (
+    "Let the function depend on the item alone, or give it get_state and set_state, or carry the "
+    "value by scan(fn, initial)."
+)
+_CHECK_STAGE: Final = "Check the stage with resumable.testing.check_stage."
+_MAKE_ANEW: Final = "Pass from_iterable a function that makes the iterator anew."
+
+HASH_ORDER: Final = Reason(
+    "hash order",
+    "Runs agree if PYTHONHASHSEED is the same, and differ if it is not: the order of a set, or "
+    "hash() of a string, decides what comes out.",
+    "Sort what comes out of a set, and derive numbers from strings by hashlib.",
+)
+RANDOMNESS: Final = Reason(
+    "unseeded randomness",
+    "Runs differ, and agree if whatever is random without a seed begins with the same one.",
+    "Use random_map(fn, seed), whose generator belongs to the item, or seed by the item.",
+)
+TIME: Final = Reason(
+    "time",
+    "Runs differ, and agree if the time of day stands still.",
+    "Keep the clock out of the items.",
+)
+SOURCE_CHANGED: Final = Reason(
+    "source changed",
+    "Runs of the source alone differ, with the same seeds and at the same time of day: its data "
+    "changed between them.",
+    "Freeze the data while a run lasts: read a snapshot, a version, a list of files.",
+)
+NOT_REPRODUCIBLE: Final = Reason(
+    "not reproducible",
+    "Runs differ, with the same seeds, the same hashes and at the same time of day.",
+    "Look for files, the network, addresses of objects (id, the default hash) and threads.",
+)
+UNSTEADY: Final = Reason(
+    "not reproducible",
+    "It differed, and then not again under the same circumstances.",
+    "Look for the clock, files, the network and threads.",
+)
+READ_ONCE: Final = Reason(
+    "read once",
+    "A second run in the same process delivers nothing: the source can be read only once.",
+    _MAKE_ANEW,
+)
+COUNTS_PASSES: Final = Reason(
+    "counts passes",
+    "A second run in the same process differs, and the source alone already does: it counts its "
+    "own passes, or goes on where it was.",
+    "Pass from_iterable a function that makes the iterator anew, and chain passes by repeat().",
+)
+FUNCTION_KEEPS_STATE: Final = Reason(
+    "function keeps state",
+    "What comes out depends on what the same process computed before: in one that computed "
+    "something else it differs.",
+    _STATE_HINT,
+)
+STATE_INCOMPLETE: Final = Reason(
+    "state incomplete",
+    "Resumed it does not continue the run, neither in a fresh process nor in the same: the state "
+    "does not hold all that the next items depend on, or set_state does not restore it.",
+    _CHECK_STAGE,
+)
+STATE_REFUSED: Final = Reason(
+    "state refused", "A resume from a checkpoint of its own failed.", _CHECK_STAGE
+)
+STATE_NOT_SAVED: Final = Reason(
+    "state cannot be saved", "The state holds what has no exact form.", "Keep plain values in it."
+)
+DEPENDS_ON_THREADS: Final = Reason(
+    "depends on threads",
+    "As it is it continues exactly, with other workers or another prefetch depth it does not.",
+    "Let its function touch nothing that several calls share.",
+)
+RANKS_DIFFER: Final = Reason(
+    "ranks differ",
+    "Other numbers of ranks do not continue the global order.",
+    "Check the stages before it with resumable.testing.check_stage.",
+)

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
-__all__ = ["Finding", "Report", "StageCost"]
+from ..stage import Stage, walk
+from ..state import State, dumps
+from ..state_tree import positions, stage_tree
+
+__all__ = ["Finding", "Report", "StageCost", "stage_costs"]
 
 
 @final
@@ -94,3 +98,20 @@ class Report:
         found = asdict(self)
         found["stages"] = [stage._asdict() for stage in self.stages]
         return {"exact": self.exact, **found}
+
+
+def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ...]:
+    """What each stage promises about its state, and the bytes of its part of the ``largest``."""
+    sizes: dict[str, int] = {}
+    if largest is not None:
+        for (path, _, name), value in positions(stage_tree(largest)).items():
+            sizes[path] = sizes.get(path, 0) + len(dumps({name: value})) - len(dumps({}))
+    return tuple(
+        StageCost(
+            found.label,
+            path,
+            found.state_cost,
+            None if largest is None else 0 if found.transparent else sizes.get(path, 0),
+        )
+        for found, path in walk(stage)
+    )

@@ -16,23 +16,21 @@ from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from ..arguments import check_int
 from ..errors import ResumableError
 from ..stage import Stage, walk
-from ..state import dumps
-from ..state_tree import positions as saved_positions
-from ..state_tree import stage_tree
 from ..target import load_pipeline
+from .chains import Link, follow, plan_chains
 from .conditions import Conditions
 from .diagnosis import Diagnosis
 from .graph import Variation, tuned, variations
 from .processes import Outcome, Task, Workers
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
-from .report import Finding, Report, StageCost
+from .report import Finding, Report, stage_costs
 from .runs import Digests, Run
-from .work import Costs, Measure, Passes, Resumed, ResumedRun
+from .work import Costs, Measure, Passes, Resumed
 
 __all__ = ["CannotRun", "verify"]
 
@@ -121,14 +119,14 @@ class _Verification:
         self._ways: list[Variation] = []
         self._resumed: list[str] = []
         self._planned = 0
-        self._links: list[_Link] = []
+        self._links: list[Link] = []
         self._costs: Costs | None = None
         self._notes: list[str] = []
 
     def verify(self, positions: int, generations: int, rng: random.Random) -> Report:
         second = self._reference()
         self._find_ways()
-        chains = _chains(self._items, positions, generations, rng)
+        chains = plan_chains(self._items, positions, generations, rng)
         stops = tuple(sorted({stops[0] for stops in chains}))
         outcome, saved_in = self._saved_run(stops)
         finding = self._of_saved_run(outcome, stops)
@@ -191,26 +189,21 @@ class _Verification:
         self._resumed += [way.label for way in self._ways]
         self._planned = sum(map(len, chains))
         with self._bar("resumes in fresh processes", self._planned) as update:
-            follow = partial(self._follow, saved_in=saved_in, update=update)
-            jobs = [partial(follow, number, stops) for number, stops in enumerate(chains)]
+            jobs = [
+                partial(
+                    follow,
+                    number,
+                    stops,
+                    self._ways,
+                    self._workers.moved(saved_in, stops[0]),
+                    self._digests,
+                    self._until(None),
+                    self._workers,
+                    update,
+                )
+                for number, stops in enumerate(chains)
+            ]
             self._links = [*chain.from_iterable(self._workers.run_all(jobs))]
-
-    def _follow(
-        self, chain_number: int, stops: list[int], *, saved_in: str, update: Update
-    ) -> list[_Link]:
-        """A chain of generations, each resumed from the checkpoint of the one before."""
-        folder = self._workers.moved(saved_in, stops[0])
-        links: list[_Link] = []
-        for number, (stop, following) in enumerate(zip(stops, [*stops[1:], None], strict=True)):
-            way = self._ways[(chain_number + number) % len(self._ways)]
-            work = Resumed(folder, self._digests, self._until(following))
-            conditions = Conditions(hash_seed=2 + number)
-            outcome = self._workers.run(Task(work, tuning=way.tuning, conditions=conditions))
-            links.append(_Link(chain_number, stop, way, outcome))
-            update(1)
-            if links[-1].differs:
-                break
-        return links
 
     def _of_second_pass(self, second: Run) -> Finding | None:
         """What is wrong if the second run in one process differs from the first."""
@@ -288,54 +281,10 @@ class _Verification:
             state_bytes=costs and costs.state_bytes,
             get_state_seconds=costs and costs.get_state_seconds,
             resume_seconds=median(seconds) if seconds else None,
-            stages=_stages(self._stage, costs),
+            stages=stage_costs(self._stage, costs and costs.largest),
             finding=finding,
             notes=tuple(self._notes),
         )
-
-
-class _Link(NamedTuple):
-    """A resume: of which chain, where, how, and what came of it."""
-
-    chain: int
-    position: int
-    way: Variation
-    outcome: Outcome
-
-    @property
-    def result(self) -> ResumedRun | None:
-        return cast("ResumedRun | None", self.outcome.result)
-
-    @property
-    def differs(self) -> bool:
-        result = self.result
-        return result is None or result.first != self.position or result.run.differs
-
-
-def _chains(items: int, positions: int, generations: int, rng: random.Random) -> list[list[int]]:
-    """Where to stop: chains of ``generations`` stops, ``positions`` in all."""
-    edges = [0, min(1, items), max(items - 1, 0), items]
-    stops = edges[:positions] + [rng.randint(0, items) for _ in range(positions - len(edges))]
-    # The edges are spread over the chains, as the rest is.
-    count = -(-len(stops) // generations)
-    return [sorted(stops[number::count]) for number in range(count)]
-
-
-def _stages(stage: Stage[Any], costs: Costs | None) -> tuple[StageCost, ...]:
-    """What each stage promises about its state, and the bytes of its own part if measured."""
-    sizes: dict[str, int] = {}
-    if costs is not None:
-        for (path, _, name), value in saved_positions(stage_tree(costs.largest)).items():
-            sizes[path] = sizes.get(path, 0) + len(dumps({name: value})) - len(dumps({}))
-    return tuple(
-        StageCost(
-            found.label,
-            path,
-            found.state_cost,
-            None if costs is None else 0 if found.transparent else sizes.get(path, 0),
-        )
-        for found, path in walk(stage)
-    )
 
 
 def _following(update: Update) -> Update:

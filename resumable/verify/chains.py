@@ -1,0 +1,79 @@
+"""Chains of generations: a run that is stopped, resumed, and stopped again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from .conditions import Conditions
+from .graph import Variation
+from .processes import Outcome, Task, Workers
+from .runs import Digests
+from .work import Resumed, ResumedRun
+
+__all__ = ["Link", "follow", "plan_chains"]
+
+
+class Link(NamedTuple):
+    """A resume: of which chain, where, how, and what came of it."""
+
+    chain: int
+    position: int
+    way: Variation
+    outcome: Outcome
+
+    @property
+    def result(self) -> ResumedRun | None:
+        return cast("ResumedRun | None", self.outcome.result)
+
+    @property
+    def differs(self) -> bool:
+        result = self.result
+        return result is None or result.first != self.position or result.run.differs
+
+
+def plan_chains(
+    items: int, positions: int, generations: int, rng: random.Random
+) -> list[list[int]]:
+    """Where to stop: chains of ``generations`` stops, ``positions`` in all."""
+    edges = [0, min(1, items), max(items - 1, 0), items]
+    stops = edges[:positions] + [rng.randint(0, items) for _ in range(positions - len(edges))]
+    # The edges are spread over the chains, as the rest is.
+    count = -(-len(stops) // generations)
+    return [sorted(stops[number::count]) for number in range(count)]
+
+
+def follow(
+    chain: int,
+    stops: list[int],
+    ways: list[Variation],
+    folder: str,
+    expected: Digests,
+    end: int | None,
+    workers: Workers,
+    update: Callable[[int], object],
+) -> list[Link]:
+    """Resume at each of ``stops`` from the checkpoint of the run before, the last one to ``end``.
+
+    Args:
+      chain: its number; chains begin with different ways.
+      stops: in order.
+      ways: to tune the pipeline, each generation in the next one.
+      folder: with the checkpoint of the first stop.
+      expected: the digests of the whole run.
+      end: how many items there are to be; None if the end is to be reached.
+      workers: to run tasks.
+      update: told after each resume.
+    """
+    links: list[Link] = []
+    for number, (stop, until) in enumerate(zip(stops, [*stops[1:], end], strict=True)):
+        way = ways[(chain + number) % len(ways)]
+        work = Resumed(folder, expected, until)
+        conditions = Conditions(hash_seed=2 + number)
+        outcome = workers.run(Task(work, tuning=way.tuning, conditions=conditions))
+        links.append(Link(chain, stop, way, outcome))
+        update(1)
+        if links[-1].differs:
+            break
+    return links

@@ -20,7 +20,7 @@ LAYERS = [
     {"block", "state"},
     {"order", "external"},
     {"stage", "state_tree"},
-    {"indexed", "description"},
+    {"indexed", "description", "graph"},
     {"sources", "stages"},
     {"iterator"},
     {"pipeline", "triggers"},

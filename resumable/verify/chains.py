@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
+from ..graph import Variation
 from .conditions import Conditions
-from .graph import Variation
 from .processes import Outcome, Task, Workers
 from .runs import Digests
 from .work import Resumed, ResumedRun

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
 from ..block import Block, Indices, block_length
+from ..graph import rebuilt
 from ..stage import IndexedTransform, Stage, StageIterator, TransformIterator
 from ..state import State
-from .graph import rebuilt
 
 __all__ = ["counted"]
 

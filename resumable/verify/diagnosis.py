@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, final
 
+from ..graph import Tuning, Variation, cut_after, variations
 from ..stage import Stage, explain_mismatch, walk
 from . import reasons
 from .conditions import Conditions
-from .graph import Tuning, Variation, cut_after, variations
 from .processes import Outcome, Task, Workers
 from .reasons import Reason
 from .report import Finding

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, final
 
 from ..checkpoint.directory import Directory
+from ..graph import Tuning, cut_after, tuned
 from ..pipeline import Pipeline
 from ..target import load_pipeline
 from .conditions import Conditions
-from .graph import Tuning, cut_after, tuned
 from .work import Work
 
 __all__ = ["Outcome", "Task", "Workers", "main"]

@@ -9,11 +9,11 @@ from typing import Any, final
 
 from ..checkpoint.directory import Directory
 from ..checkpoint.envelope import decode
+from ..graph import cut_after, tuned
 from ..pipeline import Pipeline
 from ..stage import Stage, fingerprint, walk
 from ..stages.shard import Shard
 from .digest import DIGEST_BYTES, item_digest
-from .graph import cut_after, tuned
 from .processes import Task, Workers
 from .reasons import RANKS_DIFFER
 from .report import Finding

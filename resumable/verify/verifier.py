@@ -20,12 +20,12 @@ from typing import Any, Final, cast
 
 from ..arguments import check_int
 from ..errors import ResumableError
+from ..graph import Variation, tuned, variations
 from ..stage import Stage, walk
 from ..target import load_pipeline
 from .chains import Link, follow, plan_chains
 from .conditions import Conditions
 from .diagnosis import Diagnosis
-from .graph import Variation, tuned, variations
 from .processes import Outcome, Task, Workers
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, stage_costs

@@ -12,13 +12,13 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..checkpoint.checkpointer import Checkpointer
+from ..graph import Tuning, tuned
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..stage import Stage
 from ..state import State, dumps
 from ..triggers import AtEnd, AtSteps
 from .counted import counted
-from .graph import Tuning, tuned
 from .runs import Digests, Run, Timed, Watch, draw
 
 __all__ = [

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
-from ..errors import InvalidArgument
-from ..stage import Stage, walk
+from .errors import InvalidArgument
+from .stage import Stage, walk
 
-__all__ = ["Tuning", "Variation", "cut_after", "rebuilt", "tuned", "variations"]
+__all__ = ["Tuning", "Variation", "cut_after", "rebuilt", "tuned", "variations", "without_threads"]
 
 Tuning = Mapping[int, Mapping[str, Any]]
 """New values of fields, by the number of their stage."""
@@ -84,18 +84,27 @@ def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
     )
 
 
+def without_threads(stage: Stage[Any]) -> Stage[Any]:
+    """The same pipeline, that computes each item when it is asked for; its states are the same."""
+    return tuned(stage, _alternatives(stage, 0))
+
+
 def variations(stage: Stage[Any]) -> list[Variation]:
     """The pipeline as it is, then without what runs ahead, and with more of it."""
     found = [Variation("as it is", {})]
     for place in range(2):
-        tuning = {
-            number: one.alternatives[place]
-            for number, (one, _) in enumerate(walk(stage))
-            if len(one.alternatives) > place
-        }
+        tuning = _alternatives(stage, place)
         if tuning:
             found.append(Variation(f"with {_show(stage, tuning)}", tuning))
     return found
+
+
+def _alternatives(stage: Stage[Any], place: int) -> Tuning:
+    return {
+        number: found.alternatives[place]
+        for number, (found, _) in enumerate(walk(stage))
+        if len(found.alternatives) > place
+    }
 
 
 def _show(stage: Stage[Any], tuning: Tuning) -> str:

@@ -90,6 +90,8 @@ class PipelineIterator(StageIterator[T]):
 
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end."""
+        if self.step >= self._snapshot_step:
+            self._snapshot()
         return self._moved(lambda root: root.pull(count) if count else [], count, block_length)
 
     def skip(self, count: int) -> int:
@@ -190,8 +192,6 @@ class PipelineIterator(StageIterator[T]):
         if self._failed:
             self._recover()
         check_int("count", count, minimum=0, maximum=sys.maxsize)
-        if self.step >= self._snapshot_step:
-            self._snapshot()
         try:
             result = move(self._root)
             self._advance = None  # `items` is valid only until the next `pull`

@@ -40,6 +40,18 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
             report.longrepr = reason
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
+    """The same for a module that is skipped as a whole."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and collector.config.getoption("--require-packages"):
+        reason = str(report.longrepr)
+        if "is not installed" in reason:
+            report.outcome = "failed"
+            report.longrepr = reason
+
+
 # fsspec talks to remote stores through threads that live as long as the process; and the server
 # that such a store is tested with lives as long as the tests of its module.
 OF_THE_PROCESS = {"fsspecIO", "asyncio_0", "s3 server"}

@@ -1,0 +1,199 @@
+"""Where the loop stands in the passes over a pipeline, counted in the items it has consumed."""
+
+# What is produced runs ahead of what is consumed, so a state is never asked of what produces.
+# It is computed: from the state with which the pass began, and the count of items since, by
+# passing over as many. That takes no time where items are looked up by index.
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+import resumable as rs
+from resumable.arguments import check_int, shorten
+from resumable.graph import without_threads
+from resumable.stage import walk
+from resumable.state import State
+
+__all__ = ["KEY", "Cursor", "InPasses"]
+
+KEY: Final = "resumable"
+"""The only key of every ``state_dict``; its value is what `resumable.loads` reads."""
+
+
+class Cursor:
+    """The pass in progress or, before its first item, the one to come.
+
+    Args:
+      pipeline: one pass of it is an epoch.
+
+    Attributes:
+      pipeline: as given.
+      epoch: of the pass.
+      jumps: how often a pass began elsewhere than at the start of the next epoch.
+
+    Raises:
+      InvalidArgument: if a source can only be read once.
+    """
+
+    def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
+        for stage, path in walk(pipeline.stage):
+            if stage.inexact_policy is not None:
+                raise rs.InvalidArgument(
+                    f"pipeline must be one that can be read again, got {stage!r} at {path}; pass "
+                    "from_iterable a function that makes the iterator"
+                )
+        self.pipeline = pipeline
+        self.jumps = 0
+        # Without threads, to pass over items.
+        self._plain: rs.Pipeline[Any] = rs.Pipeline(without_threads(pipeline.stage))
+        self._chosen: int | None = None  # the epoch that `set_epoch` asked for
+        self.epoch = 0
+        self._begun = False
+        self._resumed = False
+        self._known: dict[int, bool] = {}  # whether so many items are left of a resumed pass
+        self._consumer: rs.PipelineIterator[Any] | None = None
+        self._producer: weakref.ref[rs.PipelineIterator[Any]] | None = None
+        self._stand_at(self._start_of(0), resumed=False)
+
+    def begin(self, consumed: int, fewest: int = 1) -> None:
+        """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
+
+        Args:
+          consumed: items of the pass begun before; after none it is begun again.
+          fewest: items that are worth a pass: if a resumed one has fewer left, its epoch is over.
+        """
+        chosen, self._chosen = self._chosen, None
+        again = self._begun and consumed > 0
+        if chosen is not None:
+            if again and chosen == self.epoch + 1:
+                self.end()
+            elif again or chosen != self.epoch:
+                self._jump_to(chosen)
+        elif again:
+            self.end()
+        elif self.epoch_to_come(fewest) != self.epoch:
+            self._jump_to(self.epoch + 1)
+        self._begun = True
+
+    def epoch_to_come(self, fewest: int = 1) -> int:
+        """The epoch of the pass in progress or, before it has begun, of the one that will be."""
+        if self._begun or not self._resumed or self._chosen is not None:
+            return self.epoch
+        return self.epoch if self._has(fewest) else self.epoch + 1
+
+    def end(self) -> None:
+        """The pass is over: stand before the next one."""
+        self._stand_at(self._start_of(self.epoch + 1), resumed=False)
+        if self._chosen not in (None, self.epoch):
+            assert self._chosen is not None
+            self._jump_to(self._chosen)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be that of ``epoch``; the rest of it, if it is the resumed one."""
+        self._chosen = check_int("epoch", epoch, minimum=0)
+        if not self._begun and epoch != self.epoch:
+            self._jump_to(epoch)
+
+    def state_dict(self, count: int) -> dict[str, bytes]:
+        """The state after ``count`` items of the pass; at its end if it has fewer."""
+        return {KEY: rs.dumps(self._state_after(count))}
+
+    def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
+        """The state of an iterator over the pipeline."""
+        return {KEY: rs.dumps(iterator.get_state())}
+
+    def load(self, state_dict: Mapping[str, Any]) -> None:
+        """Move to a state, in the middle of its pass.
+
+        Raises:
+          StateMismatch: if it is none of this pipeline; the cursor is then where it was.
+        """
+        if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
+            raise rs.StateMismatch(
+                f"the state must be a dict with the key {KEY!r} alone, got {shorten(state_dict)}"
+            )
+        data = state_dict[KEY]
+        # Some savers give bytes back as a file.
+        state = rs.loads(data.getvalue() if hasattr(data, "getvalue") else bytes(data))
+        with self._plain.resume(state) as iterator:
+            iterator.skip(0)  # comes back from an error in which it may have been saved
+            self._stand_at(iterator.get_state(), resumed=True)
+        self._chosen = None
+        self.jumps += 1
+
+    def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
+        """A new iterator where the pass began, or was resumed."""
+        iterator = (self.pipeline if threads else self._plain).resume(self._origin)
+        self._producer = weakref.ref(iterator)
+        return iterator
+
+    @property
+    def origin(self) -> State:
+        """The state with which the pass began, or was resumed."""
+        return self._origin
+
+    def _jump_to(self, epoch: int) -> None:
+        self._stand_at(self._start_of(epoch), resumed=False)
+        self.jumps += 1
+
+    def _start_of(self, epoch: int) -> State:
+        with self._plain.start(epoch) as iterator:
+            return iterator.get_state()
+
+    def _stand_at(self, state: State, *, resumed: bool) -> None:
+        self._origin = state
+        self._resumed = resumed
+        self._known = {}
+        self._begun = False
+        self.epoch = int(state["epoch"])
+        self._consumer = None
+        self._producer = None
+
+    def _has(self, count: int) -> bool:
+        if count not in self._known:
+            with self._plain.resume(self._origin) as probe:
+                self._known[count] = probe.skip(count) == count
+        return self._known[count]
+
+    def _state_after(self, count: int) -> State:
+        if not count:
+            return self._origin
+        wanted = self._origin["step"] + count
+        producer = None if self._producer is None else self._producer()
+        if producer is not None and producer.step == wanted:
+            return producer.get_state()
+        consumer = self._consumer
+        if consumer is None or consumer.step > wanted:
+            consumer = self._consumer = self._plain.resume(self._origin)
+        consumer.skip(wanted - consumer.step)
+        return consumer.get_state()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Running iterators stay in their process.
+        return {**vars(self), "_consumer": None, "_producer": None}
+
+
+class InPasses:
+    """What everything has that goes through a pipeline in passes.
+
+    Attributes:
+      cursor: where the loop stands.
+    """
+
+    cursor: Cursor
+
+    @property
+    def fewest(self) -> int:
+        """The fewest items that are worth a pass."""
+        return 1
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the pass in progress or, before it has begun, of the one that will be."""
+        return self.cursor.epoch_to_come(self.fewest)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be that of ``epoch``; the rest of it, if it was resumed."""
+        self.cursor.set_epoch(epoch)

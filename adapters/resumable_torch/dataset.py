@@ -1,0 +1,125 @@
+"""An `IterableDataset` over a pipeline, whose workers deliver its items in their global order."""
+
+# Torch asks its workers for batches in turn: worker w delivers the batches w, w + W, w + 2W ...
+# So each worker passes over the items of the others. Where items are looked up by index that costs
+# nothing; a stream is read by every worker, but the functions mapped over it are called for a
+# worker's own items only.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch.utils.data import IterableDataset, get_worker_info
+
+import resumable as rs
+from resumable.arguments import check_int, shorten
+
+from .cursor import Cursor, InPasses
+
+__all__ = ["PipelineDataset"]
+
+
+class PipelineDataset(InPasses, IterableDataset[Any]):
+    """The items of a pipeline for a `DataLoader`, each pass a new epoch.
+
+    With `ResumableDataLoader` that is all. With a plain `DataLoader` let the pipeline make the
+    batches, give ``batch_size=None``, call `set_epoch` before each pass, leave
+    ``persistent_workers`` off, and tell `state_dict` how many items the loop has consumed.
+
+    State: the pipeline's own, whatever the number of workers; bytes saved here resume the
+    pipeline without torch, and the other way round.
+
+    Args:
+      pipeline: any, of sources that can be read again. Several workers run it without its own
+        threads.
+
+    Raises:
+      InvalidType: if ``pipeline`` is none.
+    """
+
+    def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
+        if not isinstance(pipeline, rs.Pipeline):
+            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+        self.pipeline = pipeline
+        self.cursor = Cursor(pipeline)
+        # How many consecutive items a worker is asked for at a time.
+        self._run_length = 1
+        self._driven = False
+        self._yielded = 0
+        # In a worker: its iterator, and whether it was put where it is by `load_state_dict`.
+        self._working: rs.PipelineIterator[Any] | None = None
+        self._in_place = False
+
+    def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        return self._all() if worker is None else self._share(worker.id, worker.num_workers)
+
+    def __len__(self) -> int:
+        return len(self.pipeline)
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
+        """Where the loop stands, or, asked in a worker, where that stands.
+
+        Args:
+          consumed: items that the loop has consumed since the pass began or was resumed; by
+            default, as many as were yielded in this process.
+        """
+        if self._working is not None:
+            return self.cursor.state_of(self._working)
+        count = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
+        return self.cursor.state_dict(count)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next pass continue at ``state_dict``.
+
+        Raises:
+          StateMismatch: if it belongs to another pipeline.
+        """
+        self.cursor.load(state_dict)
+        self._yielded = 0
+        self._in_place = get_worker_info() is not None
+
+    def driven(self, run_length: int) -> PipelineDataset:
+        """A copy for a loader that begins the passes and draws ``run_length`` items at a time."""
+        copied = PipelineDataset(self.pipeline)
+        copied._driven = True
+        copied._run_length = run_length
+        return copied
+
+    def _all(self) -> Iterator[Any]:
+        if not self._driven:
+            self.cursor.begin(self._yielded)
+        self._yielded = 0
+        with self.cursor.produce() as iterator:
+            for item in iterator:
+                self._yielded += 1
+                yield item
+
+    def _share(self, number: int, workers: int) -> Iterator[Any]:
+        """The runs of items of worker ``number``, which stands at its first one at once."""
+        in_place, self._in_place = self._in_place, False
+        if in_place:  # also where nothing is left: the other workers may have some
+            self.cursor.set_epoch(self.cursor.epoch)
+        # A worker that lives on goes through one pass after another.
+        self.cursor.begin(int(self._working is not None))
+        self._working = self.cursor.produce(threads=workers == 1)
+        if not in_place:
+            self._working.skip(number * self._run_length)
+        return self._runs(self._working, (workers - 1) * self._run_length)
+
+    def _runs(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
+        """Runs of items, with ``others`` passed over between them."""
+        with iterator:
+            while True:
+                for place in range(self._run_length):
+                    item = next(iterator, iterator)
+                    if item is iterator:
+                        return
+                    if place == self._run_length - 1:
+                        # Before the item is handed out, so that a state taken then is after it.
+                        iterator.skip(others)
+                    yield item
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_working": None}

@@ -1,0 +1,78 @@
+"""A drop-in for torch's `DistributedSampler` whose number of ranks may change on resume."""
+
+from __future__ import annotations
+
+from collections.abc import Sized
+
+import torch.distributed as dist
+
+import resumable as rs
+from resumable.arguments import check_bool, check_int
+
+from .sampler import ResumableSampler
+
+__all__ = ["ResumableDistributedSampler"]
+
+
+class ResumableDistributedSampler(ResumableSampler):
+    """The part of one rank of a global order, dealt out in rounds: a sample to each rank in turn.
+
+    State: the global position, the same bytes on every rank. Any number of ranks continues the
+    global order, so a state of rank 0 is enough for all. Each pass is a new epoch, also without
+    `set_epoch`, which drop-in code may go on calling.
+
+    Args:
+      dataset: something with a length.
+      num_replicas: the number of ranks; by default that of `torch.distributed`.
+      rank: by default that of `torch.distributed`.
+      shuffle: whether each epoch has a random order of its own.
+      seed: of the order, the same on every rank.
+      drop_last: whether a last round with too few samples is left out, or filled up by repeating
+        its own.
+      with_position: as for `ResumableSampler`; the position is that in the global order.
+
+    Raises:
+      InvalidArgument: if ``rank`` is not below ``num_replicas``, or neither is given and
+        `torch.distributed` is not initialised.
+    """
+
+    def __init__(
+        self,
+        dataset: Sized,
+        num_replicas: int | None = None,
+        rank: int | None = None,
+        shuffle: bool = True,
+        seed: int = 0,
+        drop_last: bool = False,
+        *,
+        with_position: bool = False,
+    ) -> None:
+        if (num_replicas is None or rank is None) and not (
+            dist.is_available() and dist.is_initialized()
+        ):
+            raise rs.InvalidArgument(
+                "num_replicas and rank must be given where torch.distributed is not initialised, "
+                f"got {num_replicas!r} and {rank!r}"
+            )
+        self.dataset = dataset
+        self.num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
+        self.rank = dist.get_rank() if rank is None else rank
+        self.shuffle = check_bool("shuffle", shuffle)
+        self.seed = seed
+        self.drop_last = check_bool("drop_last", drop_last)
+        check_int("num_replicas", self.num_replicas, minimum=1)
+        order = rs.range(len(dataset))
+        if shuffle:
+            order = order.shuffle(seed)
+        dealt = order.shard(self.rank, self.num_replicas, uneven="drop" if drop_last else "pad")
+        super().__init__(dealt, with_position=with_position)
+
+    @property
+    def num_samples(self) -> int:
+        """Samples of this rank in an epoch."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:
+        """Samples of all ranks in an epoch."""
+        return len(self) * self.num_replicas

@@ -1,0 +1,188 @@
+"""A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from torch.utils.data import DataLoader, IterableDataset
+
+import resumable as rs
+from resumable.arguments import shorten
+
+from .cursor import InPasses
+from .dataset import PipelineDataset
+from .sampler import ResumableBatchSampler, ResumableSampler
+
+__all__ = ["ResumableDataLoader"]
+
+T = TypeVar("T")
+
+
+class ResumableDataLoader(InPasses, DataLoader[T]):
+    """`torch.utils.data.DataLoader` with the same arguments, a state, and a new epoch each pass.
+
+    The sampler runs ahead of the loop; the state counts the batches that the loop **received**. It
+    holds no worker count and no batch size: workers, ``prefetch_factor``, ``persistent_workers``
+    and ``batch_size`` may change on resume. In the body of the loop the batch in work counts as
+    consumed; after the loop the state is that of the next epoch's start. A pass that was left
+    by ``break`` is followed by the next epoch, unless it had delivered nothing.
+
+    State: some 150 bytes under one constant key, ``state_dict()`` at any moment. It is the state
+    of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`.
+
+    Args:
+      dataset: a map-style data set, or a `PipelineDataset`.
+      batch_size: as in torch.
+      shuffle: as in torch; the order is that of ``rs.range(len(dataset)).shuffle(seed)``.
+      sampler: a `ResumableSampler` or `ResumableDistributedSampler`, or a random-access pipeline
+        of indices.
+      batch_sampler: a `ResumableBatchSampler`.
+      args: further positional arguments of torch.
+      seed: of the shuffle, instead of torch's generator.
+      with_position: give ``dataset[index, position]`` to the data set, for `rng_for`; only where
+        this loader makes the sampler.
+      kwargs: further arguments of torch.
+
+    Raises:
+      InvalidType: if the data set or the sampler cannot be resumed.
+      InvalidArgument: if ``in_order`` is False: batches that overtake each other leave no
+        position behind them.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: ResumableSampler | rs.Pipeline[int] | None = None,
+        batch_sampler: ResumableBatchSampler | None = None,
+        *args: Any,
+        seed: int = 0,
+        with_position: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs.get("in_order") is False:
+            raise rs.InvalidArgument(
+                "in_order must be True: batches that overtake each other leave no position to "
+                "resume at, got False"
+            )
+        self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
+        if isinstance(dataset, IterableDataset):
+            dataset = _as_driven(dataset, batch_size)
+            self._source = dataset
+        elif batch_sampler is not None:
+            self._source = _checked(batch_sampler, "batch_sampler", ResumableBatchSampler)
+            batch_sampler.drive()
+        else:
+            if sampler is None:
+                sampler = ResumableSampler(
+                    dataset, shuffle=bool(shuffle), seed=seed, with_position=with_position
+                )
+                shuffle = None
+            elif isinstance(sampler, rs.Pipeline):
+                sampler = ResumableSampler(sampler, with_position=with_position)
+            self._source = _checked(sampler, "sampler", ResumableSampler)
+            self._source.drive()
+        super().__init__(
+            dataset,
+            batch_size,
+            shuffle,
+            sampler,
+            batch_sampler,
+            *args,
+            **kwargs,
+        )
+        self.cursor = self._source.cursor
+        self._received = 0
+        self._passes = 0
+        self._jumps = 0
+
+    def __iter__(self) -> Iterator[T]:  # type: ignore[override]
+        return self._batches()
+
+    @property
+    def received(self) -> int:
+        """Batches that the loop has received since the pass began or was resumed."""
+        return self._received
+
+    def state_dict(self, held: int = 0) -> dict[str, bytes]:
+        """Where the loop stands, after the batches that it received.
+
+        Args:
+          held: how many of them somebody between this loader and the training step holds back.
+        """
+        return self.cursor.state_dict(max(self._received - held, 0) * self._batch_items)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next pass continue at ``state_dict``.
+
+        Raises:
+          StateMismatch: if it belongs to other data or another order; nothing is then changed.
+        """
+        self.cursor.load(state_dict)
+        self._received = 0
+        self._passes += 1  # an iterator that still runs counts no longer
+
+    def get_state(self) -> dict[str, bytes]:
+        """As `state_dict`, for ``rs.from_iterable(loader)``."""
+        return self.state_dict()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """As `load_state_dict`, but of a pass that was over the next one delivers nothing.
+
+        A pipeline that repeats the loader goes to the next epoch by itself.
+        """
+        self.load_state_dict(state)
+        self.set_epoch(self.cursor.epoch)
+
+    @property
+    def _batch_items(self) -> int:
+        """Items that one batch takes."""
+        if isinstance(self._source, ResumableBatchSampler):
+            return self._source.batch_size
+        return 1 if self.batch_size is None else self.batch_size
+
+    @property
+    def fewest(self) -> int:
+        """The fewest items that make a batch."""
+        drop_last = getattr(self._source, "drop_last", self.drop_last)
+        return self._batch_items if drop_last else 1
+
+    def _begin_pass(self) -> Iterator[T]:
+        """Begin a pass, with torch's own iterator over it."""
+        self.cursor.begin(self._received, self.fewest)
+        self._received = 0
+        self._passes += 1
+        if self._jumps != self.cursor.jumps:
+            self._jumps = self.cursor.jumps
+            if isinstance(self._source, PipelineDataset):
+                self._iterator = None  # workers that live on would go to the next epoch
+        return super().__iter__()
+
+    def _batches(self) -> Iterator[T]:
+        """A pass, that counts what the loop receives; it begins with the first batch asked for."""
+        batches = self._begin_pass()
+        number = self._passes
+        for batch in batches:
+            if number == self._passes:
+                self._received += 1
+            yield batch
+        if number == self._passes:
+            self.cursor.end()
+            self._received = 0
+
+
+def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:
+    if not isinstance(dataset, PipelineDataset):
+        raise rs.InvalidType(
+            "an iterable data set must be a PipelineDataset to be resumed, got "
+            f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
+        )
+    return dataset.driven(1 if batch_size is None else batch_size)
+
+
+def _checked(value: Any, name: str, kind: type[T]) -> T:
+    if not isinstance(value, kind):
+        raise rs.InvalidType(f"{name} must be a {kind.__name__}, got {shorten(value)}")
+    return value

@@ -1,0 +1,23 @@
+"""Randomness that belongs to a sample, whoever computes it and after whatever resume."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from resumable.arguments import check_int, check_seed
+from resumable.order import derive, generator
+
+__all__ = ["rng_for"]
+
+
+def rng_for(position: int, seed: int = 0) -> np.random.Generator:
+    """The generator of the sample at ``position``, the same in any worker and after a resume.
+
+    Args:
+      position: of the sample in the whole run, as a sampler with ``with_position=True`` yields.
+      seed: of the run.
+
+    Raises:
+      InvalidArgument: if ``position`` is below 0.
+    """
+    return generator(derive(check_seed("seed", seed)), check_int("position", position, minimum=0))

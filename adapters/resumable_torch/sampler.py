@@ -1,0 +1,184 @@
+"""Samplers that resume at any sample, with a state of some 100 bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from operator import length_hint
+from typing import Any, Final
+
+from torch.utils.data import Sampler
+
+import resumable as rs
+from resumable.arguments import check_bool, check_int
+
+from .cursor import Cursor, InPasses
+from .order import Source, as_order, positions_from, pulled
+
+__all__ = ["ResumableBatchSampler", "ResumableSampler"]
+
+BLOCK: Final = 4096
+
+
+class ResumableSampler(InPasses, Sampler[Any]):
+    """Indices of a data set, each pass a new epoch, resumed at any of them.
+
+    A `DataLoader` draws from its sampler ahead of the loop. So with a plain `DataLoader` tell
+    `state_dict` how many samples the loop has consumed; `ResumableDataLoader` counts them itself.
+
+    State: O(1), and so is the time to resume; no permutation is ever made.
+
+    Args:
+      source: a data set, of which only the length counts, or the length; or a random-access
+        pipeline of indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
+      shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``,
+        a new one each epoch; not given for a pipeline.
+      seed: of the order.
+      with_position: yield ``(index, position)``: the position of the sample in the whole run, for
+        `rng_for`.
+
+    Raises:
+      InvalidType: if ``source`` has no length, or is a pipeline without random access.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        shuffle: bool | None = None,
+        seed: int = 0,
+        with_position: bool = False,
+    ) -> None:
+        self.cursor = Cursor(as_order(source, shuffle, seed))
+        self.with_position = check_bool("with_position", with_position)
+        # Invariant: `_drawn` less what is left in `_block` are the samples yielded in this pass.
+        self._drawn = 0
+        self._block: Iterator[Any] = iter(())
+        self._driven = False
+
+    def __iter__(self) -> Iterator[Any]:
+        # The pass begins with its first sample: torch asks for more iterators than it uses.
+        if not self._driven:
+            self.cursor.begin(self.yielded)
+        positions = positions_from(self.cursor) if self.with_position else None
+        self._drawn = 0
+        with self.cursor.produce() as producer:
+            while block := pulled(producer, BLOCK):
+                if positions is not None:
+                    block = list(zip(block, positions, strict=False))
+                self._drawn += len(block)
+                self._block = iter(block)
+                yield from self._block
+
+    def __len__(self) -> int:
+        return len(self.cursor.pipeline)
+
+    @property
+    def yielded(self) -> int:
+        """How many samples this pass has yielded, which may be more than were consumed."""
+        return self._drawn - length_hint(self._block)
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
+        """Where the loop stands.
+
+        Args:
+          consumed: samples that the loop has consumed since the pass began or was resumed; by
+            default, as many as were yielded, right only where nothing runs ahead.
+        """
+        count = self.yielded if consumed is None else check_int("consumed", consumed, minimum=0)
+        return self.cursor.state_dict(count)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next pass continue at ``state_dict``.
+
+        Raises:
+          StateMismatch: if it belongs to another order.
+        """
+        self.cursor.load(state_dict)
+        self._drawn, self._block = 0, iter(())
+
+    def drive(self) -> None:
+        """Leave it to a loader to begin the passes."""
+        self._driven = True
+
+
+class ResumableBatchSampler(InPasses, Sampler[list[Any]]):
+    """Batches of indices, for the argument ``batch_sampler`` of a `DataLoader`.
+
+    State: that of the samples, so the batch size may differ after a resume.
+
+    Args:
+      source: as for `ResumableSampler`, or one of these.
+      batch_size: samples in a batch, at least 1.
+      drop_last: leave out a last batch with fewer.
+      shuffle: as for `ResumableSampler`.
+      seed: as for `ResumableSampler`.
+    """
+
+    def __init__(
+        self,
+        source: Source | ResumableSampler,
+        batch_size: int,
+        drop_last: bool = False,
+        *,
+        shuffle: bool | None = None,
+        seed: int = 0,
+    ) -> None:
+        if isinstance(source, ResumableSampler):
+            if shuffle is not None:
+                raise rs.InvalidArgument(
+                    f"shuffle must not be given with a sampler, got {shuffle!r}"
+                )
+            self.sampler = source
+        else:
+            self.sampler = ResumableSampler(source, shuffle=shuffle, seed=seed)
+        self.cursor = self.sampler.cursor
+        self.batch_size = check_int("batch_size", batch_size, minimum=1)
+        self.drop_last = check_bool("drop_last", drop_last)
+        self._yielded = 0
+        self._driven = False
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        if not self._driven:
+            self.cursor.begin(self._yielded, self.fewest)
+        positions = positions_from(self.cursor) if self.sampler.with_position else None
+        self._yielded = 0
+        with self.cursor.produce() as producer:
+            while batch := pulled(producer, self.batch_size):
+                if len(batch) < self.batch_size and self.drop_last:
+                    return
+                if positions is not None:
+                    batch = list(zip(batch, positions, strict=False))
+                self._yielded += 1
+                yield batch
+
+    def __len__(self) -> int:
+        batches, rest = divmod(len(self.sampler), self.batch_size)
+        return batches + (rest > 0 and not self.drop_last)
+
+    @property
+    def fewest(self) -> int:
+        """The fewest samples that make a batch."""
+        return self.batch_size if self.drop_last else 1
+
+    def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
+        """Where the loop stands.
+
+        Args:
+          consumed: batches that the loop has consumed since the pass began or was resumed; by
+            default, as many as were yielded, right only where nothing runs ahead.
+        """
+        batches = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
+        return self.cursor.state_dict(batches * self.batch_size)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next pass continue at ``state_dict``.
+
+        Raises:
+          StateMismatch: if it belongs to another order.
+        """
+        self.cursor.load(state_dict)
+        self._yielded = 0
+
+    def drive(self) -> None:
+        """Leave it to a loader to begin the passes."""
+        self._driven = True

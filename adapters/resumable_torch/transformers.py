@@ -1,0 +1,85 @@
+"""A callback for the `Trainer` of Hugging Face's transformers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+import resumable as rs
+from resumable.checkpoint.envelope import decode, encode
+
+from .cursor import KEY
+from .loader import ResumableDataLoader
+
+__all__ = ["ResumeInput"]
+
+
+class ResumeInput(TrainerCallback):
+    """Saves the loader's state beside the model's, and resumes from it.
+
+    The trainer must use this very loader, returned by its ``get_train_dataloader``, and be told
+    ``ignore_data_skip=True``: it would pass over the batches a second time. The state is a checkpoint
+    file in the trainer's own folder, ``checkpoint-STEP/input-*.ckpt``, which goes with it.
+
+    Args:
+      loader: of the training data.
+
+    Raises:
+      InvalidArgument: on a resume, if ``ignore_data_skip`` is off, or if an epoch ends within the
+        batches of an optimizer step, where the trainer would not take that step.
+      NoValidCheckpoint: on a resume, if the folder has no state of the loader.
+    """
+
+    def __init__(self, loader: ResumableDataLoader[Any]) -> None:
+        self._loader = loader
+
+    def on_train_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        if not state.global_step:
+            return
+        if not args.ignore_data_skip:
+            raise rs.InvalidArgument(
+                "ignore_data_skip must be True in the TrainingArguments, got False: the loader "
+                "continues at the next batch by itself"
+            )
+        steps = args.gradient_accumulation_steps
+        if steps > 1 and len(self._loader) % steps:
+            raise rs.InvalidArgument(
+                f"an epoch must have a multiple of gradient_accumulation_steps={steps} batches to be "
+                f"resumed, got {len(self._loader)}"
+            )
+        folder = _folder(args, state)
+        if not folder.is_dir() or state.global_step not in rs.Directory(folder).steps():
+            raise rs.NoValidCheckpoint(
+                f"{folder} has no state of the input of step {state.global_step}; was it saved "
+                "without this callback?"
+            )
+        checkpoint = decode(rs.Directory(folder).load(state.global_step))
+        self._loader.load_state_dict({KEY: rs.dumps(checkpoint.state)})
+
+    def on_save(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: Any,
+    ) -> None:
+        if state.is_world_process_zero:
+            saved = rs.loads(self._loader.state_dict()[KEY])
+            checkpoint = rs.Checkpoint(step=state.global_step, time=time.time(), state=saved)
+            directory = rs.Directory(_folder(args, state))
+            if state.global_step in directory.steps():  # of a run that was resumed further back
+                directory.set_aside(state.global_step, "superseded")
+            directory.save(state.global_step, encode(checkpoint))
+
+
+def _folder(args: TrainingArguments, state: TrainerState) -> Path:
+    return Path(str(args.output_dir)) / f"checkpoint-{state.global_step}"

@@ -1,0 +1,265 @@
+"""The loader resumes exactly, at every position, in a fresh process, with any workers."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from resumable_torch import (  # noqa: E402
+    PipelineDataset,
+    ResumableBatchSampler,
+    ResumableDataLoader,
+    ResumableSampler,
+)
+from torch_adapter.data import LENGTH, Rows, loader_of, plain, rest_of  # noqa: E402
+
+import resumable as rs  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+
+EPOCHS = 3
+ROOT = Path(__file__).parents[2]
+KINDS = ["map", "augmented", "pipeline", "stream"]
+WORKERS = [
+    {"num_workers": 0},
+    *(
+        {"num_workers": workers, "prefetch_factor": prefetch, "persistent_workers": persistent}
+        for workers in (1, 3)
+        for prefetch in (2, 4)
+        for persistent in (False, True)
+    ),
+]
+
+
+def states_along(loader: ResumableDataLoader[Any]) -> tuple[list[Any], list[Any]]:
+    """All batches, and the state before the first and in the body of the loop after each."""
+    batches, states = [], [loader.state_dict()]
+    for _ in range(EPOCHS):
+        for batch in loader:
+            batches.append((loader.epoch, plain(batch)))
+            states.append(loader.state_dict())
+    return batches, states
+
+
+def resume_elsewhere(task: list[Any]) -> list[Any]:
+    """For each (kind, options, state): all that comes, from a fresh process."""
+    code = (
+        "import pickle, sys\n"
+        "from torch_adapter.data import loader_of, rest_of\n"
+        "results = []\n"
+        "for kind, options, state in pickle.load(sys.stdin.buffer):\n"
+        "    loader = loader_of(kind, **options)\n"
+        "    loader.load_state_dict(state)\n"
+        "    assert loader.state_dict() == state\n"
+        f"    results.append(rest_of(loader, {EPOCHS}))\n"
+        "sys.stdout.buffer.write(pickle.dumps(results))\n"
+    )
+    path = [str(ROOT / part) for part in ("", "tests", "adapters")]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"import sys; sys.path[:0] = {path}\n{code}"],
+        input=pickle.dumps(task),
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    results: list[Any] = pickle.loads(done.stdout)
+    return results
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("workers", WORKERS, ids=str)
+@pytest.mark.parametrize("kind", ["map", "pipeline", "stream"])
+def test_it_resumes_at_every_position_in_a_fresh_process(
+    kind: str, workers: dict[str, Any], drop_last: bool
+) -> None:
+    options = {**workers, "drop_last": drop_last}
+    expected, states = states_along(loader_of(kind, **options))
+    if kind != "stream":
+        assert len(expected) == EPOCHS * (4 if drop_last else 5)
+    others = itertools.cycle(WORKERS)  # with W changed on resume, or not
+    task = []
+    for state in states:
+        task += [(kind, options, state), (kind, {**next(others), "drop_last": drop_last}, state)]
+    for number, rest in enumerate(resume_elsewhere(task)):
+        assert rest == expected[number // 2 :], (number // 2, task[number])
+
+
+def test_randomness_of_a_sample_survives_a_resume() -> None:
+    test_it_resumes_at_every_position_in_a_fresh_process("augmented", WORKERS[1], drop_last=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_of_workers_delivers_the_same(kind: str) -> None:
+    expected = rest_of(loader_of(kind), EPOCHS)
+    for workers in WORKERS[::3]:
+        assert rest_of(loader_of(kind, **workers), EPOCHS) == expected
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_can_be_had_at_any_moment(kind: str, workers: int) -> None:
+    loader = loader_of(kind, num_workers=workers)
+    start = loader.state_dict()
+    assert loader.state_dict() == start
+    iterator = iter(loader)
+    assert loader.state_dict() == start
+    first = plain(next(iterator))
+    after_one = loader.state_dict()
+    assert loader.state_dict() == after_one != start
+    rest = [plain(batch) for batch in iterator]
+    ended = loader.state_dict()
+    assert loader.epoch == 1
+    assert [plain(batch) for batch in loader] != [first, *rest]
+    last = loader.state_dict()
+    assert loader.epoch == 2
+
+    again = loader_of(kind, num_workers=workers)
+    again.state_dict()
+    for state in (after_one, after_one):  # twice in a row
+        again.load_state_dict(state)
+        assert [plain(batch) for batch in again] == rest
+    again.load_state_dict(ended)
+    assert (again.epoch, again.state_dict()) == (1, ended)
+    again.load_state_dict(last)
+    assert (again.epoch, again.state_dict()) == (2, last)
+
+
+def test_loading_into_a_running_loader_moves_the_next_pass() -> None:
+    for workers in ({"num_workers": 0}, {"num_workers": 2, "persistent_workers": True}):
+        for kind in KINDS:
+            loader = loader_of(kind, **workers)
+            iterator = iter(loader)
+            expected = [plain(next(iterator)) for _ in range(2)]
+            state = loader.state_dict()
+            expected = [plain(batch) for batch in iterator]
+            running = iter(loader)
+            next(running)
+            loader.load_state_dict(state)
+            next(running)  # counts no longer
+            assert loader.state_dict() == state
+            assert [plain(batch) for batch in loader] == expected
+            assert loader.epoch == 1
+
+
+def test_a_pass_that_was_left_is_followed_by_the_next_epoch() -> None:
+    for workers in ({"num_workers": 0}, {"num_workers": 2, "persistent_workers": True}):
+        for kind in ("map", "pipeline"):
+            whole = rest_of(loader_of(kind), EPOCHS)
+            loader = loader_of(kind, **workers)
+            iter(loader)  # delivers nothing
+            got = []
+            for _ in range(EPOCHS):
+                got += [(loader.epoch, plain(batch)) for batch in itertools.islice(loader, 2)]
+            assert got == [whole[0], whole[1], whole[5], whole[6], whole[10], whole[11]]
+
+
+def test_the_end_of_an_epoch_can_be_resumed_with_and_without_set_epoch() -> None:
+    loader = loader_of("map")
+    iterator = iter(loader)
+    for _ in range(5):
+        next(iterator)
+    at_end = loader.state_dict()  # in the body of the last batch
+    whole = rest_of(loader_of("map"), EPOCHS)
+    for epoch, expected in ((None, whole[5:10]), (0, []), (1, whole[5:10]), (2, whole[10:])):
+        again = loader_of("map")
+        again.load_state_dict(at_end)
+        if epoch is not None:
+            again.set_epoch(epoch)
+        assert [(again.epoch, plain(batch)) for batch in again] == expected
+
+
+def test_set_epoch_asks_for_an_epoch_and_keeps_a_resumed_one() -> None:
+    whole = rest_of(loader_of("map"), EPOCHS)
+    loader = loader_of("map", num_workers=2, persistent_workers=True)
+    got = []
+    for epoch in (2, 0, 0, 1):
+        loader.set_epoch(epoch)
+        got += [(loader.epoch, plain(batch)) for batch in loader]
+    assert got == whole[10:] + whole[:5] + whole[:5] + whole[5:10]
+    iterator = iter(loader)
+    next(iterator)
+    state = loader.state_dict()
+    again = loader_of("map")
+    again.load_state_dict(state)
+    again.set_epoch(2)  # as a training loop does
+    assert [(again.epoch, plain(batch)) for batch in again] == whole[11:]
+
+
+def test_the_batch_size_may_change_on_resume() -> None:
+    loader = loader_of("map")
+    iterator = iter(loader)
+    seen = [int(number) for _ in range(2) for number in next(iterator)[:, 0]]
+    again = loader_of("map", batch_size=4)
+    again.load_state_dict(loader.state_dict())
+    seen += [int(number) for batch in again for number in batch[:, 0]]
+    assert seen == list(rs.range(LENGTH).shuffle(1))
+
+
+def test_its_bytes_resume_the_core_and_the_other_way_round() -> None:
+    pipeline = rs.range(LENGTH).shuffle(1)
+    loader: Any = ResumableDataLoader(Rows(), 3, shuffle=True, seed=1)
+    iterator = iter(loader)
+    for _ in range(2):
+        next(iterator)
+    state = rs.loads(loader.state_dict()["resumable"])
+    assert list(pipeline.resume(state)) == list(pipeline)[6:]
+    core = iter(pipeline)
+    for _ in range(9):
+        next(core)
+    loader.load_state_dict({"resumable": rs.dumps(core.get_state())})
+    assert [int(number) for batch in loader for number in batch[:, 0]] == list(pipeline)[9:]
+
+
+def test_a_pipeline_or_a_sampler_is_the_order() -> None:
+    order = rs.range(LENGTH).shuffle(1).shard(1, 2)
+    expected = [Rows()[index].tolist() for index in order]
+    loader: Any
+    for loader in (
+        ResumableDataLoader(Rows(), 4, sampler=order),
+        ResumableDataLoader(Rows(), 4, sampler=ResumableSampler(order)),
+        ResumableDataLoader(Rows(), batch_sampler=ResumableBatchSampler(order, 4)),
+        ResumableDataLoader(Rows(), None, sampler=order),
+    ):
+        first = next(iter(loader))
+        state = loader.state_dict()
+        loader.load_state_dict(state)
+        rest = [row for batch in loader for row in torch.atleast_2d(batch).tolist()]
+        assert torch.atleast_2d(first).tolist() + rest == expected
+
+
+def test_what_cannot_be_resumed_is_refused() -> None:
+    with pytest.raises(rs.InvalidArgument, match=r"in_order must be True: .* got False"):
+        ResumableDataLoader(Rows(), in_order=False)
+    with pytest.raises(rs.InvalidType, match=r"sampler must be a ResumableSampler, got"):
+        ResumableDataLoader(Rows(), sampler=[1, 2])  # type: ignore[arg-type]
+    with pytest.raises(rs.InvalidType, match=r"must be a PipelineDataset to be resumed"):
+        ResumableDataLoader(torch.utils.data.ChainDataset([]))
+    with pytest.raises(rs.InvalidType, match=r"pipeline must be a pipeline, got \[1\]"):
+        PipelineDataset([1])  # type: ignore[arg-type]
+    with pytest.raises(rs.InvalidArgument, match=r"can be read again"):
+        PipelineDataset(rs.from_iterable(iter([1])))
+    loader = loader_of("map")
+    before = loader.state_dict()
+    other: Any = ResumableDataLoader(Rows(LENGTH + 1), 3, shuffle=True, seed=1)
+    for state in (other.state_dict(), {}, {"resumable": b"junk"}, {**before, "more": 1}):
+        with pytest.raises((rs.StateMismatch, rs.CorruptCheckpoint)):
+            loader.load_state_dict(state)
+        assert loader.state_dict() == before
+
+
+def test_a_state_is_small_and_flat() -> None:
+    for length in (10**3, 10**12):
+        sampler = ResumableSampler(length, shuffle=True)
+        iterator = iter(sampler)
+        for _ in range(100):
+            next(iterator)
+        assert len(pickle.dumps(sampler.state_dict())) < 300

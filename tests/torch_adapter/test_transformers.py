@@ -1,0 +1,97 @@
+"""The `Trainer` of transformers, stopped in mid-epoch and resumed."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+
+from resumable_torch import ResumableDataLoader  # noqa: E402
+from resumable_torch.transformers import ResumeInput  # noqa: E402
+from torch_adapter.data import Rows  # noqa: E402
+
+import resumable as rs  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+EPOCHS = 2
+LENGTH = 16
+
+
+class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = torch.nn.Linear(3, 1)
+        self.seen: list[Any] = []
+
+    def forward(self, rows: Any) -> Any:
+        self.seen.append(rows[:, 0].tolist())
+        return {"loss": self.layer(rows.float() / 1000).sum()}
+
+
+def collate(rows: list[Any]) -> dict[str, Any]:
+    return {"rows": torch.stack(rows)}
+
+
+def trainer(folder: Path, batches: Any, **options: Any) -> Any:
+    class Trainer(transformers.Trainer):  # type: ignore[misc, name-defined]
+        def get_train_dataloader(self) -> Any:
+            return batches
+
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder),
+        num_train_epochs=EPOCHS,
+        save_strategy="steps",
+        save_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        **{"ignore_data_skip": True, **options},
+    )
+    return Trainer(Model(), arguments, callbacks=[ResumeInput(batches)])
+
+
+def loader(workers: int = 0) -> Any:
+    return ResumableDataLoader(
+        Rows(LENGTH), 4, shuffle=True, seed=1, num_workers=workers, collate_fn=collate
+    )
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_training_resumes_after_every_step(accumulation: int, tmp_path: Path) -> None:
+    options = {"gradient_accumulation_steps": accumulation}
+    whole = trainer(tmp_path, loader(), **options)
+    whole.train()
+    assert len(whole.model.seen) == EPOCHS * LENGTH // 4
+    for step in range(1, len(whole.model.seen) // accumulation):
+        folder = tmp_path / f"checkpoint-{step}"
+        assert rs.Directory(folder).steps() == [step]
+        resumed = trainer(tmp_path, loader(workers=2), **options)
+        resumed.train(resume_from_checkpoint=str(folder))
+        assert resumed.model.seen == whole.model.seen[step * accumulation :]
+        for name, value in whole.model.state_dict().items():
+            assert torch.equal(resumed.model.state_dict()[name], value)
+
+
+def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
+    trainer(tmp_path, loader(), max_steps=2).train()
+    last = str(tmp_path / "checkpoint-2")
+    with pytest.raises(rs.InvalidArgument, match=r"ignore_data_skip must be True"):
+        trainer(tmp_path, loader(), ignore_data_skip=False).train(resume_from_checkpoint=last)
+    with pytest.raises(rs.InvalidArgument, match=r"a multiple of gradient_accumulation_steps=3"):
+        trainer(tmp_path, loader(), gradient_accumulation_steps=3).train(
+            resume_from_checkpoint=last
+        )
+    for file in Path(last).glob("input-*"):
+        file.unlink()
+    with pytest.raises(rs.NoValidCheckpoint, match=r"no state of the input of step 2"):
+        trainer(tmp_path, loader()).train(resume_from_checkpoint=last)

@@ -51,6 +51,13 @@ def test_each_broken_stage_is_caught_and_the_message_says_why(
         check_stage(rs.range(51).apply(broken.Broken, motion))
 
 
+def test_an_identity_that_names_no_field_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wrong in ("motion", ("motions",)):
+        monkeypatch.setattr(broken.Broken, "identity", wrong)
+        with pytest.raises(AssertionError, match=r"identity of Broken must be a tuple of names"):
+            check_stage(rs.range(51).apply(broken.Broken, broken.OffByOne))
+
+
 def test_a_stage_that_is_right_passes() -> None:
     check_stage(rs.range(50).apply(broken.Numbered))
     check_stage(broken.Numbered(rs.range(50).stage))

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import io
 import weakref
 from collections.abc import Mapping
 from typing import Any, Final
@@ -31,7 +32,8 @@ class Cursor:
     Attributes:
       pipeline: as given.
       epoch: of the pass.
-      jumps: how often a pass began elsewhere than at the start of the next epoch.
+      jumps: how often it went elsewhere than to the start of the next epoch.
+      moves: how often what was consumed of a pass ceased to count, by `load` or `set_epoch`.
 
     Raises:
       InvalidArgument: if a source can only be read once.
@@ -46,6 +48,7 @@ class Cursor:
                 )
         self.pipeline = pipeline
         self.jumps = 0
+        self.moves = 0
         # Without threads, to pass over items.
         self._plain: rs.Pipeline[Any] = rs.Pipeline(without_threads(pipeline.stage))
         self._chosen: int | None = None  # the epoch that `set_epoch` asked for
@@ -67,9 +70,7 @@ class Cursor:
         chosen, self._chosen = self._chosen, None
         again = self._begun and consumed > 0
         if chosen is not None:
-            if again and chosen == self.epoch + 1:
-                self.end()
-            elif again or chosen != self.epoch:
+            if again:
                 self._jump_to(chosen)
         elif again:
             self.end()
@@ -86,15 +87,17 @@ class Cursor:
     def end(self) -> None:
         """The pass is over: stand before the next one."""
         self._stand_at(self._start_of(self.epoch + 1), resumed=False)
-        if self._chosen not in (None, self.epoch):
-            assert self._chosen is not None
-            self._jump_to(self._chosen)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass be that of ``epoch``; the rest of it, if it is the resumed one."""
         self._chosen = check_int("epoch", epoch, minimum=0)
-        if not self._begun and epoch != self.epoch:
+        if epoch == self.epoch:
+            return
+        if self._begun and epoch == self.epoch + 1:
+            self.end()
+        else:
             self._jump_to(epoch)
+        self.moves += 1
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the pass; at its end if it has fewer."""
@@ -115,19 +118,28 @@ class Cursor:
                 f"the state must be a dict with the key {KEY!r} alone, got {shorten(state_dict)}"
             )
         data = state_dict[KEY]
-        # Some savers give bytes back as a file.
-        state = rs.loads(data.getvalue() if hasattr(data, "getvalue") else bytes(data))
+        if isinstance(data, io.BytesIO):  # as some savers give bytes back
+            data = data.getvalue()
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
+        state = rs.loads(data)
         with self._plain.resume(state) as iterator:
             iterator.skip(0)  # comes back from an error in which it may have been saved
             self._stand_at(iterator.get_state(), resumed=True)
         self._chosen = None
         self.jumps += 1
+        self.moves += 1
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
         """A new iterator where the pass began, or was resumed."""
         iterator = (self.pipeline if threads else self._plain).resume(self._origin)
         self._producer = weakref.ref(iterator)
         return iterator
+
+    @property
+    def begun(self) -> bool:
+        """Whether the pass has begun."""
+        return self._begun
 
     @property
     def origin(self) -> State:
@@ -162,7 +174,9 @@ class Cursor:
             return self._origin
         wanted = self._origin["step"] + count
         producer = None if self._producer is None else self._producer()
-        if producer is not None and producer.step == wanted:
+        # A stream is not read a second time if what produces it is just there.
+        stream = not self.pipeline.random_access
+        if stream and producer is not None and producer.step == wanted:
             return producer.get_state()
         consumer = self._consumer
         if consumer is None or consumer.step > wanted:
@@ -172,7 +186,7 @@ class Cursor:
 
     def __getstate__(self) -> dict[str, Any]:
         # Running iterators stay in their process.
-        return {**vars(self), "_consumer": None, "_producer": None}
+        return {**vars(self), "_known": {}, "_consumer": None, "_producer": None}
 
 
 class InPasses:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -23,7 +24,8 @@ __all__ = ["PipelineDataset"]
 class PipelineDataset(InPasses, IterableDataset[Any]):
     """The items of a pipeline for a `DataLoader`, each pass a new epoch.
 
-    With `ResumableDataLoader` that is all. With a plain `DataLoader` let the pipeline make the
+    With `ResumableDataLoader` that is all; the loader goes on from where the data set stands when it is
+    made, and then has a place of its own. With a plain `DataLoader` let the pipeline make the
     batches, give ``batch_size=None``, call `set_epoch` before each pass, leave
     ``persistent_workers`` off, and tell `state_dict` how many items the loop has consumed.
 
@@ -82,9 +84,9 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
 
     def driven(self, run_length: int) -> PipelineDataset:
         """A copy for a loader that begins the passes and draws ``run_length`` items at a time."""
-        copied = PipelineDataset(self.pipeline)
-        copied._driven = True
-        copied._run_length = run_length
+        copied = copy.copy(self)
+        copied.cursor = copy.copy(self.cursor)
+        copied._driven, copied._run_length = True, run_length
         return copied
 
     def _all(self) -> Iterator[Any]:

@@ -73,8 +73,13 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             self._source = dataset
         elif batch_sampler is not None:
             self._source = _checked(batch_sampler, "batch_sampler", ResumableBatchSampler)
-            batch_sampler.drive()
+            batch_sampler.drive(self)
         else:
+            if isinstance(dataset, rs.Pipeline):
+                raise rs.InvalidType(
+                    f"dataset must be a data set, got {dataset!r}; for its items pass "
+                    "PipelineDataset(pipeline), as the order pass it as sampler"
+                )
             if sampler is None:
                 sampler = ResumableSampler(
                     dataset, shuffle=bool(shuffle), seed=seed, with_position=with_position
@@ -82,8 +87,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 shuffle = None
             elif isinstance(sampler, rs.Pipeline):
                 sampler = ResumableSampler(sampler, with_position=with_position)
+            elif with_position:
+                raise rs.InvalidArgument(
+                    "with_position must be given to the sampler where there is one, got True"
+                )
             self._source = _checked(sampler, "sampler", ResumableSampler)
-            self._source.drive()
+            self._source.drive(self)
         super().__init__(
             dataset,
             batch_size,
@@ -94,17 +103,18 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             **kwargs,
         )
         self.cursor = self._source.cursor
-        self._received = 0
+        self._count = 0
         self._passes = 0
         self._jumps = 0
+        self._moves = 0
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
-        return self._batches()
+        return _Received(self)
 
     @property
     def received(self) -> int:
         """Batches that the loop has received since the pass began or was resumed."""
-        return self._received
+        return self._count if self._moves == self.cursor.moves else 0
 
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
         """Where the loop stands, after the batches that it received.
@@ -112,7 +122,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         Args:
           held: how many of them somebody between this loader and the training step holds back.
         """
-        return self.cursor.state_dict(max(self._received - held, 0) * self._batch_items)
+        return self.cursor.state_dict(max(self.received - held, 0) * self._batch_items)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next pass continue at ``state_dict``.
@@ -121,8 +131,6 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
           StateMismatch: if it belongs to other data or another order; nothing is then changed.
         """
         self.cursor.load(state_dict)
-        self._received = 0
-        self._passes += 1  # an iterator that still runs counts no longer
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``."""
@@ -146,31 +154,69 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     @property
     def fewest(self) -> int:
         """The fewest items that make a batch."""
-        drop_last = getattr(self._source, "drop_last", self.drop_last)
-        return self._batch_items if drop_last else 1
+        if isinstance(self._source, ResumableBatchSampler):
+            return self._source.fewest
+        return self._batch_items if self.drop_last else 1
 
-    def _begin_pass(self) -> Iterator[T]:
-        """Begin a pass, with torch's own iterator over it."""
-        self.cursor.begin(self._received, self.fewest)
-        self._received = 0
+    def begin_pass(self) -> tuple[int, Iterator[T]]:
+        """Begin a pass: its number, and torch's own iterator over it."""
+        again = self.cursor.begun and not self.received
+        self.cursor.begin(self.received, self.fewest)
+        if isinstance(self._source, PipelineDataset) and (
+            again or self._jumps != self.cursor.jumps
+        ):
+            self._iterator = None  # workers that live on would go to the next epoch
+        self._count = 0
         self._passes += 1
-        if self._jumps != self.cursor.jumps:
-            self._jumps = self.cursor.jumps
-            if isinstance(self._source, PipelineDataset):
-                self._iterator = None  # workers that live on would go to the next epoch
-        return super().__iter__()
+        self._jumps, self._moves = self.cursor.jumps, self.cursor.moves
+        return self._passes, super().__iter__()
 
-    def _batches(self) -> Iterator[T]:
-        """A pass, that counts what the loop receives; it begins with the first batch asked for."""
-        batches = self._begin_pass()
-        number = self._passes
-        for batch in batches:
-            if number == self._passes:
-                self._received += 1
-            yield batch
-        if number == self._passes:
+    def count_received(self, number: int, batches: int) -> None:
+        """Count batches of the pass ``number``."""
+        if number == self._passes and self._moves == self.cursor.moves:
+            self._count += batches
+
+    def end_pass(self, number: int) -> None:
+        """Note that the loop has seen the end of the pass ``number``."""
+        if number == self._passes and self._moves == self.cursor.moves:
             self.cursor.end()
-            self._received = 0
+            self._count = 0
+
+    @property
+    def goes_on_after_errors(self) -> bool:
+        """Whether batches come after one that could not be made."""
+        return not isinstance(self._source, PipelineDataset)
+
+
+class _Received(Iterator[T]):
+    """Counts what the loop receives. The pass begins with the first batch asked for."""
+
+    def __init__(self, loader: ResumableDataLoader[T]) -> None:
+        self._loader = loader
+        self._number = 0
+        self._batches: Iterator[T] | None = None
+        # Batches that could not be made; passed over once the loop has another one.
+        self._failed = 0
+
+    def __next__(self) -> T:
+        if self._batches is None:
+            self._number, self._batches = self._loader.begin_pass()
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            if self._failed and not self._loader.goes_on_after_errors:
+                raise rs.WorkerError(
+                    "the pass ended with the error before; load_state_dict(state_dict()) goes on "
+                    "with the batch that could not be made"
+                ) from None
+            self._loader.end_pass(self._number)
+            raise
+        except Exception:
+            self._failed += 1
+            raise
+        self._loader.count_received(self._number, 1 + self._failed)
+        self._failed = 0
+        return batch
 
 
 def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sized
 from itertools import count
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import resumable as rs
 from resumable.arguments import check_bool, check_int
 from resumable.block import block_items
+from resumable.stage import walk
 from resumable.stages.shard import Shard
 
 from .cursor import Cursor
 
-__all__ = ["as_order", "positions_from", "pulled"]
+__all__ = ["Source", "as_order", "check_positions", "positions_from", "pulled"]
 
 Source = int | Sized | rs.Pipeline[int]
 
@@ -40,16 +42,39 @@ def as_order(source: Source, shuffle: bool | None, seed: int) -> rs.Pipeline[int
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:
-    """The positions, in the whole run, of the items of a pass from where it began."""
+    """The positions, in the whole run, of the items of a pass from where it began.
+
+    An item that fills up a last round has the position of the one it repeats.
+    """
     stage, origin = cursor.pipeline.stage, cursor.origin
-    if isinstance(stage, Shard):
-        length = stage.upstream.length
-        first, stride = origin["pipeline"]["position"] + stage.index, stage.count
-    else:
-        length = stage.length
-        first, stride = origin["step"], 1
-    before = cursor.epoch * int(length) if cursor.epoch and length is not None else 0
-    return count(before + first, stride)
+    if not isinstance(stage, Shard):
+        return count(_before(cursor, stage.length) + origin["step"])
+    before, length = _before(cursor, stage.upstream.length), stage.upstream.length
+    base = origin["pipeline"]["position"]
+    dealt = count(base + stage.index, stage.count)
+    if length is None or length == math.inf:
+        return (before + place for place in dealt)
+    rounds, rest = divmod(int(length) - base, stage.count)
+    repeated = base + rounds * stage.count + (stage.index % rest if rest else 0)
+    return (before + (place if place < int(length) else repeated) for place in dealt)
+
+
+def _before(cursor: Cursor, length: int | float | None) -> int:
+    """The items of the epochs before."""
+    return cursor.epoch * int(length) if cursor.epoch and length is not None else 0
+
+
+def check_positions(order: rs.Pipeline[int]) -> None:
+    """Refuse an order in which two ranks would give their samples the same positions.
+
+    Raises:
+      InvalidArgument: if a stage comes after ``shard``.
+    """
+    for stage, path in walk(order.stage):
+        if isinstance(stage, Shard) and stage is not order.stage:
+            raise rs.InvalidArgument(
+                f"with_position needs shard as the last stage of the order, got {stage.label} at {path}"
+            )
 
 
 def pulled(iterator: rs.PipelineIterator[Any], length: int) -> list[Any]:

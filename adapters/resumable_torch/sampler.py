@@ -11,15 +11,16 @@ from torch.utils.data import Sampler
 import resumable as rs
 from resumable.arguments import check_bool, check_int
 
-from .cursor import Cursor, InPasses
-from .order import Source, as_order, positions_from, pulled
+from .cursor import Cursor
+from .driven import Driven
+from .order import Source, as_order, check_positions, positions_from, pulled
 
 __all__ = ["ResumableBatchSampler", "ResumableSampler"]
 
 BLOCK: Final = 4096
 
 
-class ResumableSampler(InPasses, Sampler[Any]):
+class ResumableSampler(Driven, Sampler[Any]):
     """Indices of a data set, each pass a new epoch, resumed at any of them.
 
     A `DataLoader` draws from its sampler ahead of the loop. So with a plain `DataLoader` tell
@@ -50,14 +51,15 @@ class ResumableSampler(InPasses, Sampler[Any]):
     ) -> None:
         self.cursor = Cursor(as_order(source, shuffle, seed))
         self.with_position = check_bool("with_position", with_position)
+        if with_position:
+            check_positions(self.cursor.pipeline)
         # Invariant: `_drawn` less what is left in `_block` are the samples yielded in this pass.
         self._drawn = 0
         self._block: Iterator[Any] = iter(())
-        self._driven = False
 
     def __iter__(self) -> Iterator[Any]:
         # The pass begins with its first sample: torch asks for more iterators than it uses.
-        if not self._driven:
+        if not self.driven:
             self.cursor.begin(self.yielded)
         positions = positions_from(self.cursor) if self.with_position else None
         self._drawn = 0
@@ -96,12 +98,8 @@ class ResumableSampler(InPasses, Sampler[Any]):
         self.cursor.load(state_dict)
         self._drawn, self._block = 0, iter(())
 
-    def drive(self) -> None:
-        """Leave it to a loader to begin the passes."""
-        self._driven = True
 
-
-class ResumableBatchSampler(InPasses, Sampler[list[Any]]):
+class ResumableBatchSampler(Driven, Sampler[list[Any]]):
     """Batches of indices, for the argument ``batch_sampler`` of a `DataLoader`.
 
     State: that of the samples, so the batch size may differ after a resume.
@@ -135,10 +133,9 @@ class ResumableBatchSampler(InPasses, Sampler[list[Any]]):
         self.batch_size = check_int("batch_size", batch_size, minimum=1)
         self.drop_last = check_bool("drop_last", drop_last)
         self._yielded = 0
-        self._driven = False
 
     def __iter__(self) -> Iterator[list[Any]]:
-        if not self._driven:
+        if not self.driven:
             self.cursor.begin(self._yielded, self.fewest)
         positions = positions_from(self.cursor) if self.sampler.with_position else None
         self._yielded = 0
@@ -178,7 +175,3 @@ class ResumableBatchSampler(InPasses, Sampler[list[Any]]):
         """
         self.cursor.load(state_dict)
         self._yielded = 0
-
-    def drive(self) -> None:
-        """Leave it to a loader to begin the passes."""
-        self._driven = True

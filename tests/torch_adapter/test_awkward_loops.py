@@ -1,0 +1,221 @@
+"""What loops do to a loader beside going through it."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from resumable_torch import (  # noqa: E402
+    PipelineDataset,
+    ResumableDataLoader,
+    ResumableDistributedSampler,
+    ResumableSampler,
+)
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+from torch_adapter.data import loader_of, plain, rest_of  # noqa: E402
+
+import resumable as rs  # noqa: E402
+
+
+def listed(rows: list[Any]) -> list[Any]:
+    return rows
+
+
+def loader(length: int, batch_size: int, **options: Any) -> Any:
+    return ResumableDataLoader(range(length), batch_size, collate_fn=listed, **options)
+
+
+def state_of(stateful: Any, *arguments: Any) -> tuple[int, int]:
+    """Epoch and step of a state."""
+    state = rs.loads(stateful.state_dict(*arguments)["resumable"])
+    return state["epoch"], state["step"]
+
+
+def test_a_last_round_of_ranks_is_no_last_batch() -> None:
+    def make(**options: Any) -> Any:
+        sampler = ResumableDistributedSampler(range(10), 1, 0, shuffle=False, **options)
+        return loader(10, 4, sampler=sampler)
+
+    for drop_last in (False, True):
+        stopped = make(drop_last=drop_last)
+        iterator = iter(stopped)
+        next(iterator)
+        next(iterator)
+        again = make(drop_last=drop_last)
+        again.load_state_dict(stopped.state_dict())
+        assert list(again) == [[8, 9]]
+        whole = loader(10, 4, drop_last=True)
+        whole.load_state_dict(stopped.state_dict() | whole.state_dict())
+
+
+class Flaky(Dataset[int]):
+    """Fails on one row as long as a file is there."""
+
+    def __init__(self, path: Path, bad: int) -> None:
+        self.path, self.bad = path, bad
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> int:
+        if index == self.bad and self.path.exists():
+            raise ValueError(index)
+        return index
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_loop_may_go_on_after_a_bad_batch(workers: int, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+    rows = Flaky(flag, 4)
+    batches: Any = ResumableDataLoader(rows, 2, collate_fn=listed, num_workers=workers)
+    iterator = iter(batches)
+    assert [next(iterator), next(iterator)] == [[0, 1], [2, 3]]
+    with pytest.raises(ValueError, match="4"):
+        next(iterator)
+    assert state_of(batches) == (0, 4)  # the bad batch would be tried again
+    assert next(iterator) == [6, 7]
+    assert state_of(batches) == (0, 8)
+    assert list(iterator) == [[8, 9]]
+
+
+def noisy(path: Path, bad: int) -> Any:
+    def number(item: int, rng: np.random.Generator) -> tuple[int, int]:
+        return Flaky(path, bad)[item], int(rng.integers(1000))
+
+    return number
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_a_pipeline_that_failed_can_go_on(persistent: bool, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    for bad in (0, 4):
+        pipeline = rs.range(10).random_map(noisy(flag, bad), seed=1)
+        expected = list(pipeline)
+        flag.touch()
+        options: dict[str, Any] = {"num_workers": 1, "persistent_workers": persistent}
+        batches: Any = ResumableDataLoader(
+            PipelineDataset(pipeline), 2, collate_fn=listed, **options
+        )
+        iterator = iter(batches)
+        got = [row for _ in range(bad // 2) for row in next(iterator)]
+        with pytest.raises(ValueError, match=str(bad)):
+            next(iterator)
+        with pytest.raises(rs.WorkerError, match="ended with the error before"):
+            next(iterator)
+        flag.unlink()
+        if bad:
+            batches.load_state_dict(batches.state_dict())
+        assert batches.epoch == 0
+        assert got + [row for batch in batches for row in batch] == expected
+
+
+def test_a_loader_goes_on_where_its_data_set_stands() -> None:
+    pipeline = rs.range(10).shuffle(1)
+    iterator = iter(pipeline)
+    for _ in range(4):
+        next(iterator)
+    dataset = PipelineDataset(pipeline)
+    dataset.load_state_dict({"resumable": rs.dumps(iterator.get_state())})
+    batches: Any = ResumableDataLoader(dataset, 2, collate_fn=listed)
+    assert [row for batch in batches for row in batch] == list(pipeline)[4:]
+
+
+def test_a_sampler_serves_one_loader_at_a_time() -> None:
+    sampler = ResumableSampler(20, shuffle=True)
+    first = loader(20, 2, sampler=sampler)
+    with pytest.raises(rs.InvalidArgument, match="one loader at a time"):
+        loader(20, 5, sampler=sampler)
+    del first
+    second = loader(20, 5, sampler=sampler)
+    next(iter(second))
+    assert state_of(second) == (0, 5)
+    del second
+    later: Any = DataLoader(range(20), 5, sampler=sampler, collate_fn=listed)  # type: ignore[arg-type]
+    assert list(later) != list(later)  # epochs go on
+
+
+def test_a_state_loaded_into_the_sampler_counts_at_once() -> None:
+    sampler = ResumableSampler(20)
+    batches = loader(20, 2, sampler=sampler)
+    start = batches.state_dict()
+    iterator = iter(batches)
+    for _ in range(3):
+        next(iterator)
+    sampler.load_state_dict(start)
+    assert batches.state_dict() == start
+    next(iterator)
+    assert batches.state_dict() == start
+    assert len(list(batches)) == 10
+
+
+def test_after_set_epoch_the_state_is_that_of_its_epoch() -> None:
+    sampler = ResumableSampler(10, shuffle=True)
+    list(sampler)
+    sampler.set_epoch(1)
+    assert state_of(sampler, 0) == (1, 0)
+    for workers in ({}, {"num_workers": 2, "persistent_workers": True}):
+        for kind in ("map", "pipeline"):
+            whole = rest_of(loader_of(kind), 3)
+            batches = loader_of(kind, **workers)
+            for _ in zip(batches, range(2), strict=False):
+                pass
+            batches.set_epoch(1)
+            assert (state_of(batches), batches.epoch) == ((1, 0), 1)
+            assert [(1, plain(batch)) for batch in batches] == whole[5:10]
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad", "keep"])
+def test_positions_belong_to_samples_of_the_run(uneven: str) -> None:
+    samples: dict[int, int] = {}
+    for world in (1, 2, 3, 4):
+        for rank in range(world):
+            order = rs.range(10).shuffle(0).shard(rank, world, uneven=uneven)
+            sampler = ResumableSampler(order, with_position=True)
+            for _ in range(3):
+                for index, position in sampler:
+                    assert samples.setdefault(position, index) == index
+    assert set(samples) == set(range(30))
+    with pytest.raises(rs.InvalidArgument, match="needs shard as the last stage"):
+        ResumableSampler(rs.range(10).shard(0, 2).shuffle(0), with_position=True)
+
+
+def test_every_rank_gives_the_same_bytes_in_a_short_last_round() -> None:
+    states = set()
+    for rank in range(3):
+        sampler = ResumableSampler(rs.range(10).shard(rank, 3, uneven="keep"))
+        iterator = iter(sampler)
+        for _ in range(3):
+            next(iterator)
+        states.add(sampler.state_dict(3)["resumable"])
+    assert len(states) == 1
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    for kind in ("map", "pipeline"):
+        batches = loader_of(kind)
+        iterator = iter(batches)
+        next(iterator)
+        rest = None
+        for copied in (copy.deepcopy(batches), pickle.loads(pickle.dumps(batches))):
+            copied.load_state_dict(batches.state_dict())
+            rest = [plain(batch) for batch in copied]
+        assert rest == [plain(batch) for batch in iterator]
+
+
+def test_more_that_is_refused() -> None:
+    batches = loader_of("map")
+    for data in ("abc", None, 3.5, 10**14, torch.zeros(3)):
+        with pytest.raises(rs.StateMismatch, match="the state must be bytes"):
+            batches.load_state_dict({"resumable": data})
+    with pytest.raises(rs.InvalidType, match=r"PipelineDataset\(pipeline\)"):
+        ResumableDataLoader(rs.range(3), 2)
+    with pytest.raises(rs.InvalidArgument, match="with_position must be given to the sampler"):
+        loader(3, 1, sampler=ResumableSampler(3), with_position=True)

@@ -10,7 +10,16 @@ from typing import Any, NamedTuple
 from .errors import InvalidArgument
 from .stage import Stage, walk
 
-__all__ = ["Tuning", "Variation", "cut_after", "rebuilt", "tuned", "variations", "without_threads"]
+__all__ = [
+    "Tuning",
+    "Variation",
+    "cut_after",
+    "rebuilt",
+    "threadless",
+    "tuned",
+    "variations",
+    "without_threads",
+]
 
 Tuning = Mapping[int, Mapping[str, Any]]
 """New values of fields, by the number of their stage."""
@@ -86,7 +95,12 @@ def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
 
 def without_threads(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline, that computes each item when it is asked for; its states are the same."""
-    return tuned(stage, _alternatives(stage, 0))
+    return tuned(stage, threadless(stage))
+
+
+def threadless(stage: Stage[Any]) -> Tuning:
+    """The tuning of `without_threads`; empty if there are none."""
+    return _alternatives(stage, 0)
 
 
 def variations(stage: Stage[Any]) -> list[Variation]:

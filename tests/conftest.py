@@ -32,20 +32,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     """Fail what was skipped for lack of a package, where all are to be had."""
     outcome = yield
-    report = outcome.get_result()
-    if report.skipped and item.config.getoption("--require-packages"):
-        reason = str(report.longrepr)
-        if "is not installed" in reason:
-            report.outcome = "failed"
-            report.longrepr = reason
+    _fail_for_lack_of_a_package(outcome.get_result(), item.config)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, None]:
     """The same for a module that is skipped as a whole."""
     outcome = yield
-    report = outcome.get_result()
-    if report.skipped and collector.config.getoption("--require-packages"):
+    _fail_for_lack_of_a_package(outcome.get_result(), collector.config)
+
+
+def _fail_for_lack_of_a_package(report: Any, config: pytest.Config) -> None:
+    if report.skipped and config.getoption("--require-packages"):
         reason = str(report.longrepr)
         if "is not installed" in reason:
             report.outcome = "failed"

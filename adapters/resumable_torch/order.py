@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import resumable as rs
-from resumable.arguments import check_bool, check_int
+from resumable.arguments import check_int
 from resumable.block import block_items
 from resumable.stage import walk
 from resumable.stages.shard import Shard
@@ -38,7 +38,7 @@ def as_order(source: Source, shuffle: bool | None, seed: int) -> rs.Pipeline[int
     order = rs.range(
         len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
     )
-    return order.shuffle(seed) if check_bool("shuffle", bool(shuffle)) else order
+    return order.shuffle(seed) if shuffle else order
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:

@@ -9,7 +9,8 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 import resumable as rs
-from resumable.checkpoint.envelope import decode, encode
+from resumable.checkpoint.envelope import encode
+from resumable.checkpoint.reading import read_checkpoint
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
@@ -62,7 +63,7 @@ class ResumeInput(TrainerCallback):
                 f"{folder} has no state of the input of step {state.global_step}; was it saved "
                 "without this callback?"
             )
-        checkpoint = decode(rs.Directory(folder).load(state.global_step))
+        checkpoint = read_checkpoint(rs.Directory(folder), state.global_step)
         self._loader.load_state_dict({KEY: rs.dumps(checkpoint.state)})
 
     def on_save(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, final
 
-from ..graph import Tuning, Variation, cut_after, variations
+from ..graph import Tuning, Variation, cut_after, threadless
 from ..stage import Stage, explain_mismatch, walk
 from . import reasons
 from .conditions import Conditions
@@ -138,12 +138,12 @@ class Diagnosis:
             limit = self._limit(number)
             keep = self.workers.new_file()
             first = self._run(Passes(limit, keep, texts=TEXTS), number, one)
-            if (seen := self._failed(first)) is not None:
+            if (seen := _failed(first)) is not None:
                 return seen
             work = Passes(limit, expected=Digests(keep))
             others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
             for second in others:
-                if (seen := self._failed(second)) is not None:
+                if (seen := _failed(second)) is not None:
                     return seen
                 if first.fingerprint != second.fingerprint:
                     return Seen(text=self._mismatch(number, first, second))
@@ -160,14 +160,13 @@ class Diagnosis:
     def _within_process(self, number: int) -> Seen | None:
         work = Passes(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
         outcome = self._run(work, number, SAME)
-        failed = self._failed(outcome)
-        return failed or _seen(outcome.result[1], outcome.result[0])
+        return _failed(outcome) or _seen(outcome.result[1], outcome.result[0])
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
         limit, keep = self._limit(number), self.workers.new_file()
         whole = self._run(Passes(limit, keep, texts=TEXTS), number, SAME)
-        if (seen := self._failed(whole)) is not None:
+        if (seen := _failed(whole)) is not None:
             return seen
         folder = self.workers.new_folder()
         stops = self._stops(number)
@@ -177,8 +176,8 @@ class Diagnosis:
             conditions = SAME if place % 2 else OTHER_HASHES
             outcome = self.workers.run(Task(work, number, tuning, conditions))
             position = stops[place - 1] if place else None
-            if outcome.error is not None:
-                return Seen(position=position, text=outcome.error, kind=outcome.kind)
+            if (seen := _failed(outcome, position)) is not None:
+                return seen
             if (seen := _seen(outcome.result.run, whole.result[0], position)) is not None:
                 return seen
         return None
@@ -186,8 +185,8 @@ class Diagnosis:
     def _resumed_here(self, number: int) -> Seen | None:
         work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
         outcome = self.workers.run(Task(work, number))
-        if outcome.error is not None:
-            return Seen(text=outcome.error, kind=outcome.kind)
+        if (seen := _failed(outcome)) is not None:
+            return seen
         return next((seen for run in outcome.result if (seen := _seen(run))), None)
 
     def _located(self, reason: Reason, experiment: Experiment) -> Finding | None:
@@ -206,17 +205,12 @@ class Diagnosis:
     def _run(self, work: Work, number: int, conditions: Conditions) -> Outcome:
         return self.workers.run(Task(work, number, self._tuning(number), conditions))
 
-    def _failed(self, outcome: Outcome) -> Seen | None:
-        if outcome.error is None:
-            return None
-        return Seen(text=outcome.error, kind=outcome.kind)
-
     @cached_property
     def _without_threads(self) -> bool:
         """Whether to leave threads out: if they are not the cause, they only disturb."""
-        if len(variations(self.stage)) == 1:
+        tuning = threadless(self.stage)
+        if not tuning:
             return False
-        tuning = variations(self.stage)[1].tuning
         keep = self.workers.new_file()
         self.workers.run(Task(Passes(self.limit, keep), 0, tuning))
         work = Passes(self.limit, expected=Digests(keep), count=2)
@@ -224,8 +218,8 @@ class Diagnosis:
         return outcome.error is not None or any(run.differs for run in outcome.result)
 
     def _tuning(self, number: int) -> Tuning:
-        ways = variations(cut_after(self.stage, number))
-        return ways[1].tuning if len(ways) > 1 and self._without_threads else {}
+        tuning = threadless(cut_after(self.stage, number))
+        return tuning if tuning and self._without_threads else {}
 
     @cached_property
     def _consumption(self) -> list[Mapping[int, int]]:
@@ -272,6 +266,13 @@ def _of_error(kind: str | None) -> Reason:
     if kind == "ExternalStateError":
         return reasons.READ_ONCE
     return reasons.STATE_NOT_SAVED if kind == "UnencodableState" else reasons.STATE_REFUSED
+
+
+def _failed(outcome: Outcome, position: int | None = None) -> Seen | None:
+    """The error for which the work could not be done."""
+    if outcome.error is None:
+        return None
+    return Seen(position=position, text=outcome.error, kind=outcome.kind)
 
 
 def _seen(run: Run, whole: Run | None = None, position: int | None = None) -> Seen | None:

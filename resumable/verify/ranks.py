@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, final
 
 from ..checkpoint.directory import Directory
-from ..checkpoint.envelope import decode
+from ..checkpoint.reading import newest_valid
 from ..graph import cut_after, tuned
 from ..pipeline import Pipeline
 from ..stage import Stage, fingerprint, walk
@@ -100,8 +100,8 @@ class Ranks(Work):
 
     def do(self, stage: Stage[Any], watch: Watch) -> RanksDiffer | None:
         assert isinstance(stage, Shard)
-        directory = Directory(self.folder)
-        checkpoint = decode(directory.load(max(directory.steps())))
+        checkpoint = newest_valid(Directory(self.folder))
+        assert checkpoint is not None
         wanted = self.expected.read()
         rounds = len(wanted) // DIGEST_BYTES // self.count
         dealt: list[Sequence[bytes]] = []

@@ -243,9 +243,8 @@ class _Verification:
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
-        without = self._ways[1].tuning if len(self._ways) > 1 else {}
         with self._bar("costs", None):
-            outcome = self._workers.run(Task(Measure(tuple(sorted(chosen)), without)))
+            outcome = self._workers.run(Task(Measure(tuple(sorted(chosen)))))
         self._costs = outcome.result
         if outcome.error is not None:
             self._notes.append(f"costs could not be measured: {outcome.error}")

@@ -12,7 +12,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..checkpoint.checkpointer import Checkpointer
-from ..graph import Tuning, tuned
+from ..graph import without_threads
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..stage import Stage
@@ -184,11 +184,10 @@ class Costs(NamedTuple):
 class Measure(Work):
     """What it costs to take the state at ``positions`` and to resume there.
 
-    Items are counted with ``tuning``, under which nothing runs ahead.
+    Items are counted where nothing runs ahead.
     """
 
     positions: tuple[int, ...]
-    tuning: Tuning
 
     def do(self, stage: Stage[Any], watch: Watch) -> Costs:
         seconds, states = [], []
@@ -200,7 +199,7 @@ class Measure(Work):
                     seconds.append(perf_counter() - began)
                 states.append(state)
         largest = max(states, key=lambda state: len(dumps(state)))
-        reread = self._reread(tuned(stage, self.tuning))
+        reread = self._reread(without_threads(stage))
         return Costs(median(seconds), len(dumps(largest)), largest, reread)
 
     def _reread(self, stage: Stage[Any]) -> int:
@@ -228,6 +227,5 @@ def _stopping(iterator: PipelineIterator[Any], positions: tuple[int, ...]) -> It
     """Stop at each of ``positions`` that was not passed meanwhile."""
     for position in sorted(positions):
         if position >= iterator.step:
-            for _ in itertools.islice(iterator, position - iterator.step):
-                pass
+            iterator.skip(position - iterator.step)
             yield

@@ -68,4 +68,9 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 def _threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name not in OF_THE_PROCESS}
+    return {
+        thread
+        for thread in threading.enumerate()
+        # TensorFlow keeps one for its own asynchronous checkpoints.
+        if thread.name not in OF_THE_PROCESS and not thread.name.endswith("(_async_save)")
+    }

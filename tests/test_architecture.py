@@ -24,7 +24,7 @@ LAYERS = [
     {"sources", "stages"},
     {"iterator"},
     {"pipeline", "triggers"},
-    {"checkpoint", "target"},
+    {"checkpoint", "consumed", "target"},
     {"testing"},
     {"verify"},
     {"cli", "__init__", "__main__"},

@@ -1,19 +1,14 @@
 """Where the loop stands in the passes over a pipeline, counted in the items it has consumed."""
 
-# What is produced runs ahead of what is consumed, so a state is never asked of what produces.
-# It is computed: from the state with which the pass began, and the count of items since, by
-# passing over as many. That takes no time where items are looked up by index.
-
 from __future__ import annotations
 
 import io
-import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
 import resumable as rs
 from resumable.arguments import check_int, shorten
-from resumable.graph import without_threads
+from resumable.consumed import ConsumedStates
 from resumable.stage import walk
 from resumable.state import State
 
@@ -49,16 +44,13 @@ class Cursor:
         self.pipeline = pipeline
         self.jumps = 0
         self.moves = 0
-        # Without threads, to pass over items.
-        self._plain: rs.Pipeline[Any] = rs.Pipeline(without_threads(pipeline.stage))
+        self._states: ConsumedStates[Any] = ConsumedStates(pipeline)
         self._chosen: int | None = None  # the epoch that `set_epoch` asked for
         self.epoch = 0
         self._begun = False
         self._resumed = False
         self._known: dict[int, bool] = {}  # whether so many items are left of a resumed pass
-        self._consumer: rs.PipelineIterator[Any] | None = None
-        self._producer: weakref.ref[rs.PipelineIterator[Any]] | None = None
-        self._stand_at(self._start_of(0), resumed=False)
+        self._stand_at(self._states.first_of(0), resumed=False)
 
     def begin(self, consumed: int, fewest: int = 1) -> None:
         """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
@@ -86,7 +78,7 @@ class Cursor:
 
     def end(self) -> None:
         """The pass is over: stand before the next one."""
-        self._stand_at(self._start_of(self.epoch + 1), resumed=False)
+        self._stand_at(self._states.first_of(self.epoch + 1), resumed=False)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next pass be that of ``epoch``; the rest of it, if it is the resumed one."""
@@ -122,19 +114,14 @@ class Cursor:
             data = data.getvalue()
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
-        state = rs.loads(data)
-        with self._plain.resume(state) as iterator:
-            iterator.skip(0)  # comes back from an error in which it may have been saved
-            self._stand_at(iterator.get_state(), resumed=True)
+        self._stand_at(self._states.checked(rs.loads(data)), resumed=True)
         self._chosen = None
         self.jumps += 1
         self.moves += 1
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
         """A new iterator where the pass began, or was resumed."""
-        iterator = (self.pipeline if threads else self._plain).resume(self._origin)
-        self._producer = weakref.ref(iterator)
-        return iterator
+        return self._states.produce(threads=threads)
 
     @property
     def begun(self) -> bool:
@@ -144,49 +131,26 @@ class Cursor:
     @property
     def origin(self) -> State:
         """The state with which the pass began, or was resumed."""
-        return self._origin
+        return self._states.origin
 
     def _jump_to(self, epoch: int) -> None:
-        self._stand_at(self._start_of(epoch), resumed=False)
+        self._stand_at(self._states.first_of(epoch), resumed=False)
         self.jumps += 1
 
-    def _start_of(self, epoch: int) -> State:
-        with self._plain.start(epoch) as iterator:
-            return iterator.get_state()
-
     def _stand_at(self, state: State, *, resumed: bool) -> None:
-        self._origin = state
+        self._states.start_at(state)
         self._resumed = resumed
         self._known = {}
         self._begun = False
         self.epoch = int(state["epoch"])
-        self._consumer = None
-        self._producer = None
 
     def _has(self, count: int) -> bool:
         if count not in self._known:
-            with self._plain.resume(self._origin) as probe:
-                self._known[count] = probe.skip(count) == count
+            self._known[count] = self._states.has(count)
         return self._known[count]
 
     def _state_after(self, count: int) -> State:
-        if not count:
-            return self._origin
-        wanted = self._origin["step"] + count
-        producer = None if self._producer is None else self._producer()
-        # A stream is not read a second time if what produces it is just there.
-        stream = not self.pipeline.random_access
-        if stream and producer is not None and producer.step == wanted:
-            return producer.get_state()
-        consumer = self._consumer
-        if consumer is None or consumer.step > wanted:
-            consumer = self._consumer = self._plain.resume(self._origin)
-        consumer.skip(wanted - consumer.step)
-        return consumer.get_state()
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Running iterators stay in their process.
-        return {**vars(self), "_known": {}, "_consumer": None, "_producer": None}
+        return self._states.after(self.origin["step"] + count)
 
 
 class InPasses:

@@ -280,7 +280,7 @@ class Checkpointer:
             self.store,
             background_writer() if self._asynchronous else direct_writer(),
             policy.listeners,
-            None if self.retention is None else Retainer(self.retention, self.store),
+            None if self.retention is None else Retainer(self.retention, self.store).apply,
             clock,
             self._wall_clock,
             resumed,

@@ -8,20 +8,25 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Any, final
+from typing import Protocol, final
 
 import numpy as np
 
 from ..arguments import shorten
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError
-from ..iterator import PipelineIterator
+from ..state import State
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
-from .retention import Retainer
 from .store import Store
 from .writer import direct_writer
 
-__all__ = ["Mark", "Saver"]
+__all__ = ["HasState", "Mark", "Saver"]
+
+
+class HasState(Protocol):
+    """Whose state is saved, such as a running iterator."""
+
+    def get_state(self) -> State: ...
 
 
 @final
@@ -55,26 +60,36 @@ class Saver:
 
     Invariant: a step counts as saved from when its save is begun, and no longer if that fails.
 
+    Args:
+      source: gives the state of the step at which a save is begun.
+      store: keeps what is saved.
+      writer: does the writing.
+      listeners: told about the saves.
+      retain: called with step and time once a checkpoint is stored; returns what went wrong.
+      clock: monotonic seconds.
+      wall_clock: seconds since the epoch, to label checkpoints.
+      resumed: what the loop was resumed from.
+
     Attributes:
       stopped: whether a listener asked the loop to stop.
     """
 
     def __init__(
         self,
-        iterator: PipelineIterator[Any],
+        source: HasState,
         store: Store,
         writer: Executor,
         listeners: Sequence[CheckpointListener],
-        retainer: Retainer | None,
+        retain: Callable[[int, float], str | None] | None,
         clock: Callable[[], float],
         wall_clock: Callable[[], float],
         resumed: Mark,
     ) -> None:
-        self._iterator = iterator
+        self._source = source
         self._store = store
         self._writer = writer
         self._listeners = listeners
-        self._retainer = retainer
+        self._retain = retain
         self._clock = clock
         self._wall_clock = wall_clock
         self._process = os.getpid()
@@ -117,7 +132,7 @@ class Saver:
         self.collect(wait_for_it=True)
         assert mark.step is not None
         time = float(self._wall_clock())
-        checkpoint = Checkpoint(mark.step, time, self._iterator.get_state())
+        checkpoint = Checkpoint(mark.step, time, self._source.get_state())
         self._tell(lambda listener: listener.before_save(checkpoint.step))
         self._pending = mark, self._submit(checkpoint)
 
@@ -185,9 +200,9 @@ class Saver:
         if self._stored is None or self._stored[0] != checkpoint.step:
             self._stored = checkpoint.step, self._store.save(checkpoint.step, encode(checkpoint))
         path = self._stored[1]
-        if self._retainer is None:
+        if self._retain is None:
             return _Written(path)
-        return _Written(path, self._retainer.apply(checkpoint.step, checkpoint.time))
+        return _Written(path, self._retain(checkpoint.step, checkpoint.time))
 
     def _acknowledge(self, mark: Mark, written: _Written) -> str:
         # Counted from its end, so that a save that takes long does not make the next one due.

@@ -46,7 +46,7 @@ def test_every_recipe_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "train": seen.append,
     }
     text = README.read_text(encoding="utf-8")
-    section = text[text.index("## PyTorch") : text.index("## A stage of your own")]
+    section = text[text.index("## PyTorch") : text.index("## TensorFlow")]
     recipes = re.findall(r"^```py\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     assert len(recipes) == 4
     try:

@@ -1,0 +1,29 @@
+"""TensorFlow's session hooks, savers, checkpoints and Keras callbacks, for a resumable pipeline."""
+
+# For a TF1 graph: `dataset` makes the input, whose number of items consumed is a variable; `hooks`
+# save and restore it beside the model, by `following` the model's saver; `saveable` puts it inside
+# the model's checkpoint. For TF2: `checkpointable` is an object of a `tf.train.Checkpoint`,
+# `resume_input` a callback of Keras's ``fit``. `feed` says what the state is after any item,
+# `checkpoints` keeps it by step.
+
+from __future__ import annotations
+
+from .checkpointable import CheckpointableInput as CheckpointableInput
+from .dataset import ResumableIterator as ResumableIterator
+from .dataset import make_dataset as make_dataset
+from .dataset import make_initializable_iterator as make_initializable_iterator
+from .hooks import AsyncCheckpointInputPipelineHook as AsyncCheckpointInputPipelineHook
+from .hooks import CheckpointInputPipelineHook as CheckpointInputPipelineHook
+from .resume_input import ResumeInput as ResumeInput
+from .saveable import make_saveable_from_iterator as make_saveable_from_iterator
+
+__all__ = [
+    "AsyncCheckpointInputPipelineHook",
+    "CheckpointInputPipelineHook",
+    "CheckpointableInput",
+    "ResumableIterator",
+    "ResumeInput",
+    "make_dataset",
+    "make_initializable_iterator",
+    "make_saveable_from_iterator",
+]

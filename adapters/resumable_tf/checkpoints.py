@@ -1,0 +1,156 @@
+"""Checkpoints of the input, each of a step of the model."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
+
+import resumable as rs
+from resumable.checkpoint.reading import read_valid
+from resumable.checkpoint.saver import Mark, Saver
+from resumable.checkpoint.writer import direct_writer
+from resumable.state import State
+
+__all__ = ["InputCheckpoints"]
+
+
+class InputCheckpoints:
+    """Saves the input's state under the model's step, and finds the one of the model's step.
+
+    Args:
+      store: where they are kept.
+      get_state: gives the state to save.
+      new_writer: makes what writes them.
+      listeners: told about the saves.
+      retain: called with step and time after each save; returns what went wrong.
+    """
+
+    def __init__(
+        self,
+        store: rs.Store,
+        get_state: Callable[[], State],
+        new_writer: Callable[[], Executor] = direct_writer,
+        listeners: Iterable[rs.CheckpointListener] = (),
+        retain: Callable[[int, float], str | None] | None = None,
+    ) -> None:
+        self.store = store
+        self._get_state = get_state
+        self._new_writer = new_writer
+        self._listeners = tuple(listeners)
+        self._retain = retain
+        self._saver: Saver | None = None
+
+    def restore(self, step: int, *, exactly: bool = True) -> rs.Checkpoint | None:
+        """The checkpoint that belongs to the model at ``step``; None for the start.
+
+        Checkpoints after it are renamed to ``*.superseded``.
+
+        Args:
+          step: of the model.
+          exactly: whether only the checkpoint of this very step will do; else the newest one that
+            is not after it.
+
+        Raises:
+          NoValidCheckpoint: if there are checkpoints and none that will do, or it is damaged.
+        """
+        self.close()
+        steps = self.store.steps()
+        found = self._newest_until(step, steps) if not exactly else None
+        if exactly and step in steps:
+            found = read_valid(self.store, step)
+        elif step and found is None:
+            self._tell_of_none(step, steps)
+        # The newest first: if this is cut short, what is left is a history without a gap.
+        for later in reversed(steps):
+            if later > step:
+                self.store.set_aside(later, "superseded")
+        self.store.remove_unfinished()
+        self._begin(None if found is None else found.step)
+        return found
+
+    def save(self, step: int) -> None:
+        """Save the state now as that of ``step``, unless it is saved already.
+
+        Raises:
+          SaveError: if this save, or one that was written beside the training, failed.
+        """
+        saver = self._running
+        if saver.begun.step != step:
+            saver.begin(Mark(step, time.monotonic()))
+        self.collect()
+
+    def collect(self, *, wait_for_it: bool = False) -> bool:
+        """Acknowledge a save that is done; whether a listener has asked to stop.
+
+        Raises:
+          SaveError: if one has failed.
+        """
+        saver = self._running
+        saver.collect(wait_for_it=wait_for_it)
+        saver.raise_failure()
+        return saver.stopped
+
+    def keep_only(self, steps: set[int], latest: int = 1) -> None:
+        """Remove the checkpoints of other steps than these, but not the ``latest`` newest ones."""
+        for step in self.store.steps()[:-latest]:
+            if step not in steps:
+                self.store.remove(step)
+
+    def close(self) -> None:
+        """Wait for a save being written; may be called again.
+
+        Raises:
+          SaveError: if it failed.
+        """
+        saver, self._saver = self._saver, None
+        if saver is not None:
+            saver.close()
+            saver.raise_failure()
+
+    def get_state(self) -> State:
+        """What is to be saved."""
+        return self._get_state()
+
+    @property
+    def _running(self) -> Saver:
+        if self._saver is None:
+            raise rs.InvalidArgument("there is nothing to save before restore()")
+        return self._saver
+
+    def _newest_until(self, step: int, steps: list[int]) -> rs.Checkpoint | None:
+        """The newest valid checkpoint that is not after ``step``."""
+        for earlier in reversed([saved for saved in steps if saved <= step]):
+            try:
+                return read_valid(self.store, earlier)
+            except rs.NoValidCheckpoint as error:
+                place = self.store.set_aside(earlier, "damaged")
+                warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=4)
+        return None
+
+    def _tell_of_none(self, step: int, steps: list[int]) -> None:
+        if steps or self.store.has_damaged():
+            raise rs.NoValidCheckpoint(
+                f"the model is at step {step}, and {self.store!r} has no checkpoint of the input "
+                f"for that step, but for {steps or 'none'}; restore the model of one of these, or "
+                "remove them to begin the input anew"
+            )
+        warnings.warn(
+            f"the model is at step {step}, and there are no checkpoints of its input in "
+            f"{self.store!r}: the input begins at its start",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+
+    def _begin(self, saved: int | None) -> None:
+        self._saver = Saver(
+            self,
+            self.store,
+            self._new_writer(),
+            self._listeners,
+            self._retain,
+            time.monotonic,
+            time.time,
+            Mark(saved, time.monotonic()),
+        )

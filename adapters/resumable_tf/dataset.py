@@ -1,0 +1,226 @@
+"""A pipeline as a `tf.data.Dataset` of a TF1 graph, which knows what was consumed of it."""
+
+# tf.data runs ahead of the training step, also where nobody asked it to. So each item carries its
+# number, and the number is written to a variable in the same run of the session that computes the
+# features. Only that variable tells what was consumed. It is read when saving and at no other
+# time: to fetch the number in every run would take part in runs that need no data, and eat items.
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+
+import resumable as rs
+
+from .feed import Feed
+
+__all__ = [
+    "ResumableIterator",
+    "claim_store",
+    "make_dataset",
+    "make_initializable_iterator",
+    "only_iterator_of",
+]
+
+# Collections of a graph. Those whose keys are no strings are not written to its MetaGraphDef.
+FEEDS: Final = ("resumable_feeds",)
+ITERATORS: Final = ("resumable_iterators",)
+STORES: Final = ("resumable_stores",)
+NAME: Final = "resumable_input"
+# What tf.data may do between the two without a position of its own, by the types of its operations.
+STATELESS: Final = re.compile(
+    "(Parallel)?(Map|Filter|Batch|PaddedBatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
+)
+SOURCE: Final = ("FlatMapDataset", "TensorDataset")
+OUT_OF_ORDER: Final = (
+    "the items of a resumable pipeline must come in their order, each once: shuffle and repeat "
+    "in the pipeline instead of in tf.data"
+)
+
+
+def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
+    """The items of ``pipeline``, each as a pair of its number and itself.
+
+    `make_initializable_iterator` takes the number off again. Between the two, tf.data may ``map``,
+    ``prefetch``, ``batch`` and ``filter``, as long as the number stays the first of the pair. What
+    has a position of its own is refused, such as ``shuffle`` or ``skip``; the pipeline has it.
+
+    State: none in the graph; the position is that of the pipeline. To be used under
+    ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
+
+    Args:
+      pipeline: whose items are arrays, numbers, strings, or tuples and dicts of them.
+      output_signature: `tf.TypeSpec` objects in the structure of one item, as for
+        `tf.data.Dataset.from_generator`.
+
+    Raises:
+      InvalidArgument: if the default graph has a data set of the same pipeline already, or if there
+        is no graph because execution is eager.
+      InvalidType: if ``pipeline`` is no pipeline.
+    """
+    if tf.executing_eagerly():
+        raise rs.InvalidArgument(
+            "make_dataset must be called while a tf.Graph is the default one, as in an input_fn; in "
+            "eager execution use CheckpointableInput, or ResumeInput for Keras"
+        )
+    feed = Feed(pipeline)
+    graph = tf1.get_default_graph()
+    if any(other.pipeline is pipeline for other in graph.get_collection(FEEDS)):
+        raise rs.InvalidArgument(
+            f"pipeline must be in one data set of a graph only, got {pipeline!r} again; build "
+            "another pipeline for other data"
+        )
+    graph.add_to_collection(FEEDS, feed)
+    return tf.data.Dataset.from_generator(
+        feed.items, output_signature=(tf.TensorSpec((), tf.int64), output_signature)
+    )
+
+
+class ResumableIterator:
+    """An iterator over a data set of `make_dataset`, with a variable for what was consumed.
+
+    `make_initializable_iterator` makes it.
+
+    Attributes:
+      feed: what the data set is made of.
+      name: of its variable, and of its state in a model's checkpoint.
+      initializer: the operation that begins where the feed stands, and sets `consumed` to it.
+      consumed: int64 local variable, the number of the last item whose features were computed.
+    """
+
+    def __init__(self, dataset: tf.data.Dataset, feed: Feed[Any], name: str) -> None:
+        self.feed = feed
+        self.name = name
+        self._dataset = dataset
+        # The origin is evaluated whenever the iterator is initialized.
+        self._iterator = tf1.data.make_initializable_iterator(
+            dataset.scan(_origin_of(feed), _check_order)
+        )
+        # A session that is created begins wherever the feed stands, also without a hook.
+        self.consumed = tf1.get_variable(
+            name,
+            initializer=lambda: _origin_of(feed),
+            dtype=tf.int64,
+            trainable=False,
+            use_resource=True,
+            collections=[tf1.GraphKeys.LOCAL_VARIABLES],
+        )
+        self.initializer = tf.group(self._iterator.initializer, self.consumed.initializer)
+        tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, self._iterator.initializer)
+
+    def restart(self, number: tf.Tensor) -> tf.Operation:
+        """The operation that begins where the feed stands when ``number``, its origin, is known."""
+        initializer = self._iterator.make_initializer(self._dataset.scan(number, _check_order))
+        return tf.group(initializer, self.consumed.assign(number))
+
+    def get_next(self) -> Any:
+        """The next item; to compute any part of it is to consume it."""
+        passed, item = self._iterator.get_next()
+        # Several of these may run at once: to add is atomic, and each item is delivered once.
+        with tf.control_dependencies([self.consumed.assign_add(passed)]):
+            return tf.nest.map_structure(tf.identity, item, expand_composites=True)
+
+
+def make_initializable_iterator(
+    dataset: tf.data.Dataset, pipeline: rs.Pipeline[Any] | None = None
+) -> ResumableIterator:
+    """An iterator over the items of a data set of `make_dataset`, without their numbers.
+
+    Args:
+      dataset: of `make_dataset`, or what tf.data made of it.
+      pipeline: which one it comes from, if the graph has several.
+
+    Raises:
+      InvalidType: if an element of ``dataset`` is no pair of a number and an item.
+      InvalidArgument: if tf.data does something that has a position of its own, if the graph has
+        no data set of ``pipeline``, or several without it being said which, or if it has an
+        iterator for it already.
+    """
+    spec = dataset.element_spec
+    numbered = isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], tf.TensorSpec)
+    if not numbered or spec[0].dtype != tf.int64:
+        raise rs.InvalidType(
+            "dataset must have pairs of a number and an item, as make_dataset gives and a map must "
+            f"hand on, got {spec}"
+        )
+    _check_stateless(tf.data.experimental.to_variant(dataset).op)
+    graph = tf1.get_default_graph()
+    feeds = graph.get_collection(FEEDS)
+    found = [feed for feed in feeds if pipeline is None or feed.pipeline is pipeline]
+    if len(found) != 1:
+        raise rs.InvalidArgument(
+            f"the graph must have one data set of the pipeline, got {len(found)}; "
+            + ("say which pipeline" if found else "call make_dataset in the same graph")
+        )
+    if any(other.feed is found[0] for other in graph.get_collection(ITERATORS)):
+        raise rs.InvalidArgument(
+            f"there must be one iterator over a pipeline, got another one over {found[0].pipeline!r}"
+        )
+    number = feeds.index(found[0])
+    iterator = ResumableIterator(dataset, found[0], f"{NAME}_{number}" if number else NAME)
+    graph.add_to_collection(ITERATORS, iterator)
+    return iterator
+
+
+def only_iterator_of(pipeline: rs.Pipeline[Any]) -> ResumableIterator:
+    """The iterator over ``pipeline`` in the default graph.
+
+    Raises:
+      InvalidArgument: if there is none.
+    """
+    iterators = tf1.get_default_graph().get_collection(ITERATORS)
+    for iterator in iterators:
+        if iterator.feed.pipeline is pipeline:
+            assert isinstance(iterator, ResumableIterator)
+            return iterator
+    raise rs.InvalidArgument(
+        "pipeline must be the one of make_dataset and make_initializable_iterator in this graph, "
+        f"got {pipeline!r}; the graph has {len(iterators)} other ones"
+    )
+
+
+def claim_store(store: str) -> None:
+    """Note that an input of the default graph is saved in ``store``.
+
+    Raises:
+      InvalidArgument: if another one is.
+    """
+    graph = tf1.get_default_graph()
+    if store in graph.get_collection(STORES):
+        raise rs.InvalidArgument(
+            f"two inputs cannot be saved under one name, got {store} twice; give each hook a name"
+        )
+    graph.add_to_collection(STORES, store)
+
+
+def _origin_of(feed: Feed[Any]) -> tf.Tensor:
+    number = tf.numpy_function(lambda: feed.origin, [], tf.int64)
+    number.set_shape(())
+    return number
+
+
+def _check_stateless(operation: tf.Operation) -> None:
+    """Refuse what would begin anew in the middle of the data."""
+    before = [tensor.op for tensor in operation.inputs if tensor.dtype == tf.variant]
+    if operation.type == SOURCE[0] and [each.type for each in before] == [SOURCE[1]]:
+        return
+    if not STATELESS.fullmatch(operation.type) or len(before) != 1:
+        raise rs.InvalidArgument(
+            "between make_dataset and its iterator there must be nothing but map, prefetch, batch "
+            f"and filter, got {operation.type}; what has a position belongs in the pipeline"
+        )
+    _check_stateless(before[0])
+
+
+def _check_order(last: tf.Tensor, element: Any) -> Any:
+    """Let each element carry the count of items since the one before."""
+    numbers, item = element
+    flat = tf.reshape(numbers, [-1])
+    before = tf.concat([tf.reshape(last, [1]), flat[:-1]], 0)
+    check = tf.debugging.assert_less(before, flat, message=OUT_OF_ORDER)
+    with tf.control_dependencies([check] if check is not None else []):
+        newest = tf.reduce_max(tf.concat([tf.reshape(last, [1]), flat], 0))
+        return newest, (newest - last, item)

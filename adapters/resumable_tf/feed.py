@@ -1,0 +1,95 @@
+"""What a framework that runs ahead is fed with: numbered items, and the state after each number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+import resumable as rs
+from resumable.arguments import shorten
+from resumable.consumed import ConsumedStates
+from resumable.state import State
+
+from .policy import without_policy
+
+__all__ = ["Feed"]
+
+T = TypeVar("T")
+
+
+class Feed(Generic[T]):
+    """One pass through a pipeline, consumed some items behind of where it is produced.
+
+    Args:
+      pipeline: whose items are fed.
+
+    Attributes:
+      pipeline: as given.
+      is_saved: whether its position is saved, so that it must be known.
+
+    Raises:
+      InvalidType: if it is no pipeline.
+    """
+
+    def __init__(self, pipeline: rs.Pipeline[T]) -> None:
+        if not isinstance(pipeline, rs.Pipeline):
+            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+        self.pipeline = pipeline
+        self.is_saved = False
+        self._begun = False
+        self._states = ConsumedStates(without_policy(pipeline))
+
+    @property
+    def is_endless(self) -> bool:
+        """Whether the pass never ends."""
+        return self.pipeline.length == math.inf
+
+    @property
+    def origin(self) -> int:
+        """The number of items before the first one that is fed."""
+        return int(self._states.origin["step"])
+
+    def items(self) -> Iterator[tuple[np.int64, T]]:
+        """The items from the origin on, each with its number, counted from 1 at the very start.
+
+        Raises:
+          InvalidArgument: if they have begun there once before, and the state is saved, or was
+            restored.
+        """
+        if self._begun and (self.is_saved or self.origin):
+            raise rs.InvalidArgument(
+                "the input was initialized again, which would begin where it was resumed and not at "
+                "its start; for several epochs use pipeline.repeat()"
+            )
+        self._begun = True
+        return _Numbered(self._states)
+
+    def state_after(self, number: int) -> State:
+        """The state after the item of that number."""
+        return self._states.after(number)
+
+    def move_to(self, state: State | None) -> None:
+        """Let the next `items` begin at ``state``; at the very start if it is None.
+
+        Raises:
+          StateMismatch: if it belongs to another pipeline; nothing is then changed.
+        """
+        states = self._states
+        states.start_at(states.first_of(0) if state is None else states.checked(state))
+        self._begun = False
+
+
+class _Numbered(Iterator[tuple[np.int64, T]]):
+    # An object and not a generator: after an error it gives the same item again.
+
+    def __init__(self, states: ConsumedStates[T]) -> None:
+        self._states: ConsumedStates[Any] = states
+        self._iterator = states.produce(elsewhere=True)
+
+    def __next__(self) -> tuple[np.int64, T]:
+        item = next(self._iterator)
+        self._states.mark(self._iterator)
+        return np.int64(self._iterator.step), item

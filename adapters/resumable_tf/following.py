@@ -1,0 +1,87 @@
+"""The model's `Saver`, followed: before it saves, the input is saved; what it deletes, goes."""
+
+# The model's checkpoint and the input's must be of one step, whoever decides when to save and
+# wherever the process dies. A timer beside the model's drifts from it, and a hook that comes after
+# it leaves a moment in which the model is saved and its input is not. Estimator and
+# MonitoredTrainingSession make their CheckpointSaverHook themselves, so a listener cannot always be
+# given to it. But every one of them saves by the graph's one Saver, and that can be followed.
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+
+__all__ = ["ModelSaver", "changed_since", "steps_in"]
+
+
+class ModelSaver:
+    """Calls ``before`` and ``after`` around each save of ``saver``, until `release`.
+
+    It puts a function before the method ``save`` of that one object.
+
+    Args:
+      saver: the model's.
+      before: called with the session; what it raises prevents the save.
+      after: called with the steps of which there is a checkpoint of the model.
+
+    Attributes:
+      saver: as given.
+    """
+
+    def __init__(
+        self,
+        saver: tf1.train.Saver,
+        before: Callable[[tf1.Session], None],
+        after: Callable[[set[int]], None],
+    ) -> None:
+        self.saver = saver
+        self._released = False
+        self._paths: set[str] = set()
+        save = saver.save
+
+        def follow(sess: Any, save_path: str, *args: Any, **kwargs: Any) -> Any:
+            if self._released:
+                return save(sess, save_path, *args, **kwargs)
+            before(sess)
+            path = save(sess, save_path, *args, **kwargs)
+            self._paths.add(save_path)
+            after({step for each in self._paths for step in _steps_of(each)})
+            return path
+
+        saver.save = follow
+
+    def release(self) -> None:
+        """Follow it no more; others that follow it go on."""
+        self._released = True
+
+
+def _steps_of(save_path: str) -> set[int]:
+    """The steps of the files whose path begins with ``save_path``."""
+    # The Saver does not count all that stay, as one every so many hours.
+    folder, name = os.path.split(save_path)
+    names = tf.io.gfile.listdir(folder or ".")
+    return steps_in(found for found in names if found.startswith(f"{name}-"))
+
+
+def changed_since(path: str, seconds: float) -> bool:
+    """Whether the file at ``path`` was written at or after that time; to a second if it is remote."""
+    try:
+        return os.stat(path).st_mtime >= seconds
+    except OSError:
+        pass
+    try:
+        return bool(tf.io.gfile.stat(path).mtime_nsec / 1e9 >= math.floor(seconds))
+    except tf.errors.OpError:
+        return False
+
+
+def steps_in(names: Iterable[str]) -> set[int]:
+    """The steps in the names of a model's files."""
+    matches = (re.search(r"-([0-9]+)(\.[^/\\]*)?$", name) for name in names)
+    return {int(match[1]) for match in matches if match}

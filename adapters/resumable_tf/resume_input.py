@@ -1,0 +1,219 @@
+"""Keras's ``fit``, killed in mid-epoch and continued with the next batch."""
+
+# Keras tells a callback which batches were trained, not which ones tf.data has produced, so the
+# batches are counted. A checkpoint of the input has the number of the optimizer's iterations, which
+# is in every checkpoint of the model. So whoever saves and restores the model, and at whichever
+# batch: its input is found by that number, and the batches since the input's own save are passed
+# over, one an iteration.
+#
+# Where Keras resumes within an epoch is the version's: 2.15 at the batch, 3 at the first one, which
+# would make the epoch longer than it was. Then the epoch is ended where it would have ended, by
+# `stop_training`, which is taken back before the next one.
+
+from __future__ import annotations
+
+import os
+from operator import itemgetter
+from typing import Any, Final, Literal
+
+import tensorflow as tf
+
+import resumable as rs
+from resumable.arguments import check_int
+from resumable.checkpoint.opening import as_store
+from resumable.checkpoint.retention import Retainer
+from resumable.state import State
+
+from .checkpoints import InputCheckpoints
+from .feed import Feed
+from .keras_progress import correct, is_continued
+
+__all__ = ["ResumeInput"]
+
+
+class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Feeds ``fit`` from ``pipeline``, saves its position, and finds that of the model's step.
+
+    ``fit`` gets ``resume.dataset(signature)`` as its data and this callback, after those that save
+    the model, such as `BackupAndRestore` and `ModelCheckpoint`. The model must come back with its
+    optimizer, whose ``iterations`` are the step. Epoch 0 of ``fit`` begins with the first batch.
+    Validation data is another data set, which this one does not touch.
+
+    State: a file of some 200 bytes a save, which `resumable.Checkpointer` reads too. A resume
+    passes over the batches between the input's last save and the model's: O(1) for a random-access
+    pipeline, and read again for a stream.
+
+    Args:
+      pipeline: of batches, without end: ``.repeat()`` it, and tell ``fit`` its
+        ``steps_per_epoch``. The epochs are then Keras's.
+      store: a directory path, a URL or a `Store`.
+      save_freq: ``"epoch"``, or a number of batches; it need not be that of the model.
+      name: of the input, if several share a directory.
+      retention: which checkpoints to keep; all by default. A model can be resumed that is not
+        older than the oldest.
+
+    Raises:
+      InvalidType: if an argument has the wrong type.
+      InvalidArgument: if the pipeline ends, or ``save_freq`` is neither.
+      ExternalStateError: if the pipeline has a source that cannot be saved exactly.
+
+    What a ``fit`` gets from it: `InvalidArgument` if the iterations do not count the batches,
+    `NoValidCheckpoint` if every checkpoint is later than the model, `StateMismatch` if they are another
+    pipeline's, and `SaveError` if a save fails.
+    """
+
+    def __init__(
+        self,
+        pipeline: rs.Pipeline[Any],
+        store: str | os.PathLike[str] | rs.Store,
+        *,
+        save_freq: Literal["epoch"] | int = "epoch",
+        name: str = "input",
+        retention: rs.Retention | None = None,
+    ) -> None:
+        super().__init__()
+        self._feed = Feed(pipeline)
+        if not self._feed.is_endless:
+            raise rs.InvalidArgument(
+                f"pipeline must not end, got {pipeline!r}; add .repeat() and pass steps_per_epoch "
+                "to fit"
+            )
+        with pipeline.start() as iterator:
+            iterator.get_state()  # what cannot be saved is told before the first batch
+        if save_freq != "epoch":
+            check_int("save_freq", save_freq, minimum=1)
+        self.save_freq = save_freq
+        kept_in = as_store(store, name)
+        self._checkpoints = InputCheckpoints(
+            kept_in,
+            self._get_state,
+            retain=None if retention is None else Retainer(retention, kept_in).apply,
+        )
+        # The optimizer's iterations less the batches trained; None before the first restore.
+        self._offset: int | None = None
+        self._is_checked = False
+        self._steps = 0
+        # Batches trained, counted from the very start of the input.
+        self._trained = 0
+        self._since_save = 0
+        # Of the epoch in progress: the steps that it has seen, and the one at which to end it.
+        self._seen: int | None = None
+        self._last_step: int | None = None
+        self._stop: Final = object()  # a truth of our own
+
+    def dataset(self, output_signature: Any) -> tf.data.Dataset:
+        """What to give to ``fit``; each iterator over it begins with the next batch to be trained.
+
+        Args:
+          output_signature: `tf.TypeSpec` objects in the structure of one batch.
+
+        Of tf.data only what keeps the batches may follow, such as ``map`` and ``prefetch``: each is
+        one of ``fit``.
+        """
+
+        def batches() -> Any:
+            self._feed.move_to(self._get_state())
+            return map(itemgetter(1), self._feed.items())
+
+        return tf.data.Dataset.from_generator(batches, output_signature=output_signature)
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        steps = self.params.get("steps")
+        if steps is None:
+            raise rs.InvalidArgument(
+                "fit must be told its steps_per_epoch, since the pipeline has no end, got None"
+            )
+        self._steps = int(steps)
+        self._is_checked = False
+        if is_continued(self.model):
+            self._restore_if_moved()
+            correct(self.model, self._trained, self._steps)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if not self._is_checked:
+            # By now whoever restores the model has done so, and no batch was asked for.
+            self._restore_if_moved()
+            if is_continued(self.model) and epoch != self._epoch:
+                raise rs.InvalidArgument(
+                    "ResumeInput must come after BackupAndRestore in the list of callbacks, got it "
+                    f"before: Keras would begin epoch {epoch} anew, and the input is in epoch "
+                    f"{self._epoch}"
+                )
+        self._seen = self._last_step = None
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if self._seen is None:
+            self._seen = batch
+            self._last_step = batch + self._steps - self._trained % self._steps
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        assert self._seen is not None
+        if batch >= self._steps:
+            raise rs.InvalidArgument(
+                "steps_per_epoch must be a multiple of steps_per_execution, got "
+                f"steps_per_epoch={self._steps} and an execution up to step {batch + 1}"
+            )
+        trained = batch + 1 - self._seen
+        self._seen += trained
+        self._trained += trained
+        self._since_save += trained
+        if not self._is_checked:
+            self._check_iterations()
+            self._is_checked = True
+        if self.save_freq != "epoch" and self._since_save >= self.save_freq:
+            self._save()
+        ends_early = self._seen == self._last_step and self._seen < self._steps
+        if ends_early and not self.model.stop_training:
+            self.model.stop_training = self._stop
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        if self.model.stop_training is self._stop:
+            self.model.stop_training = False
+        if self.save_freq == "epoch":
+            self._save()
+
+    def _get_state(self) -> State:
+        return self._feed.state_after(self._trained)
+
+    @property
+    def _epoch(self) -> int:
+        return self._trained // self._steps
+
+    def _save(self) -> None:
+        self._check_iterations()
+        self._since_save = 0
+        self._checkpoints.save(self._iterations())
+
+    def _check_iterations(self) -> None:
+        """Make sure that the optimizer's iterations tell the batches."""
+        assert self._offset is not None
+        iterations = self._iterations() - self._offset
+        if iterations != self._trained:
+            raise rs.InvalidArgument(
+                "the optimizer's iterations must grow by one with each batch, by which the input is "
+                f"found again, got {iterations} iterations for {self._trained} batches; does "
+                "train_step use another optimizer, or mixed_float16 scale the loss?"
+            )
+
+    def _restore_if_moved(self) -> None:
+        """Go to where the input of the model as it is now was, unless it is there."""
+        step = self._iterations()
+        if self._offset is not None and step - self._offset == self._trained:
+            return
+        found = self._checkpoints.restore(step, exactly=False)
+        self._feed.move_to(None if found is None else found.state)
+        self._trained = self._feed.origin
+        if found is not None and found.step < step:
+            self._trained += step - found.step
+            self._feed.move_to(self._get_state())
+        self._offset = step - self._trained
+        self._save()
+
+    def _iterations(self) -> int:
+        # With accumulated gradients, `iterations` does not count every batch; the variable does.
+        optimizer = self.model.optimizer
+        variables = optimizer.variables
+        for variable in variables() if callable(variables) else variables:
+            if variable.name.partition(":")[0] == "iteration":
+                return int(variable.numpy())
+        return int(optimizer.iterations)

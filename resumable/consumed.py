@@ -1,0 +1,182 @@
+"""The state at the item last consumed, of a pass whose items are produced ahead of that."""
+
+# What feeds a training step runs ahead of it, so its own state is never the one to save. The state
+# after any item is computed instead: by passing over items from a state before it. That takes no
+# time where items are looked up by index. Elsewhere the producer leaves marks behind, so that
+# little more is read again than what it is ahead.
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from time import perf_counter
+from typing import Any, Final, Generic, TypeVar
+
+from .errors import StateMismatch
+from .graph import without_threads
+from .iterator import EVERYTHING, PipelineIterator
+from .pipeline import Pipeline
+from .stage import fingerprint, walk
+from .state import State
+
+__all__ = ["ConsumedStates"]
+
+T = TypeVar("T")
+
+MARK_SHARE: Final = 10
+"""Marks take at most one part in so many of the producer's time."""
+MARKS_A_LEVEL: Final = 3
+LAST_LEVEL: Final = 12
+
+
+class ConsumedStates(Generic[T]):
+    """The states of one pass, by the number of items handed out.
+
+    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. A
+    stream reads again no more than what lies between the item and the newest one produced, and what
+    is produced while ten states are taken.
+
+    Args:
+      pipeline: whose items are produced ahead.
+    """
+
+    def __init__(self, pipeline: Pipeline[T]) -> None:
+        self.pipeline = pipeline
+        # Without threads, to pass over items.
+        self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
+        self._is_stream = not pipeline.random_access
+        self._reads_once = any(
+            stage.inexact_policy is not None for stage, _ in walk(pipeline.stage)
+        )
+        self.start_at(self.first_of(0))
+
+    def first_of(self, epoch: int) -> State:
+        """The state before the first item of ``epoch``."""
+        with self._plain.start(epoch) as iterator:
+            return iterator.get_state()
+
+    def checked(self, state: State) -> State:
+        """``state``, with no item to be drawn again if it was saved after an error.
+
+        Raises:
+          StateMismatch: if it is none of this pipeline.
+        """
+        with self._plain.resume(state) as iterator:
+            if not self._reads_once:
+                iterator.skip(0)
+            return iterator.get_state()
+
+    def start_at(self, state: State) -> None:
+        """Let the pass begin at ``state``, one that `first_of` or `checked` returned."""
+        self.origin = state
+        self._consumer: PipelineIterator[T] | None = None
+        self._producer: weakref.ref[PipelineIterator[T]] | None = None
+        self._elsewhere = False
+        self._marks = _Marks()
+
+    def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:
+        """A new iterator where the pass begins.
+
+        Args:
+          threads: whether the pipeline's own threads and workers are used.
+          elsewhere: whether it is iterated in another thread than the one that calls `after`;
+            then call `mark` after each item.
+        """
+        iterator = (self.pipeline if threads else self._plain).resume(self.origin)
+        self._producer = weakref.ref(iterator)
+        self._elsewhere = elsewhere
+        self._marks = _Marks()
+        return iterator
+
+    def mark(self, producer: PipelineIterator[T]) -> None:
+        """Leave a mark behind where ``producer`` stands; called in the thread that iterates it.
+
+        It does nothing most of the time, never anything where items are looked up by index, and
+        nothing for a producer that has been replaced.
+        """
+        newest = self._producer
+        if self._is_stream and newest is not None and newest() is producer:
+            self._marks.add(producer)
+
+    def after(self, step: int) -> State:
+        """The state after ``step`` items, counted as the pipeline's own iterator counts them.
+
+        At the end of the pass if it has fewer. Of a stream the functions of the user are called a
+        second time for the items passed over, in the thread that calls this.
+
+        Raises:
+          StateMismatch: if ``step`` lies before the beginning of the pass.
+        """
+        if step == self.origin["step"]:
+            return self.origin
+        if step < self.origin["step"]:
+            raise StateMismatch(
+                f"the pass began after step {self.origin['step']}, so step {step} is not in it"
+            )
+        if self._is_stream:
+            if self._producer is not None and not self._elsewhere:
+                # It is not read a second time if what produces it is just there.
+                producer = self._producer()
+                if producer is not None and producer.step == step:
+                    return producer.get_state()
+            marked = self._marks.newest_until(step)
+            if self._reads_once:
+                return self._with_ahead(self.origin if marked is None else marked, step)
+            known = self._consumer
+            if marked is not None and (known is None or not marked["step"] <= known.step <= step):
+                self._consumer = self._plain.resume(marked)
+        if self._consumer is None or self._consumer.step > step:
+            self._consumer = self._plain.resume(self.origin)
+        self._consumer.skip(step - self._consumer.step)
+        return self._consumer.get_state()
+
+    def has(self, count: int) -> bool:
+        """Whether the pass has so many items from where it begins."""
+        with self._plain.resume(self.origin) as probe:
+            return probe.skip(count) == count
+
+    def _with_ahead(self, state: State, step: int) -> State:
+        """``state`` and the items since: what is read once cannot be read again to pass over it."""
+        ahead = state["ahead"] + step - state["step"]
+        whole = fingerprint(self.pipeline.stage, EVERYTHING)
+        return {**state, "fingerprint": whole, "step": step, "ahead": ahead}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Running iterators stay in their process.
+        return {**vars(self), "_consumer": None, "_producer": None, "_marks": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._marks = _Marks()
+
+
+class _Marks:
+    """Some of the states that a producer passed: many of the last ones, fewer of those before."""
+
+    # The n-th mark stands in the level of its number of trailing zero bits, and each level holds
+    # its last three: wherever the consumer is, there is a mark at about half of its distance.
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._levels = [deque[State](maxlen=MARKS_A_LEVEL) for _ in range(LAST_LEVEL + 1)]
+        self._count = 0
+        self._due = 0.0
+
+    def add(self, producer: PipelineIterator[Any]) -> None:
+        began = perf_counter()
+        if began < self._due:
+            return
+        state = producer.get_state()
+        ended = perf_counter()
+        with self._lock:
+            self._due = ended + MARK_SHARE * (ended - began)
+            self._count += 1
+            level = (self._count & -self._count).bit_length() - 1
+            self._levels[min(level, LAST_LEVEL)].append(state)
+
+    def newest_until(self, step: int) -> State | None:
+        """The last mark at or before ``step``."""
+        with self._lock:
+            found = [state for level in self._levels for state in level if state["step"] <= step]
+        return max(found, key=lambda state: int(state["step"]), default=None)

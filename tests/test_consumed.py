@@ -1,0 +1,146 @@
+"""The state at the item last consumed, whatever is produced ahead of it."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.consumed import ConsumedStates
+
+LENGTH = 60
+
+
+def numbers() -> Iterator[int]:
+    return iter(range(LENGTH))
+
+
+PIPELINES: dict[str, Any] = {
+    "random access": lambda: rs.range(LENGTH).shuffle(3).batch(2),
+    "stream": lambda: rs.from_iterable(numbers).shuffle(1, window=7).filter(lambda n: n % 3),
+    "threads": lambda: rs.from_iterable(numbers).map(abs, workers=2).prefetch(4),
+    "passes": lambda: rs.from_iterable(numbers).repeat(2),
+}
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@given(begin=st.integers(0, 12), aheads=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))))
+def test_the_state_is_that_of_an_iterator_that_is_not_ahead(
+    kind: str, begin: int, aheads: list[tuple[int, int]]
+) -> None:
+    pipeline = PIPELINES[kind]()
+    reference = list(pipeline)
+    begin = min(begin, len(reference))
+    states = ConsumedStates(pipeline)
+    with pipeline.start() as iterator:
+        list(islice(iterator, begin))
+        states.start_at(states.checked(iterator.get_state()))
+    consumed = produced = begin
+    with states.produce() as producer:
+        for step, ahead in aheads:
+            consumed = min(consumed + step, len(reference))
+            while produced < min(consumed + ahead, len(reference)):
+                assert next(producer) == pytest.approx(reference[produced])
+                produced += 1
+                states.mark(producer)
+            state = states.after(consumed)
+            assert state["step"] == consumed
+            with pipeline.resume(rs.loads(rs.dumps(state))) as resumed:
+                rest = list(resumed)
+            assert str(rest) == str(reference[consumed:])
+
+
+def test_a_stream_computes_little_more_than_it_is_ahead() -> None:
+    """With a mark after every item; how many there are in truth is for the clock to say."""
+    seen: list[int] = []
+
+    def keep(number: int) -> bool:
+        seen.append(number)
+        return True
+
+    states = ConsumedStates(rs.range(100_000).filter(keep))
+    with states.produce() as producer:
+        for _ in islice(producer, 5000):
+            states._marks._due = 0.0
+            states.mark(producer)
+        for ahead in (1000, 500, 40, 10, 1):
+            seen.clear()
+            assert states.after(5000 - ahead)["step"] == 5000 - ahead
+            assert len(seen) <= ahead
+
+
+def test_a_pass_over_items_that_are_looked_up_reads_nothing() -> None:
+    seen: list[int] = []
+    states = ConsumedStates(rs.range(10**9).shuffle(1).map(seen.append))
+    with states.produce() as producer:
+        next(producer)
+        states.mark(producer)
+        assert states.after(10**8)["step"] == 10**8
+    assert len(seen) == 1
+
+
+def test_a_producer_in_another_thread_is_not_asked() -> None:
+    """In the middle of an item its stages stand elsewhere than its count says."""
+    arrived, go_on = threading.Event(), threading.Event()
+
+    def slow(number: int) -> int:
+        if number == 3 and threading.current_thread() is thread:
+            arrived.set()
+            go_on.wait(10)
+        return number
+
+    pipeline = rs.from_iterable(numbers).map(slow)
+    states = ConsumedStates(pipeline)
+
+    def produce() -> None:
+        with states.produce(elsewhere=True) as producer:
+            for _ in islice(producer, 6):
+                states.mark(producer)
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        assert arrived.wait(10)
+        state = states.after(3)
+    finally:
+        go_on.set()
+        thread.join()
+    with pipeline.resume(state) as resumed:
+        assert next(resumed) == 3
+
+
+def test_what_is_read_once_is_counted_and_drawn_again() -> None:
+    def once() -> rs.Pipeline[int]:
+        return rs.from_iterable(numbers(), external_state_policy="ignore").map(abs)
+
+    states = ConsumedStates(once())
+    with states.produce() as producer:
+        assert list(islice(producer, 10)) == list(range(10))
+        state = states.after(7)
+    assert (state["step"], state["ahead"]) == (7, 7)
+    again = ConsumedStates(once())
+    again.start_at(again.checked(rs.loads(rs.dumps(state))))
+    with again.produce() as producer:
+        assert next(producer) == 7
+
+
+def test_a_step_before_the_pass_is_refused() -> None:
+    states = ConsumedStates(rs.range(9))
+    states.start_at(states.after(4))
+    with pytest.raises(rs.StateMismatch, match="began after step 4, so step 3 is not in it"):
+        states.after(3)
+
+
+def test_a_copy_in_another_process_has_no_running_iterator() -> None:
+    states = ConsumedStates(rs.range(9))
+    with states.produce() as producer:
+        next(producer)
+        copied = pickle.loads(pickle.dumps(states))
+        assert copied.after(5) == states.after(5)

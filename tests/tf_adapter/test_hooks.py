@@ -1,0 +1,566 @@
+"""The session hooks: exact whatever ends the run, and whoever saves the model."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+from resumable_tf import (
+    AsyncCheckpointInputPipelineHook,
+    CheckpointInputPipelineHook,
+    make_dataset,
+    make_initializable_iterator,
+)
+from tf_adapter.sessions import SCALAR, Crash, Raise, Told, aborted, models, recorded, saved, train
+
+import resumable as rs
+
+HOOKS = [CheckpointInputPipelineHook, AsyncCheckpointInputPipelineHook]
+STEPS = 20
+
+
+def numbers() -> Any:
+    return iter(range(40))
+
+
+def shuffled() -> rs.Pipeline[Any]:
+    return rs.range(40).shuffle(3)
+
+
+def stream() -> rs.Pipeline[Any]:
+    """Read in order, with a window and a filter, and ahead by a thread of its own."""
+    return rs.from_iterable(numbers).shuffle(1, window=6).filter(is_wanted).prefetch(2)
+
+
+def is_wanted(number: int) -> bool:
+    return number % 5 != 0
+
+
+PIPELINES = {"random access": shuffled, "stream": stream}
+
+
+def check(steps: Any, pipeline: rs.Pipeline[Any], growth: int = 1) -> None:
+    """Each step has consumed the item of its number."""
+    reference = list(pipeline)
+    assert steps == [(step, reference[step // growth - 1]) for step, _ in steps]
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@pytest.mark.parametrize("crash", range(1, STEPS + 1))
+def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
+    crash: int, kind: str, tmp_path: Path
+) -> None:
+    """The three crashes lie apart by different numbers of steps."""
+    steps: Any = []
+    pipeline = PIPELINES[kind]
+    hook = HOOKS[crash % 2]
+    for at in (crash, crash + crash % 4, crash + crash % 7 + 1, None):
+        train(
+            tmp_path,
+            made := pipeline(),
+            last_step=STEPS,
+            error=None if at is None else (at, Crash()),
+            hook=hook(tmp_path, made, save_steps=3),
+            prepare=lambda dataset: dataset.prefetch(8),
+            steps=steps,
+        )
+    check(steps, pipeline())
+    # Each resume began after the last checkpoint, and the model's are the input's.
+    assert {step for step, _ in steps} >= set(range(1, STEPS + 1))
+    assert models(tmp_path) == saved(tmp_path)
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@pytest.mark.parametrize("at", range(1, STEPS + 1))
+def test_a_session_that_recovers_continues_at_the_step_of_its_model(
+    at: int, kind: str, tmp_path: Path
+) -> None:
+    pipeline = PIPELINES[kind]()
+    steps = train(tmp_path, pipeline, last_step=STEPS, error=(at, aborted()))
+    check(steps, pipeline)
+    # Those since the last checkpoint were trained again.
+    assert STEPS <= len(steps) <= STEPS + 3
+    assert steps[-1][0] == STEPS
+    assert models(tmp_path) == saved(tmp_path)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_an_exhausted_input_is_over_and_stays_so(hook: Any, tmp_path: Path) -> None:
+    pipeline = rs.range(7)
+    for expected in ([(n + 1, n) for n in range(7)], []):
+        made = hook(tmp_path, pipeline, save_steps=3)
+        assert train(tmp_path, pipeline, hook=made) == expected
+    assert saved(tmp_path) == [0, 3, 6, 7]
+
+
+def test_runs_that_need_no_data_consume_none(tmp_path: Path) -> None:
+    def between(session: Any, global_step: Any) -> None:
+        for _ in range(3):
+            session.run(global_step)
+
+    steps: Any = []
+    for at in (5, 11, None):
+        error = None if at is None else (at, Crash())
+        pipeline = shuffled()
+        train(tmp_path, pipeline, last_step=STEPS, error=error, between=between, steps=steps)
+    check(steps, shuffled())
+
+
+def test_the_global_step_may_grow_by_two_a_run(tmp_path: Path) -> None:
+    steps: Any = []
+    for at in (6, 14, None):
+        error = None if at is None else (at, Crash())
+        train(tmp_path, shuffled(), last_step=STEPS - 1, error=error, growth=2, steps=steps)
+    check(steps, shuffled(), growth=2)
+    assert {step for step, _ in steps} == set(range(2, STEPS + 1, 2))
+
+
+def test_items_may_be_batched_and_filtered_by_tf_data(tmp_path: Path) -> None:
+    def prepare(dataset: Any) -> Any:
+        return dataset.filter(lambda number, item: item % 3 > 0).batch(2).prefetch(3)
+
+    signature = SCALAR
+    wanted = [item for item in shuffled() if item % 3]
+    batches = [wanted[n : n + 2] for n in range(0, 20, 2)]
+    steps: Any = []
+    for at in (4, 5, None):
+        error = None if at is None else (at, Crash())
+        train(
+            tmp_path,
+            shuffled(),
+            last_step=10,
+            error=error,
+            save_steps=2,
+            signature=signature,
+            prepare=prepare,
+            steps=steps,
+        )
+    assert steps == [(step, batches[step - 1]) for step, _ in steps]
+    assert [step for step, _ in steps[-6:]] == [5, 6, 7, 8, 9, 10]
+
+
+def test_structures_of_items_come_as_they_are(tmp_path: Path) -> None:
+    pipeline = rs.range(9).map(described).batch(2)
+    signature = {
+        "number": tf.TensorSpec((None,), tf.int64),
+        "pair": (tf.TensorSpec((None,), tf.float64), tf.TensorSpec((None,), tf.string)),
+    }
+    steps = train(tmp_path, pipeline, last_step=2, signature=signature)
+    assert steps[1][1] == {"number": [2, 3], "pair": ([1.0, 1.5], [b"2", b"3"])}
+
+
+def described(number: int) -> Any:
+    return {"number": number, "pair": (number / 2, str(number))}
+
+
+STATEFUL: dict[str, Any] = {
+    "ShuffleDataset": lambda d: d.shuffle(20, seed=1),
+    "RepeatDataset": lambda d: d.repeat(),
+    "ShardDataset": lambda d: d.shard(2, 0),
+    "SkipDataset": lambda d: d.skip(5),
+    "TakeDataset": lambda d: d.take(5),
+    "ZipDataset": lambda d: d.enumerate().map(lambda n, pair: pair),
+    "ConcatenateDataset": lambda d: d.concatenate(d),
+    "UnbatchDataset": lambda d: d.batch(2).unbatch(),
+    "IgnoreErrorsDataset": lambda d: d.apply(tf.data.experimental.ignore_errors()),
+}
+
+
+@pytest.mark.parametrize("operation", STATEFUL)
+def test_what_has_a_position_in_tf_data_is_refused(operation: str, tmp_path: Path) -> None:
+    with pytest.raises(rs.InvalidArgument, match=f"got {operation}"):
+        train(tmp_path, rs.range(12), prepare=lambda d: STATEFUL[operation](d).prefetch(2))
+
+
+def test_two_data_sets_zipped_are_refused() -> None:
+    first, second = rs.range(3), rs.range(3)
+    with tf.Graph().as_default():
+        zipped = tf.data.Dataset.zip((make_dataset(first, SCALAR), make_dataset(second, SCALAR)))
+        pairs = zipped.map(lambda a, b: (a[0], (a[1], b[1])))
+        with pytest.raises(rs.InvalidArgument, match="got ZipDataset"):
+            make_initializable_iterator(pairs, first)
+
+
+def test_another_order_of_a_map_is_told(tmp_path: Path) -> None:
+    """As a parallel map may give it that need not keep the order."""
+
+    def reverse(number: Any, item: Any) -> Any:
+        return 100 - number, item
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="must come in their order"):
+        train(tmp_path, rs.range(12), prepare=lambda d: d.map(reverse))
+
+
+def test_an_input_that_is_initialized_again_is_refused(tmp_path: Path) -> None:
+    """It would begin where it was resumed."""
+    pipeline = rs.range(12)
+    with tf.Graph().as_default():
+        iterator = make_initializable_iterator(make_dataset(pipeline, SCALAR))
+        item = iterator.get_next()
+        step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+        hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=3)
+
+        def run() -> None:
+            with tf1.train.MonitoredTrainingSession(hooks=[hook]) as session:
+                session.run([step, item])
+                session.run(iterator.initializer)
+                session.run([step, item])
+
+        with pytest.raises(tf.errors.OpError, match="the input was initialized again"):
+            run()
+
+
+@pytest.mark.parametrize("crash", [7, 13])
+def test_several_items_may_be_taken_at_once(crash: int, tmp_path: Path) -> None:
+    """As by several towers, which run beside each other."""
+    pipeline = rs.range(400).shuffle(1)
+    reference = list(pipeline)
+    steps: Any = []
+    for error in ((crash, Crash()), (crash + 3, Crash()), None):
+        with tf.Graph().as_default():
+            step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+            dataset = make_dataset(pipeline, SCALAR).prefetch(50)
+            iterator = make_initializable_iterator(dataset)
+            items = tf.stack([iterator.get_next() for _ in range(4)])
+            done = recorded(step, items, steps)
+            hooks = [
+                CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1),
+                tf1.train.StopAtStepHook(last_step=40),
+                *([] if error is None else [Raise(*error)]),
+            ]
+            try:
+                with tf1.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(tmp_path), save_checkpoint_steps=1, hooks=hooks
+                ) as session:
+                    while not session.should_stop():
+                        session.run(done)
+            except Crash:
+                pass
+    expected = [(n, sorted(reference[4 * n - 4 : 4 * n])) for n, _ in steps]
+    assert [(n, sorted(items)) for n, items in steps] == expected
+    assert len(steps) >= 40
+
+
+def train_with_scaffold(folder: Path, **options: Any) -> None:
+    """Train with a Saver that stands in no collection."""
+    pipeline = rs.range(12)
+    with tf.Graph().as_default():
+        item = make_initializable_iterator(make_dataset(pipeline, SCALAR)).get_next()
+        with tf.control_dependencies([item]):
+            step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+        scaffold = tf1.train.Scaffold(saver=tf1.train.Saver(max_to_keep=3))
+        given = {name: {"scaffold": scaffold, "saver": scaffold.saver}[name] for name in options}
+        hooks = [
+            CheckpointInputPipelineHook(folder, pipeline, save_steps=100, **given),
+            tf1.train.StopAtStepHook(last_step=8),
+        ]
+        with tf1.train.MonitoredTrainingSession(
+            checkpoint_dir=str(folder), scaffold=scaffold, save_checkpoint_steps=2, hooks=hooks
+        ) as session:
+            while not session.should_stop():
+                session.run(step)
+
+
+def test_a_saver_that_is_not_known_is_told_of_before_the_first_step(tmp_path: Path) -> None:
+    with pytest.raises(rs.InvalidArgument, match="by a Saver that is not known"):
+        train_with_scaffold(tmp_path)
+
+
+@pytest.mark.parametrize("option", ["saver", "scaffold"])
+def test_a_saver_that_is_given_is_followed(option: str, tmp_path: Path) -> None:
+    train_with_scaffold(tmp_path, **{option: True})
+    assert models(tmp_path) == saved(tmp_path) == [4, 6, 8]
+
+
+def test_a_model_exported_elsewhere_takes_no_input_away(tmp_path: Path) -> None:
+    class Exports(tf1.train.SessionRunHook):  # type: ignore[misc]
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            saver = tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
+            saver.save(run_context.session, str(tmp_path / "export" / "final"))
+
+    (tmp_path / "export").mkdir()
+    train(tmp_path / "run", rs.range(30), last_step=9, hooks=[Exports()])
+    assert set(models(tmp_path / "run")) <= set(saved(tmp_path / "run"))
+
+
+class Worker:
+    """An Estimator of a task that is not the chief, as far as a hook looks at it."""
+
+    class config:  # noqa: N801
+        num_worker_replicas = 2
+        task_type, task_id = "worker", 1
+        is_chief = False
+        save_checkpoints_steps, save_checkpoints_secs = 3, None
+        keep_checkpoint_max = 2
+
+    def __init__(self, folder: Path) -> None:
+        self.model_dir = str(folder)
+
+
+def test_another_task_saves_at_its_own_steps_under_its_own_name(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    estimator = Worker(tmp_path)
+    hook = CheckpointInputPipelineHook(estimator, pipeline)
+    train(tmp_path, pipeline, last_step=10, hook=hook, model=False)
+    pattern = r"input_worker_1-0*([0-9]+)\.ckpt"
+    assert saved(tmp_path, pattern) == [0, 9, 10]
+    # The chief has saved the model at step 9 only: the newest that is not after it is taken.
+    train(tmp_path / "chief", rs.range(30), last_step=9)
+    for path in (tmp_path / "chief").iterdir():
+        path.rename(tmp_path / path.name)
+    (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
+    hook = CheckpointInputPipelineHook(estimator, pipeline)
+    assert train(tmp_path, pipeline, last_step=11, hook=hook) == [(10, 9), (11, 10)]
+
+
+def test_the_timer_keeps_the_input_of_each_model_in_the_folder(tmp_path: Path) -> None:
+    pipeline = rs.range(100)
+    (tmp_path / "mine-4.index").touch()
+    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=2)
+    train(tmp_path, pipeline, last_step=30, model=False, hook=hook)
+    # The step that was restored, that of a model, and the five newest.
+    assert saved(tmp_path) == [0, 4, 22, 24, 26, 28, 30]
+
+
+def test_two_inputs_under_one_name_are_refused(tmp_path: Path) -> None:
+    first, second = rs.range(3), rs.range(3)
+    with tf.Graph().as_default():
+        tf1.train.get_or_create_global_step()
+        for pipeline in (first, second):
+            make_initializable_iterator(make_dataset(pipeline, SCALAR), pipeline)
+        CheckpointInputPipelineHook(tmp_path, first, save_steps=1).begin()
+        with pytest.raises(rs.InvalidArgument, match="give each hook a name"):
+            CheckpointInputPipelineHook(tmp_path, second, save_steps=1).begin()
+        CheckpointInputPipelineHook(tmp_path, second, save_steps=1, name="second").begin()
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_without_a_saver_of_the_model_the_hooks_own_timer_decides(
+    hook: Any, tmp_path: Path
+) -> None:
+    pipeline = rs.range(30)
+    made = hook(tmp_path, pipeline, save_steps=4)
+    train(tmp_path, pipeline, last_step=10, model=False, hook=made)
+    assert saved(tmp_path) == [0, 4, 8, 10]
+    # The model begins at step 0 again, and so does its input.
+    steps = train(tmp_path, pipeline, last_step=5, model=False, save_steps=4)
+    assert steps[0] == (1, 0)
+    assert saved(tmp_path) == [0, 4, 5]
+    assert saved(tmp_path, r"input-0*([0-9]+)\.ckpt\.superseded") == [4, 8, 10]
+
+
+def test_the_timer_of_seconds_saves_too(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_secs=0.000001)
+    train(tmp_path, pipeline, last_step=4, model=False, hook=hook)
+    assert saved(tmp_path) == [0, 1, 2, 3, 4]
+
+
+def test_the_input_follows_the_model_and_not_its_own_timer(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+    train(tmp_path, pipeline, last_step=8, hook=hook, save_steps=4)
+    assert saved(tmp_path) == models(tmp_path) == [0, 4, 8]
+
+
+def test_files_go_with_those_of_the_model(tmp_path: Path) -> None:
+    train(tmp_path, rs.range(30), last_step=25, save_steps=3)
+    assert models(tmp_path) == saved(tmp_path) == [15, 18, 21, 24, 25]
+    # No meta graph and nothing else is written for the input.
+    assert {path.suffix for path in tmp_path.glob("input*")} == {".ckpt"}
+    assert max(path.stat().st_size for path in tmp_path.glob("input*")) < 400
+
+
+def test_the_core_resumes_what_the_hook_has_saved(tmp_path: Path) -> None:
+    pipeline = shuffled()
+    train(tmp_path, pipeline, last_step=7)
+    with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
+        assert list(checkpointer.resume(pipeline)) == list(pipeline)[7:]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_the_hook_resumes_what_the_core_has_saved(hook: Any, tmp_path: Path) -> None:
+    pipeline = shuffled()
+    train(tmp_path, pipeline, last_step=7)
+    for path in tmp_path.glob("input*"):
+        path.unlink()
+    with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
+        for _ in itertools.islice(checkpointer.resume(pipeline), 7):
+            pass
+    steps = train(tmp_path, pipeline, last_step=9, hook=hook(tmp_path, pipeline, save_steps=3))
+    assert steps == [(8, list(pipeline)[7]), (9, list(pipeline)[8])]
+
+
+def test_a_model_without_its_input_is_refused(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    train(tmp_path, pipeline, last_step=7)
+    (tmp_path / "input-000000000007.ckpt").unlink()
+    with pytest.raises(rs.NoValidCheckpoint, match=r"the model is at step 7.*\[0, 3, 6\]"):
+        train(tmp_path, pipeline, last_step=9)
+
+
+def test_a_model_that_never_had_a_resumable_input_begins_it_with_a_warning(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    train(tmp_path, pipeline, last_step=7)
+    for path in tmp_path.glob("input*"):
+        path.unlink()
+    with pytest.warns(RuntimeWarning, match="the input begins at its start"):
+        assert train(tmp_path, pipeline, last_step=9) == [(8, 0), (9, 1)]
+
+
+def test_another_pipeline_is_refused(tmp_path: Path) -> None:
+    train(tmp_path, rs.range(30).shuffle(1), last_step=7)
+    with pytest.raises(rs.StateMismatch, match=r"saved seed=1, this pipeline has seed=2"):
+        train(tmp_path, rs.range(30).shuffle(2), last_step=9)
+
+
+def test_a_model_saved_in_another_thread_is_told(tmp_path: Path) -> None:
+    """TensorFlow's own asynchronous hook gives it the label of another step."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    pipeline = rs.range(30)
+
+    class SavesElsewhere(tf1.train.SessionRunHook):  # type: ignore[misc]
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            saver = tf1.get_collection(tf1.GraphKeys.SAVERS)[0]
+            with ThreadPoolExecutor(1) as pool:
+                pool.submit(
+                    saver.save, run_context.session, str(tmp_path / "elsewhere")
+                ).exception()
+
+    with pytest.raises(rs.InvalidArgument, match="in the thread that trains it"):
+        train(tmp_path, pipeline, last_step=9, hooks=[SavesElsewhere()])
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_failed_save_is_raised_once_and_nothing_is_lost(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline = rs.range(30)
+    store_save = rs.Directory.save
+    failures = iter([OSError(28, "no space left on device")])
+
+    def save(self: Any, step: int, data: bytes) -> str:
+        if step == 6:
+            for failure in failures:
+                raise failure
+        return store_save(self, step, data)
+
+    monkeypatch.setattr(rs.Directory, "save", save)
+    with pytest.raises(rs.SaveError, match=r"step 6 could not be saved: .*no space left"):
+        train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, pipeline, save_steps=3))
+    if hook is CheckpointInputPipelineHook:
+        assert 6 not in models(tmp_path)  # the model is not ahead of its input
+        steps = train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, pipeline, save_steps=3))
+        assert steps[0] == (4, 3)
+
+
+def test_the_originals_errors_are_raised(tmp_path: Path) -> None:
+    pipeline = rs.range(3)
+    make: Any = CheckpointInputPipelineHook
+    with pytest.raises(ValueError, match="every_secs"):
+        make(tmp_path, pipeline)
+    with pytest.raises(ValueError, match="every_secs"):
+        make(tmp_path, pipeline, save_steps=1, save_secs=1)
+    with pytest.raises(ValueError, match="one of saver and scaffold"):
+        make(tmp_path, pipeline, save_steps=1, saver=object(), scaffold=tf1.train.Scaffold())
+    with pytest.raises(ValueError, match="external_state_policy"):
+        make(tmp_path, pipeline, save_steps=1, external_state_policy="perhaps")
+    with pytest.raises(rs.InvalidType, match="pipeline must be a pipeline"):
+        make(tmp_path, [1, 2], save_steps=1)
+    with pytest.raises(rs.InvalidType, match="an Estimator or a path, got 7"):
+        make(7, pipeline, save_steps=1)
+    with pytest.raises(rs.InvalidType, match="CheckpointSaverListener objects"):
+        make(tmp_path, pipeline, save_steps=1, listeners=[object()])
+    with pytest.raises(rs.InvalidType, match="a list of listeners"):
+        make(tmp_path, pipeline, save_steps=1, listeners=tf1.train.CheckpointSaverListener())
+
+
+def test_a_graph_without_its_parts_is_refused(tmp_path: Path) -> None:
+    pipeline = rs.range(3)
+    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+    with tf.Graph().as_default():
+        with pytest.raises(RuntimeError, match="Global step should be created"):
+            hook.begin()
+        tf1.train.get_or_create_global_step()
+        with pytest.raises(rs.InvalidArgument, match="the graph has 0 other ones"):
+            hook.begin()
+        dataset = make_dataset(pipeline, SCALAR)
+        with pytest.raises(rs.InvalidArgument, match="in one data set of a graph only"):
+            make_dataset(pipeline, SCALAR)
+        with pytest.raises(rs.InvalidType, match="pairs of a number and an item"):
+            make_initializable_iterator(dataset.map(lambda number, item: item))
+        with pytest.raises(rs.InvalidArgument, match="call make_dataset in the same graph"):
+            make_initializable_iterator(dataset, rs.range(3))
+        make_initializable_iterator(dataset)
+        with pytest.raises(rs.InvalidArgument, match="one iterator over a pipeline"):
+            make_initializable_iterator(dataset)
+    with pytest.raises(rs.InvalidArgument, match="eager"):
+        make_dataset(pipeline, SCALAR)
+
+
+def test_a_source_that_is_read_once_follows_the_policy(tmp_path: Path) -> None:
+    with pytest.raises(rs.ExternalStateError, match="can only be read once"):
+        CheckpointInputPipelineHook(tmp_path, rs.from_iterable(numbers()), save_steps=1)
+    steps: Any = []
+    for at in (5, 11, None):
+        pipeline = rs.from_iterable(numbers())
+        with pytest.warns(RuntimeWarning, match="can only be read once"):
+            hook = CheckpointInputPipelineHook(
+                tmp_path, pipeline, save_steps=3, external_state_policy="warn"
+            )
+        error = None if at is None else (at, Crash())
+        train(tmp_path, pipeline, last_step=STEPS, error=error, hook=hook, steps=steps)
+    assert steps == [(step, step - 1) for step, _ in steps]
+
+
+def test_several_inputs_of_a_graph_keep_to_themselves(tmp_path: Path) -> None:
+    first, second = rs.range(30).shuffle(1), rs.range(100, 130).shuffle(2)
+    steps = []
+    for last_step in (5, 9):
+        with tf.Graph().as_default():
+            datasets = [make_dataset(first, SCALAR), make_dataset(second, SCALAR)]
+            pipelines = [first, second]
+            items = [
+                make_initializable_iterator(dataset, pipeline).get_next()
+                for dataset, pipeline in zip(datasets, pipelines, strict=True)
+            ]
+            with tf.control_dependencies(items):
+                step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+            hooks = [
+                CheckpointInputPipelineHook(tmp_path / name, pipeline, save_steps=100)
+                for name, pipeline in zip(["first", "second"], pipelines, strict=True)
+            ]
+            with tf1.train.MonitoredTrainingSession(
+                checkpoint_dir=str(tmp_path),
+                save_checkpoint_steps=2,
+                hooks=[*hooks, tf1.train.StopAtStepHook(last_step=last_step)],
+            ) as session:
+                while not session.should_stop():
+                    steps.append([int(got) for got in session.run([step, *items])])
+    expected = zip(range(1, 10), first, second, strict=False)
+    assert steps == [list(each) for each in expected]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("model", [True, False])
+def test_listeners_are_told_in_order_and_can_stop_the_training(
+    model: bool, hook: Any, tmp_path: Path
+) -> None:
+    pipeline = rs.range(30)
+    events: list[str] = []
+    made = hook(tmp_path, pipeline, save_steps=3, listeners=[Told(events, stop_at=6)])
+    steps = train(tmp_path, pipeline, last_step=20, model=model, hook=made)
+    last = steps[-1][0]
+    # A save that is written beside the training is known of a little later.
+    assert last == 6 if hook is CheckpointInputPipelineHook else 6 <= last <= 20
+    told = [f"{event} {step}" for step in (0, 3, 6) for event in ("before_save", "after_save")]
+    assert events[:7] == ["begin", *told]
+    assert events[-1] == f"end {last}"

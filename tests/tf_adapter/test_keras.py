@@ -1,0 +1,237 @@
+"""Keras's ``fit``, killed at any batch and continued with the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+import numpy as np
+import tensorflow as tf
+from resumable_tf import ResumeInput
+from tf_adapter.keras_runs import LABELS, ROWS, SIGNATURE, STEPS, pipeline
+
+import resumable as rs
+
+# Keras 3 warns of its own variables under NumPy 2.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
+
+REPOSITORY = Path(__file__).parents[2]
+FREQUENCIES = [
+    # Of the model, of the input, and the batches of an execution.
+    (1, 1, 1),
+    (3, 5, 1),
+    (2, "epoch", 2),
+    ("epoch", "epoch", 1),
+    (4, 3, 4),
+    (12, 5, 3),
+]
+# After how many batches, and before the model's callback, between the two, or after both.
+ALWAYS = [[[12, 2], [4, 2], [7, 1]], [[24, 2]]]
+
+
+def runs_of(frequencies: Any, seed: int) -> Any:
+    """No kill, kills at the end of an epoch, and kills at random batches."""
+    drawn = random.Random(f"{frequencies} {seed}")
+    some = [[drawn.randint(1, 13), drawn.randrange(3)] for _ in range(3)]
+    return [[], *ALWAYS, some]
+
+
+@pytest.mark.parametrize("frequencies", FREQUENCIES, ids=str)
+def test_a_killed_fit_trains_every_batch_once_and_ends_with_the_same_weights(
+    frequencies: tuple[Any, Any, int], tmp_path: Path
+) -> None:
+    freq, input_freq, per_execution = frequencies
+    runs = runs_of(frequencies, seed=0)
+    plan = {
+        "freq": freq, "input_freq": input_freq, "per_execution": per_execution, "runs": runs
+    }  # fmt: skip
+    paths = [REPOSITORY, REPOSITORY / "tests", REPOSITORY / "adapters"]
+    completed = subprocess.run(
+        [sys.executable, "-m", "tf_adapter.keras_runs", str(tmp_path), json.dumps(plan)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), "PYTHONWARNINGS": ""},
+        capture_output=True,
+        text=True,
+        timeout=500,
+        check=False,
+    )
+    assert completed.returncode == 0, completed.stderr[-3000:]
+    batches = [batch[0].tolist() for batch in islice(pipeline(), 2 * STEPS)]
+    weights = [(tmp_path / str(number) / "weights").read_text() for number in range(len(runs))]
+    for number, run in enumerate(runs):
+        lines = (tmp_path / str(number) / "log").read_text().splitlines()
+        log = [json.loads(line) for line in lines]
+        # What an iteration was trained with is the same however often it was done.
+        assert log == [[iteration, batches[iteration]] for iteration, _ in log], run
+        assert {iteration for iteration, _ in log} == set(range(2 * STEPS)), run
+        assert weights[number] == weights[0], run
+
+
+def small_model() -> Any:
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+    model.compile(tf.keras.optimizers.SGD(0.01), "mse", jit_compile=False)
+    return model
+
+
+def rows() -> rs.Pipeline[Any]:
+    return rs.from_arrays((ROWS, LABELS)).shuffle(0).batch(4).repeat()
+
+
+def fit(model: Any, resume: ResumeInput, **options: Any) -> Any:
+    callbacks = [*options.pop("before", []), resume, *options.pop("after", [])]
+    options = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0, **options}
+    return model.fit(resume.dataset(SIGNATURE[1:]), callbacks=callbacks, **options)
+
+
+def test_a_model_loaded_from_any_checkpoint_finds_its_input(tmp_path: Path) -> None:
+    """The model is saved at batches of its own; ``epochs`` goes on counting."""
+    model = small_model()
+    kept = tf.keras.callbacks.ModelCheckpoint(str(tmp_path / "{epoch}-{batch}.keras"), save_freq=5)
+    resume = ResumeInput(rows(), tmp_path / "input", save_freq=4)
+    fit(model, resume, epochs=2, before=[kept])
+    weights = model.get_weights()
+    paths = sorted(tmp_path.glob("*.keras"))
+    assert len(paths) >= 4
+    for path in paths:
+        again = tf.keras.models.load_model(path)
+        trained = int(again.optimizer.iterations)
+        source = tmp_path / f"copy-{trained}"
+        source.mkdir()
+        for saved in (tmp_path / "input").glob("*.ckpt"):
+            (source / saved.name).write_bytes(saved.read_bytes())
+        fit(
+            again,
+            ResumeInput(rows(), source),
+            epochs=2,
+            initial_epoch=trained // STEPS,
+        )
+        for ours, theirs in zip(again.get_weights(), weights, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def test_two_fits_go_on_in_the_same_input(tmp_path: Path) -> None:
+    model, parted = small_model(), small_model()
+    parted.set_weights(model.get_weights())
+    fit(model, ResumeInput(rows(), tmp_path / "a"), epochs=3)
+    resume = ResumeInput(rows(), tmp_path / "b")
+    fit(parted, resume, epochs=1)
+    fit(parted, resume, epochs=2)
+    for ours, theirs in zip(parted.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+class Stop(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.model.stop_training = epoch == 1
+
+
+def test_what_stops_the_training_stops_it(tmp_path: Path) -> None:
+    """Also in the epoch of a resume, which Keras 3 is made to end early."""
+    for place in ("before", "after"):
+        model = small_model()
+        fit(model, ResumeInput(rows(), tmp_path / place, save_freq=1), epochs=1)
+        fit(model, ResumeInput(rows(), tmp_path / place), epochs=1, steps_per_epoch=STEPS - 5)
+        resume = ResumeInput(rows(), tmp_path / place)
+        history = fit(model, resume, epochs=9, **{place: [Stop()]})
+        assert len(history.epoch) == 2
+        assert int(model.optimizer.iterations) == 3 * STEPS
+
+
+class CrashAt(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    def __init__(self, iteration: int) -> None:
+        super().__init__()
+        self._iteration = iteration
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if int(self.model.optimizer.iterations) == self._iteration:
+            raise KeyboardInterrupt
+
+
+def test_a_fit_is_tried_again_with_the_same_callback(tmp_path: Path) -> None:
+    straight, again = small_model(), small_model()
+    weights = straight.get_weights()
+    fit(straight, ResumeInput(rows(), tmp_path / "a"), epochs=1)
+    resume = ResumeInput(rows(), tmp_path / "b", save_freq=1)
+
+    def backup() -> Any:
+        return tf.keras.callbacks.BackupAndRestore(str(tmp_path / "backup"), save_freq=4)
+
+    again.set_weights(weights)
+    with pytest.raises(KeyboardInterrupt):
+        fit(again, resume, epochs=1, before=[backup()], after=[CrashAt(7)])
+    again = small_model()
+    fit(again, resume, epochs=1, before=[backup()])
+    for ours, theirs in zip(again.get_weights(), straight.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+class Elsewhere(tf.keras.Sequential):  # type: ignore[misc]
+    """Trains with an optimizer of its own, so many times a batch."""
+
+    times = 1
+
+    def train_step(self, data: Any) -> Any:
+        for _ in range(self.times):
+            logs = super().train_step(data) if self.times > 1 else {"loss": tf.constant(0.0)}
+        return logs
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_iterations_that_do_not_count_the_batches_are_refused(times: int, tmp_path: Path) -> None:
+    model = Elsewhere([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+    model.times = times
+    model.compile(tf.keras.optimizers.SGD(0.01), "mse", jit_compile=False)
+    with pytest.raises(rs.InvalidArgument, match="must grow by one with each batch"):
+        fit(model, ResumeInput(rows(), tmp_path), epochs=1)
+
+
+def test_a_damaged_checkpoint_is_set_aside_for_an_earlier_one(tmp_path: Path) -> None:
+    model, again = small_model(), small_model()
+    fit(model, ResumeInput(rows(), tmp_path, save_freq=4), epochs=1)
+    again.set_weights(model.get_weights())
+    (tmp_path / "input-000000000012.ckpt").write_bytes(b"damaged")
+    with pytest.warns(RuntimeWarning, match="step 12 is damaged.*set aside"):
+        fit(model, ResumeInput(rows(), tmp_path), epochs=1)
+    assert int(model.optimizer.iterations) == 2 * STEPS
+    with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
+        checkpointer.resume(rows())
+        assert checkpointer.step == 2 * STEPS
+
+
+def test_the_core_resumes_what_keras_has_trained(tmp_path: Path) -> None:
+    fit(small_model(), ResumeInput(rows(), tmp_path, save_freq=5), epochs=1)
+    with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
+        batch = next(iter(checkpointer.resume(rows())))
+        assert checkpointer.step == 11
+    np.testing.assert_array_equal(batch[0], next(islice(rows(), 10, None))[0])
+
+
+def test_bad_arguments_are_told(tmp_path: Path) -> None:
+    with pytest.raises(rs.InvalidType, match="pipeline must be a pipeline"):
+        ResumeInput([1], tmp_path)  # type: ignore[arg-type]
+    with pytest.raises(rs.InvalidArgument, match=r"pipeline must not end.*add .repeat"):
+        ResumeInput(rs.range(3), tmp_path)
+    with pytest.raises(rs.InvalidArgument, match="save_freq must be at least 1, got 0"):
+        ResumeInput(rows(), tmp_path, save_freq=0)
+    with pytest.raises(rs.InvalidType, match="save_freq"):
+        ResumeInput(rows(), tmp_path, save_freq="step")  # type: ignore[arg-type]
+    resume = ResumeInput(rows(), tmp_path)
+    with pytest.raises(rs.InvalidArgument, match="steps_per_epoch"):
+        fit(small_model(), resume, steps_per_epoch=None, epochs=1)
+
+
+def test_another_pipeline_is_refused(tmp_path: Path) -> None:
+    model = small_model()
+    fit(model, ResumeInput(rows(), tmp_path), epochs=1)
+    other = rs.from_arrays((ROWS, LABELS)).shuffle(1).batch(4).repeat()
+    with pytest.raises(rs.StateMismatch, match="saved seed=0, this pipeline has seed=1"):
+        fit(model, ResumeInput(other, tmp_path), epochs=1)

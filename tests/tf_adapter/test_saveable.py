@@ -1,0 +1,118 @@
+"""The input's state inside the model's own checkpoint of a TF1 graph."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+from resumable_tf import (
+    make_dataset,
+    make_initializable_iterator,
+    make_saveable_from_iterator,
+)
+from tf_adapter.sessions import SCALAR, Crash, Raise, Steps, aborted, recorded
+
+import resumable as rs
+
+
+def numbers() -> Any:
+    return iter(range(40))
+
+
+PIPELINES: dict[str, Any] = {
+    "random access": lambda: rs.range(40).shuffle(3),
+    "stream": lambda: rs.from_iterable(numbers).shuffle(1, window=6).prefetch(2),
+}
+
+
+def train(
+    folder: Path, pipeline: rs.Pipeline[Any], steps: Steps, error: tuple[int, Exception] | None
+) -> None:
+    """Train to step 20 with no other hook than the one that fails."""
+    with tf.Graph().as_default():
+        step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+        iterator = make_initializable_iterator(make_dataset(pipeline, SCALAR).prefetch(4))
+        done = recorded(step, iterator.get_next(), steps)
+        tf1.add_to_collection(tf1.GraphKeys.SAVEABLE_OBJECTS, make_saveable_from_iterator(iterator))
+        hooks = [tf1.train.StopAtStepHook(last_step=20)]
+        hooks += [] if error is None else [Raise(*error)]
+        try:
+            with tf1.train.MonitoredTrainingSession(
+                checkpoint_dir=str(folder),
+                save_checkpoint_steps=3,
+                save_summaries_steps=None,
+                save_summaries_secs=None,
+                log_step_count_steps=None,
+                hooks=hooks,
+            ) as session:
+                while not session.should_stop():
+                    session.run(done)
+        except Crash:
+            pass
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+@pytest.mark.parametrize("crash", [1, 2, 3, 4, 8, 11, 12, 19])
+def test_the_models_checkpoint_restores_its_input(kind: str, crash: int, tmp_path: Path) -> None:
+    pipeline = PIPELINES[kind]()
+    steps: Steps = []
+    for error in ((crash, Crash()), (crash + 2, aborted()), (crash + 4, Crash()), None):
+        train(tmp_path, PIPELINES[kind](), steps, error)
+    reference = list(pipeline)
+    assert steps == [(step, reference[step - 1]) for step, _ in steps]
+    assert {step for step, _ in steps} >= set(range(1, 21))
+    assert not list(tmp_path.glob("input*"))
+
+
+def test_a_plain_session_and_saver_do(tmp_path: Path) -> None:
+    pipeline = rs.range(40).shuffle(3)
+    reference = list(pipeline)
+    for begin in (0, 5, 10):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            iterator = make_initializable_iterator(make_dataset(pipeline, SCALAR))
+            item = iterator.get_next()
+            saveable = make_saveable_from_iterator(iterator)
+            tf1.add_to_collection(tf1.GraphKeys.SAVEABLE_OBJECTS, saveable)
+            saver = tf1.train.Saver()
+            session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+            if begin:
+                saver.restore(session, str(tmp_path / f"model-{begin}"))
+            got = [int(session.run(item)) for _ in range(5)]
+            saver.save(session, str(tmp_path / "model"), global_step=begin + 5)
+            assert got == reference[begin : begin + 5]
+            # A restore in mid-run goes back, too.
+            saver.restore(session, str(tmp_path / f"model-{begin + 5}"))
+            assert int(session.run(item)) == reference[begin + 5]
+
+
+def test_another_pipeline_is_refused(tmp_path: Path) -> None:
+    for seed in (1, 2):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            iterator = make_initializable_iterator(make_dataset(rs.range(9).shuffle(seed), SCALAR))
+            saver = tf1.train.Saver([make_saveable_from_iterator(iterator)])
+            session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+            if seed == 1:
+                saver.save(session, str(tmp_path / "model"))
+                continue
+            with pytest.raises(tf.errors.OpError, match="saved seed=1, this pipeline has seed=2"):
+                saver.restore(session, str(tmp_path / "model"))
+
+
+def test_bad_arguments_are_told() -> None:
+    with tf.Graph().as_default():
+        plain = tf1.data.make_initializable_iterator(tf.data.Dataset.range(3))
+        with pytest.raises(rs.InvalidType, match=r"resumable_tf\.make_initializable_iterator"):
+            make_saveable_from_iterator(plain)
+        once = rs.from_iterable(numbers())
+        iterator = make_initializable_iterator(make_dataset(once, SCALAR))
+        with pytest.raises(ValueError, match="external_state_policy"):
+            make_saveable_from_iterator(iterator, "perhaps")
+        with pytest.raises(rs.ExternalStateError, match="can only be read once"):
+            make_saveable_from_iterator(iterator)
+        make_saveable_from_iterator(iterator, "ignore")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 
 import resumable as rs
-from resumable.checkpoint.reading import read_valid
+from resumable.checkpoint.reading import read_valid, supersede_after
 from resumable.checkpoint.saver import Mark, Saver
 from resumable.checkpoint.writer import direct_writer
 from resumable.state import State
@@ -62,10 +62,7 @@ class InputCheckpoints:
             found = read_valid(self.store, step)
         elif step and found is None:
             self._tell_of_none(step, steps)
-        # The newest first: if this is cut short, what is left is a history without a gap.
-        for later in reversed(steps):
-            if later > step:
-                self.store.set_aside(later, "superseded")
+        supersede_after(self.store, step)
         self.store.remove_unfinished()
         self._begin(None if found is None else found.step)
         return found

@@ -117,7 +117,11 @@ class ResumableIterator:
         return tf.group(initializer, self.consumed.assign(number))
 
     def get_next(self) -> Any:
-        """The next item; to compute any part of it is to consume it."""
+        """The next item; to compute any part of it is to consume it.
+
+        One run may compute several of these. If the input ends in the middle of it, the others are
+        consumed too.
+        """
         passed, item = self._iterator.get_next()
         # Several of these may run at once: to add is atomic, and each item is delivered once.
         with tf.control_dependencies([self.consumed.assign_add(passed)]):

@@ -56,6 +56,11 @@ class ModelSaver:
 
         saver.save = follow
 
+    def may_have_saved(self, path: str) -> bool:
+        """Whether the checkpoint at ``path`` is of this saver, as far as it counts them."""
+        counts = self.saver.saver_def.max_to_keep > 0
+        return not counts or path in self.saver.last_checkpoints
+
     def release(self) -> None:
         """Follow it no more; others that follow it go on."""
         self._released = True

@@ -215,7 +215,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             return False
         if not changed_since(f"{path}.index", self._began):
             return False
-        if self._followed is None or path not in self._followed.saver.last_checkpoints:
+        if self._followed is None or not self._followed.may_have_saved(path):
             raise rs.InvalidArgument(
                 f"the model was saved as {path} by a Saver that is not known, so its input could not "
                 "follow it; add it to the collection tf.compat.v1.GraphKeys.SAVERS, or pass saver or "

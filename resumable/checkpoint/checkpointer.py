@@ -23,7 +23,7 @@ from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
 from .opening import as_store, check_listeners, started_at
 from .progress_bar import StepBar
-from .reading import newest_valid, read_valid
+from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retainer, Retention
 from .saver import Mark, Saver
 from .store import Store
@@ -158,7 +158,7 @@ class Checkpointer:
                 undo.callback(bar.close)
             loop = self._make_loop(iterator, checkpoint, signals, bar)
             if step is not None:
-                self._set_aside_after(step)
+                supersede_after(self.store, step)
             self.store.remove_unfinished()
             undo.pop_all()
         self._loop = loop
@@ -286,9 +286,3 @@ class Checkpointer:
             resumed,
         )
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)
-
-    def _set_aside_after(self, step: int) -> None:
-        # The newest first: if this is cut short, what is left is a history without a gap.
-        for later in reversed(self.store.steps()):
-            if later > step:
-                self.store.set_aside(later, "superseded")

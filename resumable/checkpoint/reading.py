@@ -8,7 +8,7 @@ from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
 from .store import Store
 
-__all__ = ["newest_valid", "read_checkpoint", "read_valid"]
+__all__ = ["newest_valid", "read_checkpoint", "read_valid", "supersede_after"]
 
 
 def read_checkpoint(store: Store, step: int) -> Checkpoint:
@@ -76,6 +76,14 @@ def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
             "remove the damaged files"
         )
     return None
+
+
+def supersede_after(store: Store, step: int) -> None:
+    """Keep what was saved after ``step`` out of the history, which goes on from there."""
+    # The newest first: if this is cut short, what is left is a history without a gap.
+    for later in reversed(store.steps()):
+        if later > step:
+            store.set_aside(later, "superseded")
 
 
 def _set_aside(store: Store, step: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +84,58 @@ def test_a_session_that_recovers_continues_at_the_step_of_its_model(
     at: int, kind: str, tmp_path: Path
 ) -> None:
     pipeline = PIPELINES[kind]()
-    steps = train(tmp_path, pipeline, last_step=STEPS, error=(at, aborted()))
+    steps = train(
+        tmp_path,
+        pipeline,
+        last_step=STEPS,
+        error=(at, aborted()),
+        hook=HOOKS[at % 2](tmp_path, pipeline, save_steps=3),
+        prepare=lambda dataset: dataset.prefetch(8),
+    )
     check(steps, pipeline)
     # Those since the last checkpoint were trained again.
     assert STEPS <= len(steps) <= STEPS + 3
     assert steps[-1][0] == STEPS
     assert models(tmp_path) == saved(tmp_path)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_crash_after_the_inputs_save_and_before_the_models_loses_nothing(
+    hook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = tf1.train.Saver.save
+    crashes = iter([Crash()])
+
+    def crash_at_six(self: Any, session: Any, path: str, *args: Any, **options: Any) -> Any:
+        if options["global_step"] == 6:
+            for crash in crashes:
+                raise crash
+        return save(self, session, path, *args, **options)
+
+    monkeypatch.setattr(tf1.train.Saver, "save", crash_at_six)
+    steps: Any = []
+    for _ in range(2):
+        pipeline = shuffled()
+        made = hook(tmp_path, pipeline, save_steps=3)
+        train(tmp_path, pipeline, last_step=9, hook=made, steps=steps)
+    check(steps, shuffled())
+    assert [step for step, _ in steps] == [1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]
+    assert models(tmp_path) == saved(tmp_path) == [0, 3, 6, 9]
+
+
+def test_a_slow_stream_is_not_asked_for_its_state_in_the_middle_of_an_item(
+    tmp_path: Path,
+) -> None:
+    def slowly(number: int) -> int:
+        time.sleep(0.01)
+        return number
+
+    steps: Any = []
+    for at in (4, 7, None):
+        pipeline = rs.from_iterable(numbers).map(slowly)
+        error = None if at is None else (at, Crash())
+        train(tmp_path, pipeline, last_step=9, error=error, save_steps=1, steps=steps)
+    assert steps == [(step, step - 1) for step, _ in steps]
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -302,6 +349,25 @@ class Worker:
 
     def __init__(self, folder: Path) -> None:
         self.model_dir = str(folder)
+
+
+def test_a_saver_that_deletes_nothing_keeps_every_input(tmp_path: Path) -> None:
+    with tf.Graph().as_default() as graph:
+        pipeline = rs.range(30)
+        item = make_initializable_iterator(make_dataset(pipeline, SCALAR)).get_next()
+        with tf.control_dependencies([item]):
+            step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+        graph.add_to_collection(tf1.GraphKeys.SAVERS, tf1.train.Saver(max_to_keep=0))
+        hooks = [
+            CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=100),
+            tf1.train.StopAtStepHook(last_step=16),
+        ]
+        with tf1.train.MonitoredTrainingSession(
+            checkpoint_dir=str(tmp_path), save_checkpoint_steps=2, hooks=hooks
+        ) as session:
+            while not session.should_stop():
+                session.run(step)
+    assert models(tmp_path) == saved(tmp_path) == list(range(0, 17, 2))
 
 
 def test_another_task_saves_at_its_own_steps_under_its_own_name(tmp_path: Path) -> None:

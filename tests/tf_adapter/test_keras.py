@@ -229,6 +229,44 @@ def test_bad_arguments_are_told(tmp_path: Path) -> None:
         fit(small_model(), resume, steps_per_epoch=None, epochs=1)
 
 
+def test_the_order_of_callbacks_is_told_where_it_matters(tmp_path: Path) -> None:
+    """Keras 3 takes the epoch for unfinished whose last batch the model was saved with."""
+
+    def backup() -> Any:
+        return tf.keras.callbacks.BackupAndRestore(str(tmp_path / "backup"), save_freq=STEPS)
+
+    class InEvaluation(tf.keras.callbacks.Callback):  # type: ignore[misc]
+        def on_test_begin(self, logs: Any = None) -> None:
+            raise KeyboardInterrupt
+
+    validation: Any = {"validation_data": (ROWS, LABELS), "epochs": 2}
+    before = [backup(), InEvaluation()]
+    with pytest.raises(KeyboardInterrupt):
+        fit(small_model(), ResumeInput(rows(), tmp_path), before=before, **validation)
+    if int(tf.__version__.split(".")[1]) > 15:
+        with pytest.raises(rs.InvalidArgument, match="must come after BackupAndRestore"):
+            fit(small_model(), ResumeInput(rows(), tmp_path), after=[backup()], **validation)
+    model = small_model()
+    history = fit(model, ResumeInput(rows(), tmp_path), before=[backup()], **validation)
+    assert history.epoch == [1]
+    assert int(model.optimizer.iterations) == 2 * STEPS
+
+
+def test_steps_that_no_execution_fits_are_told(tmp_path: Path) -> None:
+    """Keras 3 trains more steps than an epoch has."""
+    model = small_model()
+    model.compile(
+        tf.keras.optimizers.SGD(0.01), "mse", jit_compile=False, steps_per_execution=STEPS - 2
+    )
+    resume = ResumeInput(rows(), tmp_path)
+    if int(tf.__version__.split(".")[1]) > 15:
+        with pytest.raises(rs.InvalidArgument, match="must be a multiple of steps_per_execution"):
+            fit(model, resume, epochs=2)
+    else:
+        fit(model, resume, epochs=2)
+        assert int(model.optimizer.iterations) == 2 * STEPS
+
+
 def test_another_pipeline_is_refused(tmp_path: Path) -> None:
     model = small_model()
     fit(model, ResumeInput(rows(), tmp_path), epochs=1)

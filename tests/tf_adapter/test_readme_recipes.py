@@ -66,8 +66,9 @@ def test_the_session(names: dict[str, Any]) -> None:
         step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
         return recorded(step, item[1][0], steps)
 
-    for _ in range(2):
-        exec(recipes()[1], names | {"make_train_op": make_train_op})
+    names["make_train_op"] = make_train_op
+    for text in ("hooks=[hook, tf.compat.v1.train.StopAtStepHook(last_step=30)]", "hooks=[hook]"):
+        exec(recipes()[1].replace("hooks=[hook]", text), names)
     assert [first for _, first in steps] == [labels[0] for _, labels in pipeline()]
 
 

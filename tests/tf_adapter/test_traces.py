@@ -34,6 +34,9 @@ TRACES = {
 }
 
 
+PIPELINE = rs.range(1000)
+
+
 class Events(list[str]):
     """What happens, in order, in the words of the traces."""
 
@@ -83,7 +86,7 @@ def run(
     listeners: Any = (),
 ) -> None:
     """Train by an Estimator, with our hook where the original stood."""
-    pipeline = rs.range(1000)
+    pipeline = PIPELINE
 
     def input_fn() -> Any:
         dataset = make_dataset(pipeline, SCALAR)
@@ -195,4 +198,17 @@ def test_a_session_that_recovers_restores_the_step_of_its_model(
     assert events.steps == recovered.steps
     assert events.saves("model") == recovered.saves("model")
     assert events.saves("input") == recovered.saves("input") == [0, 3, 6, 9, 12]
+    check_exact(events, tmp_path)
+
+
+def test_one_hook_may_serve_one_training_after_another(events: Events, tmp_path: Path) -> None:
+    hooks: list[Any] = []
+
+    def same(estimator: Any, pipeline: Any) -> Any:
+        hooks.append(hooks[0] if hooks else CheckpointInputPipelineHook(estimator, pipeline))
+        return hooks[0]
+
+    for last_step in (5, 8, 14):
+        run(tmp_path, events, last_step=last_step, hook=same)
+    assert events.steps == [(step, step - 1) for step in range(1, 15)]
     check_exact(events, tmp_path)

@@ -30,11 +30,11 @@ def make(name: str, workers: int) -> Any:
     return kind(images, sampler=RandomSampler(images), **options)
 
 
-def instructions(name: str, workers: int, batches: int) -> int:
-    """What callgrind counts in a process that draws so many batches."""
+def instructions(name: str, workers: int, batches: int, states: int = 0) -> int:
+    """What callgrind counts in a process that draws so many batches, each with so many states."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p"]
-        command += [sys.executable, __file__, name, str(workers), str(batches)]
+        command += [sys.executable, __file__, name, str(workers), str(batches), str(states)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         _, printed = process.communicate()
     # Workers, forked, print theirs too.
@@ -47,8 +47,11 @@ def instructions(name: str, workers: int, batches: int) -> int:
 def main() -> None:
     """Print every figure; with arguments, be the process that is measured."""
     if len(sys.argv) > 1:
-        name, workers, batches = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-        sum(1 for _ in islice(make(name, workers), batches))
+        name, (workers, batches, states) = sys.argv[1], map(int, sys.argv[2:])
+        loader = make(name, workers)
+        for _ in islice(loader, batches):
+            for _ in range(states):
+                loader.state_dict()
         return
     for workers in (0, 2):
         counts = {}
@@ -59,6 +62,9 @@ def main() -> None:
                 f"W={workers} {name:10} {counts[name]:,.0f} instructions a batch, "
                 f"{counts[name] / counts['torch']:.3f} x"
             )
+    for name in ("resumable", "torchdata"):
+        without, once = (instructions(name, 0, MORE, states) for states in (0, 1))
+        print(f"W=0 {name:10} {(once - without) / MORE:,.0f} instructions a state_dict()")
 
 
 if __name__ == "__main__":

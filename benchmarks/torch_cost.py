@@ -20,8 +20,8 @@ from resumable_torch import ResumableDataLoader, ResumableSampler
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-ROUNDS = 150
-ROWS = 10_000
+ROUNDS = 40
+ROWS = 40_000
 BATCH = 64
 HUGE = 10**8
 

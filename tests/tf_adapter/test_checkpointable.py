@@ -165,7 +165,7 @@ def test_bad_arguments_are_told() -> None:
 def test_a_checkpoint_is_small_whatever_is_shuffled(window: bool, tmp_path: Path) -> None:
     sizes = []
     for length in (10**3, 10**4, 10**5, 10**6):
-        options = {"window": length} if window and length < 10**6 else {}
+        options: Any = {"window": length} if window and length < 10**6 else {}
         source = CheckpointableInput(rs.range(2 * length).shuffle(1, **options))
         assert len(flow(source, 2)) == 2
         folder = tmp_path / str(length)

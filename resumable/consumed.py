@@ -126,10 +126,14 @@ class ConsumedStates(Generic[T]):
             known = self._consumer
             if marked is not None and (known is None or not marked["step"] <= known.step <= step):
                 self._consumer = self._plain.resume(marked)
-        if self._consumer is None or self._consumer.step > step:
-            self._consumer = self._plain.resume(self.origin)
-        self._consumer.skip(step - self._consumer.step)
-        return self._consumer.get_state()
+        consumer = self._consumer
+        if consumer is None or consumer.step > step:
+            consumer = self._consumer = self._plain.resume(self.origin)
+        found = consumer.state_after(step - consumer.step)
+        if found is not None:
+            return found[0]
+        consumer.skip(step - consumer.step)
+        return consumer.get_state()
 
     def has(self, count: int) -> bool:
         """Whether the pass has so many items from where it begins."""

@@ -80,6 +80,11 @@ class IndexedIterator(StageIterator[T]):
     def epoch(self) -> int:
         return self._epoch
 
+    def state_after(self, count: int) -> tuple[State, int]:
+        position = self.position
+        moved = int(min(count, self._length - position))
+        return {"position": position + moved}, moved
+
     def get_state(self) -> State:
         return {"position": self.position}
 

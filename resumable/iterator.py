@@ -122,14 +122,19 @@ class PipelineIterator(StageIterator[T]):
         if not self._failed:
             self._good = (self._root.get_state(), self.step)
         positions, ahead = self._last_good()
-        return {
-            # The items to be drawn again are counted: everything that groups them must be equal.
-            "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
-            "epoch": self._start_epoch,
-            "step": self.step,
-            "ahead": ahead,
-            "pipeline": freeze(positions),
-        }
+        return self._described(positions, self.step, ahead)
+
+    def state_after(self, count: int) -> tuple[State, int] | None:
+        """The state after up to ``count`` more items, and how many those are; nothing moves.
+
+        O(1) where items are looked up by index; None elsewhere, where only moving tells, and after
+        an error.
+        """
+        found = None if self._failed else self._root.state_after(count)
+        if found is None:
+            return None
+        positions, moved = found
+        return self._described(positions, self.step + moved, 0), moved
 
     def set_state(self, state: State) -> None:
         """Continue at ``state``, whatever this iterator did before.
@@ -183,6 +188,16 @@ class PipelineIterator(StageIterator[T]):
     def __repr__(self) -> str:
         closed = "closed " if self._closed else ""
         return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
+
+    def _described(self, positions: State, step: int, ahead: int) -> State:
+        return {
+            # The items to be drawn again are counted: everything that groups them must be equal.
+            "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
+            "epoch": self._start_epoch,
+            "step": step,
+            "ahead": ahead,
+            "pipeline": freeze(positions),
+        }
 
     def _moved(
         self, move: Callable[[StageIterator[T]], R], count: int, length: Callable[[R], int]

@@ -117,6 +117,13 @@ class StageIterator(ABC, Generic[T]):
           StateMismatch: if ``state`` cannot have come from this stage.
         """
 
+    def state_after(self, count: int) -> tuple[State, int] | None:
+        """The state after up to ``count`` more items, and how many those are; nothing moves.
+
+        None where only moving tells.
+        """
+        return None
+
     def try_state(self) -> TakenState:
         """The state, or the error that `get_state` raised.
 

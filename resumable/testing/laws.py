@@ -229,13 +229,21 @@ def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
 
 
 def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
-    """`skip` leaves the state that as many calls of `next` leave, and the same items after it."""
+    """`skip` leaves the state that as many calls of `next` leave, and the same items after it.
+
+    What `state_after` tells before is that state.
+    """
     expected = first_items(pipeline)
     with iter(pipeline) as by_item, iter(pipeline) as skipping:
         for count in counts:
             passed = len(list(itertools.islice(by_item, count)))
+            told = skipping.state_after(count)
             skipped = skipping.skip(count)
             require(skipped == passed, f"skip({count}) says {skipped}, of {passed} items")
+            require(
+                told is None or told == (skipping.get_state(), passed),
+                f"state_after({count}) tells another state than skip({count}) leaves",
+            )
             if passed < count:
                 require(next(skipping, skipping) is skipping, f"after skip({count}) it goes on")
                 return

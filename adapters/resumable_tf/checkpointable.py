@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import tensorflow as tf
 
 import resumable as rs
-from resumable.arguments import shorten
+from resumable.checkpoint.opening import check_pipeline
 
 __all__ = ["CheckpointableInput"]
 
@@ -34,9 +34,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     """
 
     def __init__(self, pipeline: rs.Pipeline[T]) -> None:
-        if not isinstance(pipeline, rs.Pipeline):
-            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-        self.pipeline = pipeline
+        self.pipeline = check_pipeline(pipeline)
         self._iterator = pipeline.start()
         self._iterator.get_state()  # what cannot be saved is told before the first item
         self._was_restored = False

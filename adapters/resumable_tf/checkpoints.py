@@ -106,10 +106,6 @@ class InputCheckpoints:
             saver.close()
             saver.raise_failure()
 
-    def get_state(self) -> State:
-        """What is to be saved."""
-        return self._get_state()
-
     @property
     def _running(self) -> Saver:
         if self._saver is None:
@@ -142,7 +138,7 @@ class InputCheckpoints:
 
     def _begin(self, saved: int | None) -> None:
         self._saver = Saver(
-            self,
+            self._get_state,
             self.store,
             self._new_writer(),
             self._listeners,

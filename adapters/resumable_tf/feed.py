@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 import resumable as rs
-from resumable.arguments import shorten
+from resumable.checkpoint.opening import check_pipeline
 from resumable.consumed import ConsumedStates
 from resumable.state import State
 
@@ -35,9 +35,7 @@ class Feed(Generic[T]):
     """
 
     def __init__(self, pipeline: rs.Pipeline[T]) -> None:
-        if not isinstance(pipeline, rs.Pipeline):
-            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
-        self.pipeline = pipeline
+        self.pipeline = check_pipeline(pipeline)
         self.is_saved = False
         self._begun = False
         self._states = ConsumedStates(without_policy(pipeline))

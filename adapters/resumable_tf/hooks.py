@@ -12,8 +12,8 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
-from resumable.arguments import check_choice, shorten
-from resumable.checkpoint.opening import as_store
+from resumable.arguments import check_choice
+from resumable.checkpoint.opening import as_store, check_listeners, check_pipeline
 from resumable.checkpoint.writer import background_writer, direct_writer
 from resumable.sources.iterable import POLICIES
 from resumable.state import State
@@ -85,8 +85,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
     ) -> None:
         if saver is not None and scaffold is not None:
             raise rs.InvalidArgument("there must be one of saver and scaffold, got both")
-        if not isinstance(pipeline, rs.Pipeline):
-            raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+        check_pipeline(pipeline)
         policy = check_choice("external_state_policy", external_state_policy or "fail", POLICIES)
         check_policy(pipeline, policy)
         self._task = task = task_of(estimator_or_dir)
@@ -96,7 +95,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         self._pipeline = pipeline
         self._model_saver = saver
         self._scaffold = scaffold
-        self._listeners = _checked(listeners)
+        self._listeners = check_listeners(listeners, tf1.train.CheckpointSaverListener)
         self._checkpoints = InputCheckpoints(
             as_store(task.folder, task.name if name is None else name),
             self._get_state,
@@ -286,19 +285,3 @@ class _Told(rs.CheckpointListener):
 
     def after_save(self, step: int, path: str) -> bool:
         return bool(self._listener.after_save(self._hook.session, step))
-
-
-def _checked(
-    listeners: Iterable[tf1.train.CheckpointSaverListener],
-) -> tuple[tf1.train.CheckpointSaverListener, ...]:
-    if isinstance(listeners, tf1.train.CheckpointSaverListener) or not isinstance(
-        listeners, Iterable
-    ):
-        raise rs.InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
-    checked = tuple(listeners)
-    for listener in checked:
-        if not isinstance(listener, tf1.train.CheckpointSaverListener):
-            raise rs.InvalidType(
-                f"listeners must be CheckpointSaverListener objects, got {shorten(listener)}"
-            )
-    return checked

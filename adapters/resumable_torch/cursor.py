@@ -93,7 +93,7 @@ class Cursor:
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the pass; at its end if it has fewer."""
-        return {KEY: rs.dumps(self._state_after(count))}
+        return {KEY: rs.dumps(self._states.after(self.origin["step"] + count))}
 
     def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
         """The state of an iterator over the pipeline."""
@@ -148,9 +148,6 @@ class Cursor:
         if count not in self._known:
             self._known[count] = self._states.has(count)
         return self._known[count]
-
-    def _state_after(self, count: int) -> State:
-        return self._states.after(self.origin["step"] + count)
 
 
 class InPasses:

@@ -21,7 +21,7 @@ from .clock import SteadyClock
 from .envelope import Checkpoint
 from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
-from .opening import as_store, check_listeners, started_at
+from .opening import as_store, check_listeners, check_pipeline, started_at
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retainer, Retention
@@ -103,7 +103,7 @@ class Checkpointer:
         if isinstance(store, Store) and name != "input":
             raise InvalidArgument(f"name belongs to a directory, got {name!r} with {store!r}")
         self.trigger = trigger
-        self.listeners = check_listeners(listeners)
+        self.listeners = check_listeners(listeners, CheckpointListener)
         self.retention = retention
         self._policy = LoopPolicy(
             trigger=trigger,
@@ -143,8 +143,7 @@ class Checkpointer:
         """
         if self._loop is not None:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
-        if not isinstance(pipeline, Pipeline):
-            raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+        check_pipeline(pipeline)
         check_bool("progress", progress)
         # A signal from now on is one to the loop; what follows is undone if any of it fails.
         with ExitStack() as undo:
@@ -276,7 +275,7 @@ class Checkpointer:
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))
         saver = Saver(
-            iterator,
+            iterator.get_state,
             self.store,
             background_writer() if self._asynchronous else direct_writer(),
             policy.listeners,

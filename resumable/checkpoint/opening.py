@@ -12,13 +12,13 @@ from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from .directory import Directory
 from .envelope import Checkpoint
-from .listener import CheckpointListener
 from .remote import Remote
 from .store import Store
 
-__all__ = ["as_store", "check_listeners", "started_at"]
+__all__ = ["as_store", "check_listeners", "check_pipeline", "started_at"]
 
 T = TypeVar("T")
+L = TypeVar("L")
 
 
 def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
@@ -32,16 +32,21 @@ def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
     return Directory(store, name)
 
 
-def check_listeners(listeners: Iterable[CheckpointListener]) -> tuple[CheckpointListener, ...]:
-    """Return ``listeners`` if that is what they are."""
-    if isinstance(listeners, CheckpointListener) or not isinstance(listeners, Iterable):
+def check_pipeline(pipeline: Pipeline[T]) -> Pipeline[T]:
+    """Return ``pipeline`` if that is what it is."""
+    if not isinstance(pipeline, Pipeline):
+        raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
+    return pipeline
+
+
+def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
+    """Return ``listeners`` if they are some of ``kind``."""
+    if isinstance(listeners, kind) or not isinstance(listeners, Iterable):
         raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
     checked = tuple(listeners)
     for listener in checked:
-        if not isinstance(listener, CheckpointListener):
-            raise InvalidType(
-                f"listeners must be CheckpointListener objects, got {shorten(listener)}"
-            )
+        if not isinstance(listener, kind):
+            raise InvalidType(f"listeners must be {kind.__name__} objects, got {shorten(listener)}")
     return checked
 
 

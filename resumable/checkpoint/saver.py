@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from typing import Protocol, final
+from typing import final
 
 import numpy as np
 
@@ -20,13 +20,7 @@ from .listener import CheckpointListener
 from .store import Store
 from .writer import direct_writer
 
-__all__ = ["HasState", "Mark", "Saver"]
-
-
-class HasState(Protocol):
-    """Whose state is saved, such as a running iterator."""
-
-    def get_state(self) -> State: ...
+__all__ = ["Mark", "Saver"]
 
 
 @final
@@ -61,7 +55,7 @@ class Saver:
     Invariant: a step counts as saved from when its save is begun, and no longer if that fails.
 
     Args:
-      source: gives the state of the step at which a save is begun.
+      get_state: gives the state of the step at which a save is begun.
       store: keeps what is saved.
       writer: does the writing.
       listeners: told about the saves.
@@ -76,7 +70,7 @@ class Saver:
 
     def __init__(
         self,
-        source: HasState,
+        get_state: Callable[[], State],
         store: Store,
         writer: Executor,
         listeners: Sequence[CheckpointListener],
@@ -85,7 +79,7 @@ class Saver:
         wall_clock: Callable[[], float],
         resumed: Mark,
     ) -> None:
-        self._source = source
+        self._get_state = get_state
         self._store = store
         self._writer = writer
         self._listeners = listeners
@@ -132,7 +126,7 @@ class Saver:
         self.collect(wait_for_it=True)
         assert mark.step is not None
         time = float(self._wall_clock())
-        checkpoint = Checkpoint(mark.step, time, self._source.get_state())
+        checkpoint = Checkpoint(mark.step, time, self._get_state())
         self._tell(lambda listener: listener.before_save(checkpoint.step))
         self._pending = mark, self._submit(checkpoint)
 

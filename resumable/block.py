@@ -82,12 +82,14 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 def take_rows(block: Block, indices: Sequence[int] | Indices) -> Block:
     """The items of ``block`` at ``indices``; columns are copied."""
+    if isinstance(block, np.ndarray):
+        return block.take(indices, 0)
     if isinstance(block, list):
         return [block[index] for index in indices]
-    if isinstance(block, np.ndarray):
-        return block.take(indices, axis=0)
     if isinstance(block, dict):
         return {key: take_rows(column, indices) for key, column in block.items()}
+    if type(block) is tuple:
+        return tuple([take_rows(column, indices) for column in block])
     return _like(block, [take_rows(column, indices) for column in block])
 
 

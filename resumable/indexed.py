@@ -22,7 +22,7 @@ __all__ = ["IndexedIterator"]
 
 T = TypeVar("T")
 
-FIRST_BLOCK = 256
+FIRST_BLOCK = 512
 LARGEST_BLOCK = 65536
 EMPTY: Indices = np.empty(0, np.int64)
 
@@ -72,6 +72,16 @@ class IndexedIterator(StageIterator[T]):
         stream = chain.from_iterable(self._cursors())
         return stream if self._base.computed else map(self._base.lookup(self._epoch), stream)
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        self._move(self.position)
+        gather, epoch = self._base.gather, self._epoch
+        for indices in self._index_blocks(size):
+            for start in range(0, len(indices), size):
+                part = indices[start : start + size]
+                block = gather(part, epoch)
+                self._end += len(part)
+                yield block
+
     @property
     def exhausted(self) -> bool:
         return self._drained
@@ -111,6 +121,13 @@ class IndexedIterator(StageIterator[T]):
         self._cursor = iter(())
         self._drained = False
 
+    def _index_blocks(self, size: int) -> Iterator[Indices]:
+        """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""
+        while (left := self._length - self._end) > 0:
+            ahead = self._block_start + len(self._block) - self._end
+            whole = max(ahead - ahead % size, size)
+            yield self._indices(self._end, min(whole, left))
+
     def _cursors(self) -> Iterator[Iterator[Any]]:
         """Lists of base indices (or of items, where computing them has no effects), as iterators.
 
@@ -126,7 +143,7 @@ class IndexedIterator(StageIterator[T]):
                 values = indices.tolist()
             self._cursor = iter(values)
             self._end += len(values)
-            size = min(2 * size, LARGEST_BLOCK)
+            size = LARGEST_BLOCK
             yield self._cursor
         self._drained = True
 
@@ -137,7 +154,7 @@ class IndexedIterator(StageIterator[T]):
             return np.arange(position, position + count, dtype=np.int64)
         start = position - self._block_start
         if start < 0 or start + count > len(self._block):
-            size = min(max(2 * len(self._block), FIRST_BLOCK), LARGEST_BLOCK)
+            size = LARGEST_BLOCK if len(self._block) else FIRST_BLOCK
             if self._length != math.inf:
                 size = min(size, int(self._length) - position)
             block = np.arange(position, position + max(size, count), dtype=np.int64)

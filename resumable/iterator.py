@@ -63,19 +63,16 @@ class PipelineIterator(StageIterator[T]):
         self._start_epoch = epoch
         # A state of the root, once one could be taken, and the step it was taken at.
         self._good: tuple[State | None, int] = (None, 0)
-        self._advance: Callable[[], T] | None
+        self._advance: Callable[[], T]
         self._root = stage.start(epoch)
         self._resume_at(0)
 
     def __next__(self) -> T:
         # What an interrupt could cut short comes before the item is drawn, not after.
-        if self.step >= self._snapshot_step:
-            self._snapshot()
-        advance = self._advance
-        if advance is None:
-            advance = self._ready()
+        if self.step >= self._due:
+            self._prepare()
         try:
-            item = advance()
+            item = self._advance()
             self.step += 1
         except StopIteration:
             if self._root.exhausted:
@@ -168,7 +165,7 @@ class PipelineIterator(StageIterator[T]):
         """End threads and release files; may be called again. The state stays readable."""
         if not self._closed:
             self._closed = True
-            self._advance = None
+            self._stop()
             self._root.close()
 
     def __reduce__(self) -> str:
@@ -209,7 +206,7 @@ class PipelineIterator(StageIterator[T]):
         check_int("count", count, minimum=0, maximum=sys.maxsize)
         try:
             result = move(self._root)
-            self._advance = None  # `items` is valid only until the next `pull`
+            self._stop()  # `items` is valid only until the next `pull`
             self.step += length(result)
         except BaseException as error:
             self._fail()
@@ -223,21 +220,30 @@ class PipelineIterator(StageIterator[T]):
         """Count from ``step``, where the root stands now."""
         self.step = step
         self._failed = False
-        self._advance = None
+        self._stop()
         self._good = (None, step)
         self._interval = 1
         self._last_snapshot = perf_counter()
         self._snapshot()
 
-    def _ready(self) -> Callable[[], T]:
-        """The function that gives the next item, once this iterator can give one."""
-        self._check_open()
-        if self._failed:
-            self._recover()
-        # Never a method of this object: a cycle would keep dropped threads running.
-        items: Iterator[T] = iter(self._root.items())
-        self._advance = advance = items.__next__
-        return advance
+    def _prepare(self) -> None:
+        """Do what must come before the next item, one check of which costs as little as it can."""
+        if self.step >= self._snapshot_step:
+            self._snapshot()
+        if self._advance is _unprepared:
+            self._check_open()
+            if self._failed:
+                self._recover()
+            # Never a method of this object: a cycle would keep dropped threads running.
+            items: Iterator[T] = iter(self._root.items())
+            self._advance = items.__next__
+        self._due = self._snapshot_step
+
+    def _stop(self) -> None:
+        """Drop what gives the next item, so that `_prepare` makes it anew."""
+        self._advance = _unprepared
+        # Invariant: `_prepare` runs before the next item wherever `step` has come to this.
+        self._due = 0
 
     def _snapshot(self) -> None:
         """Remember where we are, and when to do so again."""
@@ -259,7 +265,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _fail(self) -> None:
         self._failed = True
-        self._advance = None
+        self._stop()
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
@@ -311,6 +317,10 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
+
+
+def _unprepared() -> Any:
+    raise AssertionError("no item was prepared")
 
 
 def _apply_policy(stage: Stage[Any], path: str) -> None:

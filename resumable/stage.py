@@ -148,6 +148,17 @@ class StageIterator(ABC, Generic[T]):
         """
         return self
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        """The remaining items in blocks of ``size``, fewer only in the last, moving this one along.
+
+        What repeated calls of `pull` give, and valid as long as `items`. A subclass may do it with
+        less work a block.
+        """
+        while length := block_length(block := self.pull(size)):
+            yield block
+            if length < size:
+                break
+
     @property
     def exhausted(self) -> bool:
         """Whether a `StopIteration` out of `items` was the end, not a user function's."""

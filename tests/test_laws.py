@@ -16,6 +16,7 @@ from spoilt import refused_state_leaves_no_trace
 import resumable as rs
 from resumable.testing import pipelines
 from resumable.testing.laws import (
+    blocks_agree_with_pull,
     gather_agrees_with_iteration,
     next_and_pull_may_be_mixed,
     pull_agrees_with_next,
@@ -91,6 +92,13 @@ def test_pull_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> N
 
 
 @each
+def test_blocks_agree_with_pull(make: Maker, request: pytest.FixtureRequest) -> None:
+    if request.node.callspec.params["make"] in SHARE_AN_OBJECT:
+        return  # it belongs to one running iterator at a time
+    blocks_agree_with_pull(make(), [1, 3, 2, 700, 40, 4000])
+
+
+@each
 def test_skip_agrees_with_next(make: Maker, request: pytest.FixtureRequest) -> None:
     if request.node.callspec.params["make"] in SHARE_AN_OBJECT:
         return  # it belongs to one running iterator at a time
@@ -120,6 +128,7 @@ def test_random_graphs_obey_every_law(
     state_is_a_value(pipeline, position)
     set_state_works_on_a_used_iterator(pipeline, 60)
     pull_agrees_with_next(pipeline, [*cuts, 100])
+    blocks_agree_with_pull(pipeline, [cut + 1 for cut in cuts])
     skip_agrees_with_next(pipeline, cuts)
     next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)

@@ -17,6 +17,8 @@ from ..stage import Stage, StageIterator
 __all__ = ["FromSequence", "Indexable", "is_sequence"]
 
 T = TypeVar("T")
+
+BUILT_IN = (list, tuple, range)  # whose look-up raises no error of a user
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -90,6 +92,8 @@ class FromSequence(Stage[T]):
         sequence: Any = self.sequence
         if isinstance(sequence, np.ndarray):
             return np.asarray(sequence).take(indices, axis=0)
+        if type(sequence) in BUILT_IN:
+            return list(map(sequence.__getitem__, indices.tolist()))
         many = getattr(sequence, "__getitems__", None)
         if many is not None:
             return list(many(indices.tolist()))

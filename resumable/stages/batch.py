@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, final
 
@@ -97,9 +97,9 @@ class Batch(Transform[Any]):
 
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
-        if self.collate is not None:
-            return self.collate(list(block_items(block)))
-        return block if is_columns(block) else stack(block)
+        if self.collate is None:
+            return block if is_columns(block) else stack(block)
+        return self.collate(list(block_items(block)))
 
 
 class _BatchIterator(TransformIterator[Any]):
@@ -116,6 +116,13 @@ class _BatchIterator(TransformIterator[Any]):
             if length < stage.batch_size:
                 break
         return batches
+
+    def items(self) -> Iterator[Any]:
+        size, drop_last = self._stage.batch_size, self._stage.drop_last
+        collated = self._stage.collated
+        for block in self._upstream.blocks(size):
+            if not drop_last or block_length(block) == size:
+                yield collated(block)
 
     def skip(self, count: int) -> int:
         size = self._stage.batch_size

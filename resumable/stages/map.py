@@ -135,6 +135,11 @@ class _MapIterator(TransformIterator[T]):
     def pull(self, count: int) -> Block:
         return _mapped(self._stage.fn, self._upstream.pull(count))
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        fn = self._stage.fn
+        for block in self._upstream.blocks(size):
+            yield _mapped(fn, block)
+
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
 

@@ -24,6 +24,41 @@ SLOT, ROUND, DRAIN = 1, 2, 3
 
 
 @final
+class Choices:
+    """The slots of consecutive steps.
+
+    Args:
+      start: the first step.
+      slots: shape (steps,), int64, each below 2**31.
+    """
+
+    def __init__(self, start: int, slots: Indices) -> None:
+        self._start = start
+        self._slots = slots
+        self._before = _places_before(slots)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def include(self, start: int, count: int) -> bool:
+        """Whether the steps from ``start`` on are among these, all ``count``."""
+        return self._start <= start and start + count <= self._start + len(self._slots)
+
+    def slots_of(self, start: int, count: int) -> Indices:
+        """The slots of ``count`` steps from ``start`` on."""
+        first = start - self._start
+        return self._slots[first : first + count]
+
+    def before(self, start: int, count: int) -> Indices:
+        """For each of these steps the last one before it with its slot, counted from ``start``.
+
+        Less than 0 if that was before ``start``.
+        """
+        first = start - self._start
+        return self._before[first : first + count] - first
+
+
+@final
 class SlotChoice:
     """The slots that the steps of one epoch empty: a pure function of the step.
 
@@ -42,16 +77,25 @@ class SlotChoice:
         """The slots of steps ``start`` to ``stop``, shape (stop - start,), int64."""
         steps = np.arange(start, stop, dtype=np.int64)
         slots = random_below(self._slot_key, steps, self._window)
-        in_round = steps % ROUND_EVERY == ROUND_EVERY - 1
-        turns = steps[in_round] // ROUND_EVERY
-        rounds = turns // self._window
-        chosen = np.empty_like(turns)
-        for number in np.unique(rounds).tolist():
-            here = rounds == number
-            order = permutation(self._window, self._round_seed, number)
-            chosen[here] = order(turns[here] - number * self._window)
-        slots[in_round] = chosen
+        # The turns of the round in these steps, and where the first of them is.
+        first, end = start // ROUND_EVERY, stop // ROUND_EVERY
+        if first < end:
+            slots[ROUND_EVERY - 1 - start % ROUND_EVERY :: ROUND_EVERY] = self._rounds(first, end)
         return slots
+
+    def _rounds(self, first: int, end: int) -> Indices:
+        """The slots of turns ``first`` to ``end``, counted over all rounds."""
+        window = self._window
+        slots = []
+        for number in range(first // window, (end - 1) // window + 1):
+            start, stop = max(first - number * window, 0), min(end - number * window, window)
+            order = permutation(window, self._round_seed, number)
+            slots.append(order(np.arange(start, stop, dtype=np.int64)))
+        return np.concatenate(slots)
+
+    def choices(self, start: int, stop: int) -> Choices:
+        """The slots of steps ``start`` to ``stop``, kept to be asked for."""
+        return Choices(start, self.of_steps(start, stop))
 
     def draining(self, count: int) -> Indices:
         """The order in which the last ``count`` items leave, shape (count,), int64."""
@@ -72,3 +116,14 @@ class SlotChoice:
             numbers = np.arange(start, stop, dtype=np.int64) + window
             np.maximum.at(items, self.of_steps(start, stop), numbers)
         return items
+
+
+def _places_before(values: Indices) -> Indices:
+    """For each of ``values``, below 2**31, the index of the last equal one before it; else -1."""
+    bits = len(values).bit_length()
+    ordered = np.sort(values << bits | np.arange(len(values), dtype=np.int64))
+    places = ordered & ((1 << bits) - 1)
+    equal = np.flatnonzero(ordered[1:] >> bits == ordered[:-1] >> bits)
+    before = np.full(len(values), -1, np.int64)
+    before[places[equal + 1]] = places[equal]
+    return before

@@ -1,9 +1,7 @@
 """Shuffle a stream through a window whose state is O(1)."""
 
-# A reservoir: the window is filled; then each step hands out the item of one slot and the next
-# item of upstream takes its place, before the following step. At the end the window drains
-# in a seeded order. As the slots are a pure function of (seed, epoch, step), the items in the
-# window at any step are known by number. A resume reads upstream again from a snapshot taken
+# The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the items
+# in it at any step are known by number. A resume reads upstream again from a snapshot taken
 # before the oldest of them, and keeps only those.
 
 from __future__ import annotations
@@ -17,9 +15,10 @@ import numpy as np
 from ..arguments import check_bool, check_int, check_seed
 from ..block import Block, block_items, block_length
 from ..errors import StateMismatch, UnencodableState
-from ..stage import StageIterator, Transform, TransformIterator
+from ..stage import StageIterator, Transform
 from ..state import State, TakenState, freeze, settled, unpack, unpack_count
-from .slots import OLDEST_WINDOWS, SlotChoice
+from .reservoir import READ_AT_ONCE, Reservoir, as_objects
+from .slots import OLDEST_WINDOWS
 
 __all__ = ["WindowShuffle"]
 
@@ -27,9 +26,6 @@ T = TypeVar("T")
 
 LARGEST_WINDOW = 2**31
 SHORTEST_INTERVAL = 256
-READ_AT_ONCE = 4096
-FEWEST_CHOICES = 16
-CHOICES_AT_ONCE = 4096
 
 
 @final
@@ -82,96 +78,7 @@ class WindowShuffle(Transform[T]):
         return _CarryingIterator(self, epoch) if self.carry else _WindowIterator(self, epoch)
 
 
-class _Reservoir(TransformIterator[T]):
-    """The motion of the window, without a way to save it."""
-
-    _stage: WindowShuffle[T]
-
-    def __init__(self, stage: WindowShuffle[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._choice = SlotChoice(stage.seed, epoch, stage.window)
-        self._position = 0  # steps made, which is items handed out
-        # Invariant: while not draining, every slot but `_hole` holds an item still to be
-        # handed out. While draining, `_slots` holds the rest, the next one last.
-        self._slots: list[Any] = []
-        self._hole: int | None = None
-        self._draining = False
-        self._chosen: list[int] = []  # slots of the steps from _chosen_start on
-        self._chosen_start = 0
-
-    def pull(self, count: int) -> Block:
-        items: list[T] = []
-        while len(items) < count and not self._draining:
-            missing = count - len(items)
-            if self._hole is None:
-                items += self._fill()
-            else:
-                items += self._exchange(missing)
-        if self._draining:
-            items += self._drain_down(count - len(items))
-        return items
-
-    def _fill(self) -> list[T]:
-        """Fill the window and make the first step."""
-        window = self._stage.window
-        while missing := window - len(self._slots):
-            block = self._read(min(missing, READ_AT_ONCE))
-            self._slots += block
-            if len(block) < min(missing, READ_AT_ONCE):
-                self._drain()
-                return []
-        self._hole = self._slots_of(1)[0]
-        self._position += 1
-        return [self._slots[self._hole]]
-
-    def _exchange(self, count: int) -> list[T]:
-        """Up to ``count`` steps; fewer if upstream ends."""
-        slots, hole = self._slots, self._hole
-        assert hole is not None
-        count = min(count, READ_AT_ONCE)
-        incoming = self._read(count)
-        items = []
-        for item, slot in zip(incoming, self._slots_of(len(incoming)), strict=True):
-            slots[hole] = item
-            items.append(slots[slot])
-            hole = slot
-        self._hole = hole
-        self._position += len(items)
-        if len(incoming) < count:
-            self._drain()
-        return items
-
-    def _drain(self) -> None:
-        """Put the remaining items into their last order."""
-        rest = [item for slot, item in enumerate(self._slots) if slot != self._hole]
-        order = self._choice.draining(len(rest)).tolist() if rest else []
-        self._slots = [rest[index] for index in reversed(order)]
-        self._hole, self._draining = None, True
-
-    def _drain_down(self, count: int) -> list[T]:
-        """Hand out up to ``count`` of the remaining items."""
-        kept = max(len(self._slots) - count, 0)
-        items = self._slots[kept:][::-1]
-        del self._slots[kept:]
-        self._position += len(items)
-        return items
-
-    def _slots_of(self, count: int) -> list[int]:
-        """The slots of the next ``count`` steps."""
-        start = self._position - self._chosen_start
-        if start < 0 or start + count > len(self._chosen):
-            self._chosen_start, start = self._position, 0
-            # Few at first: each round of a small window costs a permutation of its own.
-            size = min(max(2 * len(self._chosen), FEWEST_CHOICES), CHOICES_AT_ONCE)
-            stop = self._position + max(count, size)
-            self._chosen = self._choice.of_steps(self._position, stop).tolist()
-        return self._chosen[start : start + count]
-
-    def _read(self, count: int) -> list[Any]:
-        return block_items(self._upstream.pull(count))
-
-
-class _WindowIterator(_Reservoir[T]):
+class _WindowIterator(Reservoir[T]):
     """With the numbers of the items as its state, and a snapshot to read them again from."""
 
     def __init__(self, stage: WindowShuffle[T], epoch: int) -> None:
@@ -284,7 +191,7 @@ class _WindowIterator(_Reservoir[T]):
             places = zip(order[here].tolist(), ordered[here].tolist(), strict=True)
             for slot, number in places:
                 slots[slot] = block[number - first]
-        self._slots, self._hole = slots, hole
+        self._slots, self._hole = as_objects(slots), hole
 
     def _changed(self, position: int) -> StateMismatch:
         return StateMismatch(
@@ -294,7 +201,7 @@ class _WindowIterator(_Reservoir[T]):
         )
 
 
-class _CarryingIterator(_Reservoir[T]):
+class _CarryingIterator(Reservoir[T]):
     """With the items of the window as its state."""
 
     def get_state(self) -> State:
@@ -329,4 +236,6 @@ class _CarryingIterator(_Reservoir[T]):
         if not draining and len(slots) not in (0 if hole is None else window, window):
             raise StateMismatch(f"saved slots={len(slots)} are fewer than the window", self._stage)
         self._upstream.set_state(upstream)
-        self._slots, self._hole, self._draining = freeze(slots), hole, draining
+        slots = freeze(slots)
+        self._slots = slots if hole is None else as_objects(slots)
+        self._hole, self._draining = hole, draining

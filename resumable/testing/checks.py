@@ -249,6 +249,7 @@ def _refused_states_leave_no_trace(pipeline: Pipeline[Any]) -> None:
 def _pulls_agree(pipeline: Pipeline[Any]) -> None:
     laws.pull_agrees_with_next(pipeline, [1, 2, 0, 5, 1, 30, 300])
     laws.next_and_pull_may_be_mixed(pipeline, [1, 2, 0, 3])
+    laws.blocks_agree_with_pull(pipeline, [1, 4, 2, 100])
 
 
 def _skips_agree(pipeline: Pipeline[Any]) -> None:

@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
 
 from ..arguments import shorten
-from ..block import block_items
+from ..block import block_items, block_length, is_columns
 from ..errors import StateMismatch, UnencodableState
-from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
+from ..stage import StageIterator
 from ..state import State, dumps, loads
 from .comparing import assert_same, same
 
 __all__ = [
     "ENOUGH",
+    "blocks_agree_with_pull",
     "first_items",
     "gather_agrees_with_iteration",
     "next_and_pull_may_be_mixed",
@@ -55,7 +57,7 @@ def first_items(pipeline: Pipeline[Any], limit: int = ENOUGH) -> list[Any]:
         return list(itertools.islice(iterator, limit))
 
 
-def through_bytes(iterator: PipelineIterator[Any]) -> bytes:
+def through_bytes(iterator: StageIterator[Any]) -> bytes:
     """The state, serialised."""
     try:
         return dumps(iterator.get_state())
@@ -226,6 +228,26 @@ def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
                 through_bytes(by_item) == through_bytes(by_block),
                 f"pull({count}) leaves another state than {count} times next",
             )
+
+
+def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> None:
+    """`blocks` delivers what repeated calls of `pull` do, and leaves the same state after each.
+
+    Some blocks of each of ``sizes``, one generator after the other.
+    """
+    with closing(pipeline.stage.start(0)) as moving, closing(pipeline.stage.start(0)) as pulled:
+        for size in sizes:
+            for block in itertools.islice(moving.blocks(size), 3):
+                expected = pulled.pull(size)
+                what = f"blocks({size}) against pull({size})"
+                require(is_columns(block) == is_columns(expected), f"{what}: another kind of block")
+                assert_same(block_items(block), block_items(expected), what)
+                if block_length(expected) < size:
+                    return  # past the end, positions within the graph may differ
+                require(
+                    through_bytes(moving) == through_bytes(pulled),
+                    f"blocks({size}) leaves another state than pull({size})",
+                )
 
 
 def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:

@@ -1,0 +1,151 @@
+"""The window of a shuffled stream: which item leaves at each step, and what takes its place."""
+
+# The window is filled; then each step hands out the item of one slot, and the next item of
+# upstream takes its place before the following step. At the end the window drains in a seeded
+# order. Many steps are made at once: which slots they empty is known before (slots.py).
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from ..block import Block, Indices, block_items
+from ..stage import TransformIterator
+from .slots import Choices, SlotChoice
+
+if TYPE_CHECKING:
+    from .window_shuffle import WindowShuffle
+
+__all__ = ["READ_AT_ONCE", "Reservoir", "as_objects"]
+
+T = TypeVar("T")
+
+READ_AT_ONCE = 4096
+FEWEST_CHOICES = 16
+FEWER_CHOICES = 4096
+MOST_CHOICES = 16384
+WORTH_VECTORS = 32
+
+
+class Reservoir(TransformIterator[T]):
+    """The motion of the window, without a way to save it."""
+
+    _stage: WindowShuffle[T]
+
+    def __init__(self, stage: WindowShuffle[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._choice = SlotChoice(stage.seed, epoch, stage.window)
+        self._position = 0  # steps made, which is items handed out
+        # Invariant: while not draining, every slot but `_hole` holds an item still to be
+        # handed out. While draining, `_slots` holds the rest, the next one last. It is an array
+        # of objects between filling and draining, and a list then.
+        self._slots: Any = []
+        self._hole: int | None = None
+        self._draining = False
+        self._choices = self._choice.choices(0, 0)
+
+    def pull(self, count: int) -> Block:
+        items: list[T] = []
+        while len(items) < count and not self._draining:
+            missing = count - len(items)
+            if self._hole is None:
+                items += self._fill()
+            else:
+                items += self._exchange(missing)
+        if self._draining:
+            items += self._drain_down(count - len(items))
+        return items
+
+    def _fill(self) -> list[T]:
+        """Fill the window and make the first step."""
+        window = self._stage.window
+        while missing := window - len(self._slots):
+            block = self._read(min(missing, READ_AT_ONCE))
+            self._slots += block
+            if len(block) < min(missing, READ_AT_ONCE):
+                self._drain()
+                return []
+        self._hole = int(self._choice.of_steps(0, 1)[0])
+        self._slots = as_objects(self._slots)
+        self._position += 1
+        return [self._slots[self._hole]]
+
+    def _exchange(self, count: int) -> list[T]:
+        """Up to ``count`` steps; fewer if upstream ends."""
+        count = min(count, READ_AT_ONCE)
+        incoming = self._read(count)
+        items = self._step(incoming) if incoming else []
+        if len(incoming) < count:
+            self._drain()
+        return items
+
+    def _step(self, incoming: list[Any]) -> list[T]:
+        """Make a step for each item of ``incoming``, which takes the place of the one before it."""
+        count, first = len(incoming), self._position - 1
+        choices = self._choices_of(first, count + 1)
+        chosen = choices.slots_of(first, count + 1)
+        if count < WORTH_VECTORS:
+            items = _exchange_each(self._slots, chosen.tolist(), incoming)
+        else:
+            before = choices.before(first, count + 1)
+            items = _exchange_at_once(self._slots, chosen, before, incoming)
+        self._hole = int(chosen[-1])
+        self._position += count
+        return items
+
+    def _drain(self) -> None:
+        """Put the remaining items into their last order."""
+        rest = [item for slot, item in enumerate(self._slots) if slot != self._hole]
+        order = self._choice.draining(len(rest)).tolist() if rest else []
+        self._slots = [rest[index] for index in reversed(order)]
+        self._hole, self._draining = None, True
+
+    def _drain_down(self, count: int) -> list[T]:
+        """Hand out up to ``count`` of the remaining items."""
+        kept = max(len(self._slots) - count, 0)
+        items: list[T] = self._slots[kept:][::-1]
+        del self._slots[kept:]
+        self._position += len(items)
+        return items
+
+    def _choices_of(self, start: int, count: int) -> Choices:
+        """Choices that include those of ``count`` steps from ``start`` on."""
+        if not self._choices.include(start, count):
+            # Few at first: each round of a small window costs a permutation of its own.
+            most = min(max(self._stage.window, FEWER_CHOICES), MOST_CHOICES)
+            size = min(max(2 * len(self._choices), FEWEST_CHOICES), most)
+            self._choices = self._choice.choices(start, start + max(count, size))
+        return self._choices
+
+    def _read(self, count: int) -> list[Any]:
+        return block_items(self._upstream.pull(count))
+
+
+def _exchange_each(slots: Any, chosen: list[int], incoming: list[Any]) -> list[Any]:
+    """Put each item of ``incoming`` into the slot emptied last, and empty the next one."""
+    items = []
+    for item, hole, slot in zip(incoming, chosen, chosen[1:], strict=False):
+        slots[hole] = item
+        items.append(slots[slot])
+    return items
+
+
+def _exchange_at_once(
+    slots: Any, chosen: Indices, before: Indices, incoming: list[Any]
+) -> list[Any]:
+    """The same, where ``before`` tells for each slot in ``chosen`` where it stood there last."""
+    arrived = as_objects(incoming)
+    taken = slots[chosen[1:]]
+    # A slot that these steps have emptied already holds what arrived after that.
+    before = before[1:]
+    again = np.flatnonzero(before >= 0)
+    taken[again] = arrived[before[again]]
+    slots[chosen[:-1]] = arrived
+    items: list[Any] = taken.tolist()
+    return items
+
+
+def as_objects(items: list[Any]) -> Any:
+    """``items`` as an array of objects, shape (len(items),)."""
+    return np.fromiter(items, object, len(items))

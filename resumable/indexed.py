@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import length_hint
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ T = TypeVar("T")
 
 FIRST_BLOCK = 512
 LARGEST_BLOCK = 65536
+MOST_AT_ONCE = 1 << 62
 EMPTY: Indices = np.empty(0, np.int64)
 
 
@@ -95,6 +96,9 @@ class IndexedIterator(StageIterator[T]):
         moved = int(min(count, self._length - position))
         return {"position": position + moved}, moved
 
+    def state_before(self, count: int) -> State:
+        return {"position": self.position - count}
+
     def get_state(self) -> State:
         return {"position": self.position}
 
@@ -129,23 +133,32 @@ class IndexedIterator(StageIterator[T]):
             yield self._indices(self._end, min(whole, left))
 
     def _cursors(self) -> Iterator[Iterator[Any]]:
-        """Lists of base indices (or of items, where computing them has no effects), as iterators.
+        """Base indices (or items, where computing them has no effects), in runs of many.
 
-        `chain` walks them without Python code an item; what is left in the current one tells
+        `chain` walks them without Python code an item; what is left in the current run tells
         the position.
         """
         size = FIRST_BLOCK
         while self._end < self._length:
-            indices = self._indices(self._end, min(size, self._length - self._end))
-            if self._base.computed:
-                values = block_items(self._base.gather(indices, self._epoch))
-            else:
-                values = indices.tolist()
+            values = self._run(min(size, self._length - self._end))
             self._cursor = iter(values)
             self._end += len(values)
             size = LARGEST_BLOCK
             yield self._cursor
         self._drained = True
+
+    def _run(self, count: int | float) -> Sequence[Any]:
+        """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
+        if not self._maps:
+            stop = int(min(self._length, self._end + MOST_AT_ONCE))
+            return (
+                self._base.span(self._end, stop) if self._base.computed else range(self._end, stop)
+            )
+        indices = self._indices(self._end, count)
+        if self._base.computed:
+            return block_items(self._base.gather(indices, self._epoch))
+        run: list[int] = indices.tolist()
+        return run
 
     def _indices(self, position: int, count: int | float) -> Indices:
         """Indices of `_base` for the ``count`` positions from ``position`` on."""

@@ -38,6 +38,7 @@ R = TypeVar("R")
 # is about SNAPSHOT_SHARE times what a state costs to take.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
+UNPREPARED: Iterator[Any] = iter(())
 EVERYTHING = frozenset({ITEMS, EPOCHS, RANK})
 
 
@@ -63,7 +64,7 @@ class PipelineIterator(StageIterator[T]):
         self._start_epoch = epoch
         # A state of the root, once one could be taken, and the step it was taken at.
         self._good: tuple[State | None, int] = (None, 0)
-        self._advance: Callable[[], T]
+        self._items: Iterator[T]
         self._root = stage.start(epoch)
         self._resume_at(0)
 
@@ -72,7 +73,7 @@ class PipelineIterator(StageIterator[T]):
         if self.step >= self._due:
             self._prepare()
         try:
-            item = self._advance()
+            item = next(self._items)
             self.step += 1
         except StopIteration:
             if self._root.exhausted:
@@ -230,18 +231,17 @@ class PipelineIterator(StageIterator[T]):
         """Do what must come before the next item, one check of which costs as little as it can."""
         if self.step >= self._snapshot_step:
             self._snapshot()
-        if self._advance is _unprepared:
+        if self._items is UNPREPARED:
             self._check_open()
             if self._failed:
                 self._recover()
-            # Never a method of this object: a cycle would keep dropped threads running.
-            items: Iterator[T] = iter(self._root.items())
-            self._advance = items.__next__
+            # Never of this object: a cycle would keep dropped threads running.
+            self._items = iter(self._root.items())
         self._due = self._snapshot_step
 
     def _stop(self) -> None:
         """Drop what gives the next item, so that `_prepare` makes it anew."""
-        self._advance = _unprepared
+        self._items = UNPREPARED
         # Invariant: `_prepare` runs before the next item wherever `step` has come to this.
         self._due = 0
 
@@ -317,10 +317,6 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
-
-
-def _unprepared() -> Any:
-    raise AssertionError("no item was prepared")
 
 
 def _apply_policy(stage: Stage[Any], path: str) -> None:

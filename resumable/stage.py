@@ -15,7 +15,7 @@ import dataclasses
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Final, Generic, TypeVar, overload
 
@@ -121,6 +121,13 @@ class StageIterator(ABC, Generic[T]):
         """The state after up to ``count`` more items, and how many those are; nothing moves.
 
         None where only moving tells.
+        """
+        return None
+
+    def state_before(self, count: int) -> State | None:
+        """The state ``count`` items ago, of those this iterator has given; nothing moves.
+
+        None where it is not known.
         """
         return None
 
@@ -275,6 +282,10 @@ class Stage(ABC, Generic[T]):
             )
         base, index_map = moved
         return base.gather(index_map(indices), epoch)
+
+    def span(self, start: int, stop: int) -> Sequence[T]:
+        """The items from ``start`` to ``stop`` of a `computed` stage, none of which is made yet."""
+        raise NotImplementedError
 
     def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
         """For a stage that only reorders: its upstream, and the vectorised map of indices."""

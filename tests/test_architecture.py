@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ LAYERS = [
     {"checkpoint", "consumed", "target"},
     {"testing"},
     {"verify"},
+    {"bench"},
     {"cli", "__init__", "__main__"},
 ]
 PUBLIC = {
@@ -88,7 +90,10 @@ def test_only_pipeline_knows_more_than_one_stage() -> None:
 def test_importing_loads_no_framework_and_starts_no_thread() -> None:
     code = (
         "import sys, threading, resumable\n"
-        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask', 'fsspec'}\n"
+        "assert 'numpy' not in sys.modules\n"
+        "resumable.range, resumable.Checkpointer\n"
+        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask', 'fsspec',\n"
+        "    'loky', 'matplotlib', 'multiprocessing'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "assert threading.active_count() == 1\n"
     )
@@ -96,12 +101,20 @@ def test_importing_loads_no_framework_and_starts_no_thread() -> None:
 
 
 def test_public_names_are_pinned() -> None:
-    shown = {
-        name
-        for name, value in vars(rs).items()
-        if not name.startswith("_") and not isinstance(value, type(ast))
+    assert {name for name in dir(rs) if not name.startswith("_")} == PUBLIC
+    assert set(rs.__all__) == PUBLIC
+    tree = ast.parse(Path(rs.__file__).read_text(encoding="utf-8"))
+    for_type_checkers = {
+        alias.name: node.module
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level and node.module
+        for alias in node.names
     }
-    assert shown == PUBLIC
+    assert set(for_type_checkers) == PUBLIC
+    for name, module in for_type_checkers.items():
+        assert getattr(rs, name) is getattr(import_module(f"resumable.{module}"), name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        rs.nothing  # noqa: B018
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

@@ -8,8 +8,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -120,7 +120,7 @@ class CheckpointNames:
 
     def new_temporary(self) -> str:
         """A file name that is in no use."""
-        return f".tmp-{self.name}-{secrets.token_hex(8)}"
+        return f".tmp-{self.name}-{os.urandom(8).hex()}"
 
     def is_temporary(self, file_name: str) -> bool:
         """Whether `new_temporary` made it."""

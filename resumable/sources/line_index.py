@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
-import secrets
 import struct
 from collections.abc import Iterator
 from contextlib import suppress
@@ -160,7 +159,7 @@ def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
 def _write_cache(cache: Path, path: Path, status: os.stat_result) -> None:
     lines = 0
     blank = [np.empty(0, np.int64)]
-    temporary = cache.with_name(f".tmp-{secrets.token_hex(8)}{CACHE_SUFFIX}")
+    temporary = cache.with_name(f".tmp-{os.urandom(8).hex()}{CACHE_SUFFIX}")
     with open(temporary, "xb") as file:
         try:
             file.write(bytes(HEADER.size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
@@ -85,6 +85,10 @@ class Range(Stage[int]):
         if self.step == 1 and self.begin == 0:
             return indices.copy()
         return indices * self.step + self.begin
+
+    def span(self, start: int, stop: int) -> Sequence[int]:
+        begin, step = self.begin, self.step
+        return range(begin + start * step, begin + stop * step, step)
 
     def lookup(self, epoch: int) -> Callable[[int], int]:
         begin, step = self.begin, self.step

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from .. import __version__
-from . import demo, diff, inspect, show, verify
+from . import bench, demo, diff, inspect, show, verify
 
 __all__ = ["main"]
 
@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (demo, verify, inspect, diff, show):
+    for command in (demo, verify, bench, inspect, diff, show):
         command.add_parser(commands)
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):

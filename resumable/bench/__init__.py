@@ -1,0 +1,14 @@
+"""Measure a pipeline: how fast it is, where its time goes, what its state costs."""
+
+# `measuring` plans the passes. `passes` draws items against the clock. `timed` puts a timing stage
+# after each stage, which tells a `ledger` whose time it is. `saving` takes states, saves and
+# resumes. `report` is what comes of it, with `advice` about the bottleneck; `plot` draws it.
+
+from __future__ import annotations
+
+from .measuring import measure as measure
+from .plot import check_plot as check_plot
+from .plot import draw as draw
+from .report import Report as Report
+from .report import brief as brief
+from .report import percent as percent

@@ -1,0 +1,149 @@
+"""Whose time it is: the seconds of a running pipeline, booked to its stages."""
+
+# Every call into a stage and every return from one is an event. Between two events nothing
+# changes, so the seconds between them are booked as a whole, twice:
+#
+# * as work, in each thread, to the stage whose code runs there;
+# * as the loop's time, to one stage: that whose code runs in the loop's thread or, while that only
+#   waits for a thread of its own, the stage that runs there.
+#
+# What an event itself takes is booked to nobody. What remains of it, the calls around the events,
+# is the same for each interval, and taken off as `cost`.
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar, final
+
+__all__ = ["Ledger", "Totals"]
+
+T = TypeVar("T")
+
+
+class Totals(NamedTuple):
+    """Seconds by the number of the stage.
+
+    Attributes:
+      loop: the loop's time, which adds up to all of it.
+      around: the loop's time outside all stages.
+      work: the work in whatever thread; waiting for another thread is none.
+      beside: the part of the work that was not done in the loop's thread.
+    """
+
+    loop: tuple[float, ...]
+    around: float
+    work: tuple[float, ...]
+    beside: tuple[float, ...]
+
+    def since(self, before: Totals) -> Totals:
+        """What was added after ``before``."""
+        return Totals(
+            _difference(self.loop, before.loop),
+            self.around - before.around,
+            _difference(self.work, before.work),
+            _difference(self.beside, before.beside),
+        )
+
+
+@final
+class Ledger:
+    """The books of one running pipeline, kept by the calls of its stages.
+
+    Stages are known by their numbers. The thread that makes the ledger is the loop's.
+
+    Args:
+      readers: for each stage the number of the stage that reads it; None for the last one.
+      clock: seconds that only go on.
+      cost: seconds between two events that are not the pipeline's own.
+      thread: tells the calling thread from others.
+    """
+
+    def __init__(
+        self,
+        readers: Sequence[int | None],
+        clock: Callable[[], float],
+        *,
+        cost: float = 0.0,
+        thread: Callable[[], int] = threading.get_ident,
+    ) -> None:
+        self._readers = readers
+        self._clock = clock
+        self._cost = cost
+        self._thread = thread
+        self._loop = thread()
+        self._lock = threading.Lock()
+        # Invariant: the stages entered and not left, by thread; a thread in none is absent.
+        self._stacks: dict[int, list[int]] = {}
+        # Invariant: a stage that reads from a thread of its own is here while that is in a stage.
+        self._serving: dict[int, list[int]] = {}
+        # The last place is that of the loop itself, the stage -1.
+        self._loops = [0.0] * (len(readers) + 1)
+        self._work = [0.0] * len(readers)
+        self._beside = [0.0] * len(readers)
+        self._last = clock()
+
+    def call(self, number: int, function: Callable[..., T], *arguments: Any) -> T:
+        """What ``function`` returns, in a time that is the stage's."""
+        self.enter(number)
+        try:
+            return function(*arguments)
+        finally:
+            self.leave()
+
+    def enter(self, number: int) -> None:
+        """The calling thread goes into the stage ``number``."""
+        with self._lock:
+            self._book()
+            thread = self._thread()
+            stack = self._stacks.setdefault(thread, [])
+            reader = self._readers[number]
+            if not stack and thread != self._loop and reader is not None:
+                self._serving[reader] = stack
+            stack.append(number)
+            self._last = self._clock()
+
+    def leave(self) -> None:
+        """The calling thread comes out of the stage it entered last."""
+        with self._lock:
+            self._book()
+            thread = self._thread()
+            stack = self._stacks[thread]
+            reader = self._readers[stack.pop()]
+            if not stack:
+                del self._stacks[thread]
+                if reader is not None and self._serving.get(reader) is stack:
+                    del self._serving[reader]
+            self._last = self._clock()
+
+    def totals(self) -> Totals:
+        """What was booked until now."""
+        with self._lock:
+            self._book()
+            self._last = self._clock()
+            *stages, around = self._loops
+            return Totals(tuple(stages), around, tuple(self._work), tuple(self._beside))
+
+    def _book(self) -> None:
+        elapsed = self._clock() - self._last - self._cost
+        if elapsed <= 0:
+            return
+        self._loops[self._to_blame()] += elapsed
+        for thread, stack in self._stacks.items():
+            if stack[-1] not in self._serving:
+                self._work[stack[-1]] += elapsed
+                if thread != self._loop:
+                    self._beside[stack[-1]] += elapsed
+
+    def _to_blame(self) -> int:
+        """The stage that the loop gets no further without; -1 for the loop itself."""
+        stack = self._stacks.get(self._loop)
+        if stack is None:
+            return -1
+        while (serving := self._serving.get(stack[-1])) is not None:
+            stack = serving
+        return stack[-1]
+
+
+def _difference(after: tuple[float, ...], before: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(later - earlier for later, earlier in zip(after, before, strict=True))

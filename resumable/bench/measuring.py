@@ -1,0 +1,248 @@
+"""Measure a pipeline: how fast it is, where the time goes, and what its state costs."""
+
+# Each pass starts the pipeline anew. The first only warms up what warms up (files, imports), the
+# second tells the speed with nothing in between, the third has a timing stage after each stage. All
+# graphs are built before any pass: copying a stage keeps the state that its function has then.
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, final
+
+from ..arguments import check_int, check_seconds
+from ..graph import without_threads
+from ..pipeline import Pipeline
+from ..stage import Stage, walk
+from ..state import State
+from ..verify import CannotRun
+from ..verify.counted import counted
+from ..verify.report import stage_costs
+from .advice import advise, advise_on_loop
+from .ledger import Ledger, Totals
+from .passes import Clocks, Pace, run
+from .report import AROUND, Report, StageTime, percent
+from .saving import Saving, measure_saving
+from .timed import empty_interval, readers, timed
+
+__all__ = ["measure"]
+
+WARM_UP: Final = 0.1
+"""How long the warm-up is at most, as a share of a pass."""
+NO_ITEM: Final = "The pipeline delivers no item."
+REAL: Final = Clocks(time.perf_counter, time.process_time)
+
+
+def measure(
+    pipeline: Pipeline[Any],
+    *,
+    target: str = "pipeline",
+    seconds: float = 5.0,
+    items: int | None = None,
+    tell: Callable[[str], object] = lambda text: None,
+    clocks: Clocks = REAL,
+) -> Report:
+    """Run ``pipeline`` a few times, the last of them to save and to resume it.
+
+    Args:
+      pipeline: to measure.
+      target: what it is called.
+      seconds: of a pass, at most; an item in work is waited for.
+      items: of a pass, at most.
+      tell: called with a text as each pass begins.
+      clocks: replaced in tests.
+
+    Raises:
+      CannotRun: if an item cannot be had.
+      InvalidArgument: if ``seconds`` or ``items`` is not above 0.
+    """
+    check_seconds("seconds", seconds)
+    if items is not None:
+        check_int("items", items, minimum=1)
+    return _Measurement(pipeline, seconds, items, tell, clocks).report(target)
+
+
+@final
+class _Measurement:
+    def __init__(
+        self,
+        pipeline: Pipeline[Any],
+        seconds: float,
+        items: int | None,
+        tell: Callable[[str], object],
+        clocks: Clocks,
+    ) -> None:
+        self._pipeline = pipeline
+        self._stage: Stage[Any] = pipeline.stage
+        self._seconds = seconds
+        self._items = items
+        self._tell = tell
+        self._clocks = clocks
+        self._notes: list[str] = []
+        self._readers = readers(self._stage)
+        cost = empty_interval(clocks.seconds)
+        self._ledger = Ledger(self._readers, clocks.seconds, cost=cost)
+        self._reads: Counter[int] = Counter()
+        self._timed = self._built(
+            "the stages could not be timed", lambda stage: timed(stage, self._ledger)
+        )
+        self._counting = self._built(
+            "what a resume reads again was not counted",
+            lambda stage: counted(without_threads(stage), self._reads, sources_only=True),
+        )
+
+    def report(self, target: str) -> Report:
+        if any(stage.inexact_policy is not None for stage, _ in walk(self._stage)):
+            self._notes.append("the source can only be read once: there was one pass, and no save")
+            whole, times = self._only_pass()
+            slowdown, saved = None, None
+        else:
+            whole = self._plain_passes()
+            times, slowdown = self._staged_pass(whole)
+            saved = self._saved(whole.items // 2)
+        part = whole.steady
+        timeable = part.items and part.seconds > 0
+        cpu_share = part.cpu_seconds / part.seconds if timeable else None
+        stages = self._stages(times, saved[1] if saved else None)
+        place = _slowest(stages)
+        return Report(
+            target=target,
+            items=part.items,
+            seconds=part.seconds,
+            complete=whole.ended,
+            first_seconds=whole.first.seconds if whole.items else None,
+            cpu_share=cpu_share,
+            slowdown=slowdown,
+            stages=stages,
+            bottleneck=place,
+            advice=self._advice(stages, place, cpu_share) if whole.items else NO_ITEM,
+            saving=saved[0] if saved else None,
+            notes=tuple(self._notes),
+        )
+
+    def _built(
+        self, problem: str, build: Callable[[Stage[Any]], Stage[Any]]
+    ) -> Pipeline[Any] | None:
+        try:
+            return Pipeline(build(self._stage))
+        except Exception as error:  # a stage of the user's that cannot be put over another one
+            self._notes.append(f"{problem}: {error}")
+            return None
+
+    def _plain_passes(self) -> Pace:
+        self._tell("warming up")
+        warm = self._run(WARM_UP * self._seconds)
+        self._tell("timing the pipeline")
+        whole = self._run(self._seconds)
+        if warm.items and not whole.items:
+            raise CannotRun(
+                "the pipeline delivers nothing when it is run again: its source can only be read "
+                "once; pass from_iterable a function that makes the iterator anew"
+            )
+        return whole
+
+    def _run(self, seconds: float) -> Pace:
+        return run(self._pipeline, self._clocks, seconds=seconds, items=self._items)
+
+    def _staged_pass(self, whole: Pace) -> tuple[_Times | None, float | None]:
+        """The times of the stages, and how much slower that pass was than ``whole``."""
+        if self._timed is None or not whole.items:
+            return None, None
+        self._tell("timing its stages")
+        staged, times = self._run_timed(self._timed, whole.items)
+        before, after = whole.steady, staged.steady
+        if not (before.seconds > 0 and after.items):
+            return times, None
+        return times, (after.seconds / after.items) / (before.seconds / before.items)
+
+    def _only_pass(self) -> tuple[Pace, _Times | None]:
+        """A pass that tells both; its speed is without what the timing took."""
+        self._tell("timing the pipeline and its stages")
+        if self._timed is None:
+            return self._run(self._seconds), None
+        pace, times = self._run_timed(self._timed, self._items)
+        taken = times.totals.around + sum(times.totals.loop)
+        steady = pace.steady._replace(seconds=min(pace.steady.seconds, taken))
+        net = pace._replace(rest=steady) if pace.rest.items else pace._replace(first=steady)
+        return net, times
+
+    def _run_timed(self, pipeline: Pipeline[Any], items: int | None) -> tuple[Pace, _Times]:
+        marks: list[Totals] = []
+
+        def mark() -> None:
+            marks.append(self._ledger.totals())
+
+        mark()
+        pace = run(
+            pipeline,
+            self._clocks,
+            seconds=self._seconds,
+            items=items,
+            after_first=mark,
+            after_last=mark,
+        )
+        start, first, last = marks
+        totals = last.since(first if pace.rest.items else start)
+        return pace, _Times(totals, pace.steady.items)
+
+    def _saved(self, position: int) -> tuple[Saving, State] | None:
+        self._tell("saving and resuming")
+        try:
+            return measure_saving(
+                self._pipeline, self._counting, self._reads, position, self._clocks.seconds
+            )
+        except (Exception, SystemExit) as error:
+            self._notes.append(f"no state could be saved: {type(error).__name__}: {error}")
+            return None
+
+    def _stages(self, times: _Times | None, state: State | None) -> tuple[StageTime, ...]:
+        if times is None:
+            return ()
+        totals, items = times
+        taken = totals.around + sum(totals.loop)
+        shown = [
+            StageTime(
+                cost.stage,
+                cost.path,
+                _ratio(totals.loop[number], taken),
+                _ratio(totals.work[number], items),
+                _ratio(totals.beside[number], totals.work[number]),
+                cost.bytes,
+            )
+            for number, cost in enumerate(stage_costs(self._stage, state))
+        ]
+        around = _ratio(totals.around, taken), _ratio(totals.around, items)
+        return (*shown, StageTime(AROUND, "", *around, 0.0, None))
+
+    def _advice(
+        self, stages: tuple[StageTime, ...], place: int | None, cpu_share: float | None
+    ) -> str:
+        if place is None:
+            return ""
+        share = percent([stage.share for stage in stages])[place]
+        if place == len(stages) - 1:
+            return advise_on_loop(share)
+        found = [stage for stage, _ in walk(self._stage)]
+        above, reader = [], self._readers[place]
+        while reader is not None:
+            above.append(found[reader])
+            reader = self._readers[reader]
+        return advise(found[place], stages[place].path, share, above, cpu_share)
+
+
+class _Times(NamedTuple):
+    """What the ledger of a pass says of so many items."""
+
+    totals: Totals
+    items: int
+
+
+def _slowest(stages: tuple[StageTime, ...]) -> int | None:
+    """The index of the stage with the greatest share; None where no time passed."""
+    place = max(range(len(stages)), key=lambda number: stages[number].share, default=None)
+    return place if place is not None and stages[place].share > 0 else None
+
+
+def _ratio(part: float, whole: float) -> float:
+    return part / whole if whole > 0 else 0.0

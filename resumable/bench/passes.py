@@ -1,0 +1,123 @@
+"""Passes through a pipeline against the clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from ..iterator import PipelineIterator
+from ..pipeline import Pipeline
+from ..verify import CannotRun
+
+__all__ = ["Clocks", "Pace", "Part", "run"]
+
+TICK: Final = 0.01
+"""Seconds after which to look at the clock, where items come faster than that."""
+MOST_AT_ONCE: Final = 1 << 16
+
+
+class Clocks(NamedTuple):
+    """What time is taken with; replaced in tests.
+
+    Attributes:
+      seconds: a clock that only goes on.
+      cpu: the seconds that all threads of this process computed.
+    """
+
+    seconds: Callable[[], float]
+    cpu: Callable[[], float]
+
+
+class Part(NamedTuple):
+    """Items in a row, and the seconds they took."""
+
+    items: int
+    seconds: float
+    cpu_seconds: float
+
+
+class Pace(NamedTuple):
+    """A pass from the first item on.
+
+    Attributes:
+      first: the first item, for which threads start and buffers fill; of no item if there is none.
+      rest: those after it.
+      ended: whether the end was seen.
+    """
+
+    first: Part
+    rest: Part
+    ended: bool
+
+    @property
+    def items(self) -> int:
+        """All of them."""
+        return self.first.items + self.rest.items
+
+    @property
+    def steady(self) -> Part:
+        """What tells the speed: all but the first item, unless it was the only one."""
+        return self.rest if self.rest.items else self.first
+
+
+def run(
+    pipeline: Pipeline[Any],
+    clocks: Clocks,
+    *,
+    seconds: float,
+    items: int | None,
+    after_first: Callable[[], object] = lambda: None,
+    after_last: Callable[[], object] = lambda: None,
+) -> Pace:
+    """Draw items as fast as a loop can.
+
+    Args:
+      pipeline: to start.
+      clocks: to take the time.
+      seconds: no further item is asked for after them.
+      items: the most items; None for all.
+      after_first: called once the first item is there.
+      after_last: called once the last one is there, before threads are ended.
+
+    Raises:
+      CannotRun: if an item cannot be had, saying which and why.
+    """
+    step = 0
+    try:
+        with pipeline.start() as iterator:
+            try:
+                first, ended = _part(iterator, clocks, seconds, 1)
+                after_first()
+                rest = Part(0, 0.0, 0.0)
+                if not ended:
+                    left = None if items is None else items - 1
+                    rest, ended = _part(iterator, clocks, seconds, left)
+                after_last()
+            finally:
+                step = iterator.step
+    except (Exception, SystemExit) as error:
+        raise CannotRun(
+            f"the pipeline fails at item {step}: {type(error).__name__}: {error}"
+        ) from error
+    return Pace(first, rest, ended)
+
+
+def _part(
+    iterator: PipelineIterator[Any], clocks: Clocks, seconds: float, items: int | None
+) -> tuple[Part, bool]:
+    """Up to ``items`` items, and whether the end came first."""
+    start, at_once, ended = iterator.step, 1, False
+    cpu = clocks.cpu()
+    began = now = clocks.seconds()
+    while not ended and now - began < seconds:
+        drawn = iterator.step - start
+        wanted = at_once if items is None else min(at_once, items - drawn)
+        if not wanted:
+            break
+        deque(islice(iterator, wanted), maxlen=0)
+        ended = iterator.step - start < drawn + wanted
+        last, now = now, clocks.seconds()
+        at_once = min(2 * at_once, MOST_AT_ONCE) if now - last < TICK else max(at_once // 2, 1)
+    return Part(iterator.step - start, now - began, clocks.cpu() - cpu), ended

@@ -1,0 +1,84 @@
+"""Draw the shares of the stages."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from ..errors import InvalidArgument, MissingDependency
+from .report import Report, brief, percent
+
+__all__ = ["check_plot", "draw"]
+
+COLOUR: Final = "#9db4c8"
+COLOUR_OF_BOTTLENECK: Final = "#c8553d"
+LONGEST_LABEL: Final = 44
+
+
+def check_plot(path: str) -> None:
+    """Refuse a file that could not be drawn to, before anything is measured for it.
+
+    Raises:
+      MissingDependency: if matplotlib is not installed.
+      InvalidArgument: if the suffix names no format that it writes.
+      OSError: if the file cannot be written.
+    """
+    known = _canvas().get_supported_filetypes()
+    suffix = Path(path).suffix.removeprefix(".").lower()
+    if suffix not in known:
+        raise InvalidArgument(
+            f"--plot must end with one of {', '.join(f'.{name}' for name in sorted(known))}, "
+            f"got {path!r}"
+        )
+    existed = os.path.lexists(path)
+    with open(path, "ab"):
+        pass
+    if not existed:
+        os.unlink(path)
+
+
+def draw(report: Report, path: str) -> None:
+    """Write horizontal bars, one for each stage, to the file ``path``.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
+    canvas = _canvas(height=1.6 + 0.42 * max(len(report.stages), 1))
+    axes = canvas.figure.add_subplot()
+    shares = percent([stage.share for stage in report.stages])
+    names = [brief(stage.stage, LONGEST_LABEL) for stage in report.stages]
+    colours = [
+        COLOUR_OF_BOTTLENECK if place == report.bottleneck else COLOUR
+        for place in range(len(report.stages))
+    ]
+    places = range(len(names))
+    bars = axes.barh(places, [100 * stage.share for stage in report.stages], color=colours)
+    axes.bar_label(bars, [f"{share} %" for share in shares], padding=4)
+    axes.set_yticks(places, names, parse_math=False)  # a $ is a $
+    axes.invert_yaxis()  # the last stage on top, as in the table
+    axes.set_xlim(0, 110)
+    axes.set_xticks(range(0, 101, 20))
+    axes.set_xlabel("share of the loop's time (%)")
+    axes.set_title(_title(report), fontsize="medium", parse_math=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    canvas.figure.savefig(path, dpi=150)
+
+
+def _title(report: Report) -> str:
+    name = f"Where the time goes in {brief(report.target, LONGEST_LABEL)}"
+    if report.items_per_second is None:
+        return name
+    return f"{name}\n{report.rate} items/s"
+
+
+def _canvas(height: float = 3.0) -> Any:
+    """A canvas that needs no screen, with a figure 9 inches wide."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependency(
+            "--plot needs matplotlib: pip install 'resumable-loader[bench]'"
+        ) from error
+    return FigureCanvasAgg(Figure(figsize=(9, height), layout="constrained"))

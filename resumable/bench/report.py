@@ -1,0 +1,108 @@
+"""What a measurement found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Final, NamedTuple, final
+
+from .saving import Saving
+
+__all__ = ["AROUND", "Report", "StageTime", "brief", "percent"]
+
+WHOLE: Final = 1000
+AROUND: Final = "the loop around them"
+"""Stands for the time in no stage: that of the iterator which the loop holds."""
+
+
+class StageTime(NamedTuple):
+    """A stage and its time.
+
+    Attributes:
+      stage: with its arguments.
+      path: of the stage, as errors name it; empty for what is around the stages.
+      share: of the loop's time, from 0 to 1: for how much of it the loop gets no further without
+        this stage.
+      seconds: of work for an item of the pipeline, in whichever thread; waiting is none.
+      beside: the share of this work that another thread does, beside the loop's, from 0 to 1.
+      bytes: its part of the state; None if there is no state.
+    """
+
+    stage: str
+    path: str
+    share: float
+    seconds: float
+    beside: float
+    bytes: int | None
+
+
+@final
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a measurement.
+
+    Attributes:
+      target: what was measured.
+      items: how many were timed: without the first one, unless it was the only one.
+      seconds: they took.
+      complete: whether the pipeline came to its end.
+      first_seconds: the first item took; None if there is none.
+      cpu_share: what this process computed, in all its threads, as a share of the time.
+      slowdown: how many times slower the pipeline was while its stages were timed; None if it
+        was read only once.
+      stages: the last one first, and what is around them; empty if they could not be timed.
+      bottleneck: the index in ``stages`` of the one with the greatest share; None without stages.
+      advice: the bottleneck in a sentence, and what to do about it.
+      saving: what saving and resuming cost; None if no state could be taken.
+      notes: what else is worth knowing.
+    """
+
+    target: str
+    items: int
+    seconds: float
+    complete: bool
+    first_seconds: float | None = None
+    cpu_share: float | None = None
+    slowdown: float | None = None
+    stages: tuple[StageTime, ...] = ()
+    bottleneck: int | None = None
+    advice: str = ""
+    saving: Saving | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def items_per_second(self) -> float | None:
+        """None if no item came, or the clock saw no time pass."""
+        return self.items / self.seconds if self.items and self.seconds > 0 else None
+
+    @property
+    def rate(self) -> str:
+        """The same for people, with four digits or in whole items."""
+        rate = self.items_per_second or 0.0
+        return f"{rate:,.0f}" if rate >= WHOLE else f"{rate:.4g}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The fields by their names, in terms of JSON."""
+        found = asdict(self)
+        found["stages"] = [stage._asdict() for stage in self.stages]
+        found["saving"] = self.saving and self.saving._asdict()
+        return {**found, "items_per_second": self.items_per_second}
+
+
+def brief(text: str, limit: int = 60) -> str:
+    """``text``, or its beginning and its end if it is longer than ``limit``."""
+    if len(text) <= limit:
+        return text
+    kept = limit - 3
+    return f"{text[: kept - kept // 2]}...{text[-(kept // 2) :]}"
+
+
+def percent(shares: list[float]) -> list[int]:
+    """Shares that add up to 1, in whole percent that add up to 100."""
+    exact = [100 * share for share in shares]
+    rounded = [math.floor(value) for value in exact]
+    short = round(sum(exact)) - sum(rounded)
+    by_rest = sorted(range(len(exact)), key=lambda place: rounded[place] - exact[place])
+    for place in by_rest[:short]:
+        rounded[place] += 1
+    return rounded

@@ -1,0 +1,103 @@
+"""What saving a position costs, and resuming from it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Final, NamedTuple
+
+from ..checkpoint import Checkpointer
+from ..pipeline import Pipeline
+from ..state import State, dumps
+from ..triggers import AtEnd
+
+__all__ = ["Saving", "measure_saving"]
+
+TIMINGS: Final = 50
+"""How often a state is taken at each position."""
+
+
+class Saving(NamedTuple):
+    """The costs.
+
+    Attributes:
+      position: the number of items after which the pipeline was resumed.
+      state_bytes: of the state there.
+      get_state_seconds: median time to take a state, over several positions.
+      save_seconds: median time of a durable save into a temporary folder.
+      resume_seconds: from opening the checkpoint up to and including the first item.
+      reread: source items that the resume read again; None if it was not counted.
+    """
+
+    position: int
+    state_bytes: int
+    get_state_seconds: float
+    save_seconds: float
+    resume_seconds: float
+    reread: int | None = None
+
+
+def measure_saving(
+    pipeline: Pipeline[Any],
+    counting: Pipeline[Any] | None,
+    reads: Counter[int],
+    position: int,
+    clock: Callable[[], float],
+) -> tuple[Saving, State]:
+    """Save on the way to ``position`` and there, and resume from there; also the state there.
+
+    Args:
+      pipeline: to save and to resume.
+      counting: the same pipeline without threads, that counts in ``reads`` what it reads.
+      reads: items read from each source.
+      position: in items.
+      clock: of seconds.
+    """
+    states, taking, saving = {}, [], []
+    with tempfile.TemporaryDirectory(prefix="resumable-bench-") as folder:
+        with Checkpointer(folder, AtEnd(), save_at_end=False) as checkpointer:
+            iterator = checkpointer.resume(pipeline).iterator
+            for stop in sorted({0, position // 2, max(position - 1, 0), position}):
+                iterator.skip(stop - iterator.step)
+                for _ in range(TIMINGS):
+                    states[stop], seconds = _clocked(clock, iterator.get_state)
+                    taking.append(seconds)
+                saving.append(_clocked(clock, checkpointer.save)[1])
+        _, resuming = _clocked(clock, lambda: _first_item(folder, pipeline))
+    reread = None if counting is None else _reread(counting, reads, states, position)
+    state = states[position]
+    size = len(dumps(state))
+    return Saving(position, size, median(taking), median(saving), resuming, reread), state
+
+
+def _clocked(clock: Callable[[], float], function: Callable[[], Any]) -> tuple[Any, float]:
+    began = clock()
+    result = function()
+    return result, clock() - began
+
+
+def _first_item(folder: str, pipeline: Pipeline[Any]) -> None:
+    with Checkpointer(folder, AtEnd(), save_at_end=False) as checkpointer:
+        next(checkpointer.resume(pipeline), None)
+
+
+def _reread(
+    pipeline: Pipeline[Any], reads: Counter[int], states: dict[int, State], position: int
+) -> int:
+    """What a resume at ``position`` reads for its first item beyond what that item takes."""
+    if not position:
+        return 0
+    before = _reads_of_last(pipeline, reads, states[position - 1], 2)
+    return max(_reads_of_last(pipeline, reads, states[position], 1) - before, 0)
+
+
+def _reads_of_last(pipeline: Pipeline[Any], reads: Counter[int], state: State, items: int) -> int:
+    """How much is read for the last of ``items`` items after ``state``."""
+    with pipeline.resume(state) as iterator:
+        for _ in range(items - 1):
+            next(iterator, None)
+        already = reads.total()
+        next(iterator, None)
+        return reads.total() - already

@@ -1,0 +1,156 @@
+"""`resumable bench`: how fast a pipeline is, where its time goes, what its state costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from typing import Any, Final
+
+from ..bench import Report, brief, check_plot, draw, measure, percent
+from ..errors import ResumableError
+from ..table import table_lines
+from ..target import TargetError, load_pipeline
+from .progress import progress_bar
+
+__all__ = ["add_parser"]
+
+HEADINGS: Final = ("stage", "share", "per item", "bytes", "")
+MOSTLY: Final = 0.5
+UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``bench`` to the command line."""
+    parser = commands.add_parser(
+        "bench",
+        help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
+        description=(
+            "Runs a pipeline as fast as it goes, first as it is, then with each stage timed, and "
+            "saves and resumes it in the middle of what was measured. A stage's share is that of "
+            "the loop's time for which the loop gets no further without it: while prefetch only "
+            "waits for its thread, that is the stage at work there. The file or module is executed. "
+            "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
+        ),
+    )
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="how long a pass is at most; there are two, and parts of others (default: 5)",
+    )
+    parser.add_argument(
+        "--items",
+        type=int,
+        metavar="N",
+        help="run the first N items (default: all there is time for)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--plot", metavar="FILE.png", help="draw the shares of the stages too; needs matplotlib"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Measure the pipeline and print the outcome; returns the exit status."""
+    try:
+        if options.plot is not None:
+            check_plot(options.plot)
+        report = _measured(options)
+        if options.json:
+            print(json.dumps(report.as_json(), indent=2))
+        else:
+            print("\n".join(_lines(report)))
+        if options.plot is not None:
+            draw(report, options.plot)
+    except (TargetError, ResumableError, OSError) as error:
+        print(f"resumable bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _measured(options: argparse.Namespace) -> Report:
+    # Standard output is for the outcome, whatever the pipeline prints.
+    with redirect_stdout(sys.stderr):
+        pipeline = load_pipeline(options.target)
+        with progress_bar(None, unit="passes") as bar:
+
+            def tell(text: str) -> None:
+                bar.set_description(text)
+                bar.update(1)
+
+            return measure(
+                pipeline,
+                target=options.target,
+                seconds=options.seconds,
+                items=options.items,
+                tell=tell,
+            )
+
+
+def _lines(report: Report) -> Iterator[str]:
+    if report.stages:
+        yield from table_lines([HEADINGS, *_rows(report)], "<>>>")
+        yield ""
+    yield from (f"  {line}".rstrip() for line in table_lines([*_figures(report)], "<"))
+    yield ""
+    yield f"  {report.advice}"
+
+
+def _rows(report: Report) -> Iterator[tuple[str, ...]]:
+    shares = percent([stage.share for stage in report.stages])
+    for stage, share in zip(report.stages, shares, strict=True):
+        yield (
+            brief(stage.stage),
+            f"{share} %",
+            _duration(stage.seconds),
+            "" if stage.bytes is None else str(stage.bytes),
+            "in a thread" if stage.beside > MOSTLY else "",
+        )
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str]]:
+    more = "" if report.complete else ", and there are more"
+    yield "items", f"{report.items:,} in {_duration(report.seconds)}{more}"
+    if report.items_per_second is not None:
+        yield "items/s", report.rate
+    if report.first_seconds is not None:
+        yield "the first item, not counted there", _duration(report.first_seconds)
+    if report.cpu_share is not None:
+        yield "computing", f"{report.cpu_share:.0%} of the time".replace("%", " %")
+    if report.slowdown is not None:
+        yield "with its stages timed", f"{report.slowdown:.2f} times as slow, which is taken off"
+    yield from _figures_of_saving(report)
+    for note in report.notes:
+        yield "note", note
+
+
+def _figures_of_saving(report: Report) -> Iterator[tuple[str, str]]:
+    saving = report.saving
+    if saving is None:
+        return
+    yield "bytes of state", f"{saving.state_bytes:,} (after {saving.position:,} items)"
+    yield "a get_state", f"{_duration(saving.get_state_seconds)} (median)"
+    yield "a durable save", f"{_duration(saving.save_seconds)} (median)"
+    yield "a resume, to its first item", _duration(saving.resume_seconds)
+    if saving.reread is not None:
+        yield "source items read again on resume", f"{saving.reread:,}"
+
+
+def _duration(seconds: float) -> str:
+    """In the unit that fits, with three digits."""
+    for size, unit in UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"

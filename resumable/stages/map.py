@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
@@ -36,16 +37,21 @@ class Map(Transform[T]):
 
     Args:
       upstream: stage whose items are mapped.
-      fn: called with one item.
-      workers: number of threads that call ``fn``, 0 for none. Results come in order; up to
-        twice as many items are in work ahead of the last one handed out.
-      executor: where the workers are: ``"thread"``, or a `concurrent.futures.Executor`, such as a
-        `ProcessPoolExecutor`, which is used and not shut down. Neither enters the state.
+      fn: called with one item; returns a new object, since several results may be waiting.
+      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order;
+        up to twice as many calls, or chunks of them, are in work ahead of the last one handed out.
+      executor: where the workers are: ``"thread"``; ``"process"``, with the extra ``parallel``, for
+        functions that compute in Python, lambdas too; or a `concurrent.futures.Executor`, such as
+        Dask's `client.get_executor()`, which is used and not shut down, and whose workers must
+        have this library. Neither enters the state. Processes take items in chunks of about ten
+        milliseconds and hand large results back in shared memory; those of a pass end with it.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
 
     Raises:
       InvalidType: if ``fn`` cannot be called or ``executor`` is none.
+      MissingDependency: for processes without the extra ``parallel``.
+      WorkerError: while iterating, if a worker dies; the next call tries the same item again.
       InvalidArgument: if ``workers`` is below 0, ``on_error`` is another word, or a function
         with state is given to workers.
     """
@@ -65,20 +71,28 @@ class Map(Transform[T]):
         check_callable("fn", self.fn)
         check_int("workers", self.workers, minimum=0)
         check_choice("on_error", self.on_error, ("raise", "skip"))
-        if not isinstance(self.executor, Executor) and self.executor != "thread":
-            raise InvalidType(
-                f"executor must be 'thread' or a concurrent.futures.Executor, "
-                f"got {shorten(self.executor)}; for processes pass a ProcessPoolExecutor"
-            )
-        if isinstance(self.executor, Executor) and not self.workers:
-            raise InvalidArgument(f"workers must be at least 1 for an executor, got {self.workers}")
-        if isinstance(self.executor, ProcessPoolExecutor):
-            _check_picklable(self.fn)
+        self._check_executor()
         object.__setattr__(self, "initial", initial_state(self.fn))
         if self.workers and self.initial is not None:
             raise InvalidArgument(
                 f"workers must be 0 for a function that carries state, got {self.workers}"
             )
+
+    def _check_executor(self) -> None:
+        executor = self.executor
+        if not isinstance(executor, Executor) and executor not in ("thread", "process"):
+            raise InvalidType(
+                "executor must be 'thread', 'process' or a concurrent.futures.Executor, "
+                f"got {shorten(executor)}"
+            )
+        if executor != "thread" and not self.workers:
+            raise InvalidArgument(f"workers must be at least 1 for an executor, got {self.workers}")
+        if executor == "process":
+            from .process_workers import pickled
+
+            pickled(self.fn)
+        elif _has_processes(executor):
+            _check_picklable(self.fn)
 
     @property
     def relies_on(self) -> frozenset[str]:  # type: ignore[override]
@@ -143,6 +157,10 @@ class _MapIterator(TransformIterator[T]):
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
 
+    def state_before(self, count: int) -> State | None:
+        upstream = self._upstream.state_before(count)
+        return None if upstream is None else {"upstream": upstream}
+
     def items(self) -> Iterator[T]:
         return map(self._stage.fn, self.upstream_items())
 
@@ -181,6 +199,12 @@ class _SkippingMapIterator(TransformIterator[T]):
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
         self._skipped = unpack_count(self._stage, "skipped", skipped)
         self._upstream.set_state(upstream)
+
+
+def _has_processes(executor: str | Executor) -> bool:
+    # Its module is loaded wherever there is one, and takes as long as all of this library.
+    module = sys.modules.get("concurrent.futures.process")
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
 
 
 def _check_picklable(fn: Callable[[Any], Any]) -> None:

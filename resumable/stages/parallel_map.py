@@ -1,22 +1,23 @@
-"""Map on several workers, in order, through a bounded window of futures."""
+"""Map on several workers, in order, through a bounded window of chunks."""
 
 # The consumer's thread reads upstream and submits; workers run nothing but the function. So
-# upstream's position is known exactly beside each future, and nothing runs while no item is
-# asked for but the calls in the window.
+# upstream's position is known exactly, and nothing runs while no item is asked for but the
+# calls in the window. Where upstream is looked up by index, the state of any item in the
+# window is a matter of counting back; of a stream, the state after each item is kept.
 
 from __future__ import annotations
 
 import os
-import weakref
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ..block import Block
+from ..block import Block, block_length, slice_block
 from ..errors import WorkerError
 from ..stage import TransformIterator
 from ..state import State, TakenState, settled, unpack, unpack_count
+from .workers import ExecutorWorkers, Outcome, ThreadWorkers, Workers
 
 if TYPE_CHECKING:
     from .map import Map
@@ -25,7 +26,31 @@ __all__ = ["ParallelMapIterator"]
 
 T = TypeVar("T")
 
-ITEMS_PER_WORKER = 2
+CHUNKS_PER_WORKER = 2
+
+
+class _Position(NamedTuple):
+    """Where upstream stands, and in which epoch."""
+
+    state: TakenState
+    epoch: int
+
+
+@dataclass
+class _Chunk:
+    """Items that workers are at, or have done.
+
+    Attributes:
+      positions: of a stream, upstream's position after each item.
+      outcome: once it has been waited for.
+      passed: how many of the items were handed out or dropped.
+    """
+
+    block: Block
+    future: Future[Any]
+    positions: list[_Position] = field(default_factory=list)
+    outcome: Outcome | None = None
+    passed: int = 0
 
 
 class ParallelMapIterator(TransformIterator[T]):
@@ -36,47 +61,45 @@ class ParallelMapIterator(TransformIterator[T]):
     def __init__(self, stage: Map[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._skipped = 0
-        self._window: deque[tuple[Future[T], TakenState]] = deque()
-        self._window_size = ITEMS_PER_WORKER * stage.workers
+        self._window: deque[_Chunk] = deque()
+        self._window_size = CHUNKS_PER_WORKER * stage.workers
         self._process = os.getpid()
         self._failure: Exception | None = None  # of upstream, to come after the window
-        self._executor: Executor | None = None
-        self._finish: Callable[[], object] = lambda: None
-        # Upstream's state after the last item handed out; None while nothing runs ahead.
-        self._handed_out: TakenState | None = None
+        self._workers: Workers | None = None
+        # How many items upstream is ahead of those handed out.
+        self._ahead = 0
+        # Upstream's position after the last item handed out, once workers run; of one that is
+        # looked up by index, where they began.
+        self._handed_out: _Position | None = None
+        # Upstream's position once it has ended; it is not asked again, which may move it.
+        self._end: _Position | None = None
 
     def pull(self, count: int) -> Block:
-        results: list[T] = []
-        skips = self._stage.on_error == "skip"
         if self._process != os.getpid():
             raise WorkerError(
                 f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
                 "the pipeline in this one"
             )
+        results: list[T] = []
         while len(results) < count and self._fill():
-            future, after = self._window[0]
-            try:
-                result = future.result()
-            except (BrokenExecutor, CancelledError) as error:
-                raise self._died(error) from error
-            except Exception:
-                if not skips:
-                    raise
-                self._skipped += 1
-            else:
-                results.append(result)
-            self._window.popleft()
-            self._handed_out = after
+            chunk = self._window[0]
+            if chunk.outcome is None:
+                chunk.outcome = self._outcome(chunk)
+            results += self._hand_out(chunk, chunk.outcome, count - len(results))
+            if chunk.passed == block_length(chunk.block):
+                self._window.popleft()
+            elif chunk.passed == chunk.outcome.tried:
+                self._try_again(chunk)
         return results
 
     def get_state(self) -> State:
-        upstream = self._handed_out
-        state: State = {
-            "upstream": self._upstream.get_state() if upstream is None else settled(upstream)
-        }
+        before = self._upstream.state_before(self._ahead)
+        if before is None:
+            taken = self._handed_out
+            before = self._upstream.get_state() if taken is None else settled(taken.state)
         if self._stage.on_error == "skip":
-            state["skipped"] = self._skipped
-        return state
+            return {"skipped": self._skipped, "upstream": before}
+        return {"upstream": before}
 
     def set_state(self, state: State) -> None:
         if self._stage.on_error == "skip":
@@ -86,61 +109,123 @@ class ParallelMapIterator(TransformIterator[T]):
             (upstream,) = unpack(self._stage, state, "upstream")
         self._upstream.set_state(upstream)
 
+    @property
+    def epoch(self) -> int:
+        return self._upstream.epoch if self._handed_out is None else self._handed_out.epoch
+
     def close(self) -> None:
         if self._process != os.getpid():
             return  # neither the workers nor their locks are ours after a fork
-        self._finish()
-        for future, _ in self._window:
-            future.cancel()
-        self._window.clear()
+        if self._workers is not None:
+            self._workers.close()
+        for chunk in self._window:  # not before: a pool of processes cannot end with them cancelled
+            chunk.future.cancel()
         super().close()
 
     def _fill(self) -> bool:
         """Top the window up; whether a result is to come."""
-        if self._handed_out is None:
-            self._handed_out = self._upstream.try_state()
+        if self._workers is None:
+            self._workers = self._hired()
+            self._handed_out = self._position()
+        while self._end is None and self._failure is None and len(self._window) < self._window_size:
+            count = self._workers.chunk
+            block, positions = self._read(count)
+            if block_length(block) < count and self._failure is None:
+                self._end = self._position()
+            if block_length(block):
+                self._window.append(_Chunk(block, self._submit(block), positions))
+        if self._end is not None and not self._window:
+            self._handed_out = self._end
+            self._workers.close()
         if self._failure is not None and not self._window:
             raise self._failure
-        while self._failure is None and len(self._window) < self._window_size:
+        return bool(self._window)
+
+    def _read(self, count: int) -> tuple[Block, list[_Position]]:
+        """Up to ``count`` items of upstream, and of a stream the position after each.
+
+        An error is kept for when the items before it are handed out. Upstream may have lost the
+        item that it failed on, so it is not asked again.
+        """
+        before = self._upstream.state_before(0)
+        if before is not None:
             try:
-                item: Any = next(self._upstream)
+                block = self._upstream.pull(count)
+            except Exception:
+                self._upstream.set_state(before)  # and item by item, as far as it goes
+            else:
+                self._ahead += block_length(block)
+                return block, []
+        items: list[Any] = []
+        positions = []
+        while len(items) < count:
+            before = self._upstream.state_before(0)
+            try:
+                items.append(next(self._upstream))
             except StopIteration:
-                if not self._window:
-                    self._handed_out = self._upstream.try_state()
                 break
             except Exception as error:
-                if self._window:  # what came before it is handed out first
-                    self._failure = error
-                    break
-                raise
-            after = self._upstream.try_state()
-            try:
-                future = self._pool().submit(self._stage.fn, item)
-            except BrokenExecutor as error:
-                raise self._died(error) from error
-            self._window.append((future, after))
-        return bool(self._window)
+                if before is not None:
+                    self._upstream.set_state(before)  # where `state_before` counts from
+                self._failure = error
+                break
+            if before is None:
+                positions.append(self._position())
+        self._ahead += len(items)
+        return items, positions
+
+    def _position(self) -> _Position:
+        return _Position(self._upstream.try_state(), self._upstream.epoch)
+
+    def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
+        """Up to ``count`` results, past those dropped before the last of them."""
+        start = chunk.passed - sum(number < chunk.passed for number in outcome.failed)
+        results: list[T] = outcome.results[start : start + count]
+        dropped = 0
+        stop = chunk.passed + len(results)
+        for number in outcome.failed:
+            if chunk.passed <= number < stop or (number == stop and len(results) < count):
+                dropped += 1
+                stop += 1
+        self._skipped += dropped
+        self._ahead -= stop - chunk.passed
+        chunk.passed = stop
+        if chunk.positions and stop:
+            self._handed_out = chunk.positions[stop - 1]
+        return results
+
+    def _try_again(self, chunk: _Chunk) -> None:
+        """Submit the rest of a chunk, whose first item could not be done before."""
+        rest = slice_block(chunk.block, chunk.passed, block_length(chunk.block))
+        self._window[0] = _Chunk(rest, self._submit(rest), chunk.positions[chunk.passed :])
+
+    def _submit(self, block: Block) -> Future[Any]:
+        assert self._workers is not None
+        try:
+            return self._workers.submit(block)
+        except BrokenExecutor as error:
+            raise self._died(error) from error
+
+    def _outcome(self, chunk: _Chunk) -> Outcome:
+        assert self._workers is not None
+        try:
+            return self._workers.outcome(chunk.future)
+        except (BrokenExecutor, CancelledError) as error:
+            raise self._died(error) from error
 
     def _died(self, error: BaseException) -> WorkerError:
         return WorkerError(
             f"a worker of {self._stage!r} died before it delivered its result: {error!r}"
         )
 
-    def _pool(self) -> Executor:
-        if self._executor is None:
-            if isinstance(self._stage.executor, Executor):
-                self._executor = self._stage.executor
-            else:
-                self._executor = ThreadPoolExecutor(self._stage.workers, "resumable-map")
-                # Also at garbage collection and at exit; close() waits, collection must not.
-                finish = weakref.finalize(self, self._executor.shutdown, False, cancel_futures=True)
-                self._finish = _joining(self._executor, finish)
-        return self._executor
+    def _hired(self) -> Workers:
+        stage = self._stage
+        drop = stage.on_error == "skip"
+        if isinstance(stage.executor, Executor):
+            return ExecutorWorkers(stage.fn, drop, stage.executor)
+        if stage.executor == "process":
+            from .process_workers import ProcessWorkers
 
-
-def _joining(executor: Executor, finish: Callable[[], object]) -> Callable[[], object]:
-    def join() -> None:
-        finish()
-        executor.shutdown(wait=True, cancel_futures=True)
-
-    return join
+            # One slot more than the window, for a chunk that is submitted again.
+            return ProcessWorkers(stage.fn, drop, stage.workers, self._window_size + 1)
+        return ThreadWorkers(stage.fn, drop, stage.workers)

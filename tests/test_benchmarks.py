@@ -1,0 +1,252 @@
+"""The side-by-side benchmark runs without peers, and notices one that delivers other items."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
+
+from benchmarks import passes  # noqa: E402
+from benchmarks.digest import MultisetsDiffer, check_same, digest  # noqa: E402
+from benchmarks.discovery import load, names  # noqa: E402
+from benchmarks.plots import write_plots  # noqa: E402
+from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
+from benchmarks.timings import Timings  # noqa: E402
+from benchmarks.work import Integers, Work  # noqa: E402
+
+WORKLOAD = """
+from benchmarks.race import race
+from benchmarks.work import Integers, Work
+
+def works(options):
+    return {"tiny": Work(Integers(100), shuffle=True, batch=7)}
+
+def bare(work):
+    yield [*range(60)]
+    yield [*range(60, 100)]
+
+def run(options):
+    return race(options, __name__, lambda timings: [])
+"""
+
+PEER = """
+NAME = "{name}"
+DISTRIBUTION = "nothing"
+NEEDS = ("sys",)
+EXACT_WINDOW = "no"
+
+def configurations(work):
+    items = {items}
+    return {{"": lambda folder: lambda: iter([items[:50], items[50:]])}}
+"""
+
+
+def run_benchmarks(
+    output: Path, *arguments: str, path: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`python -m benchmarks --quick`, with the folders of ``path`` beside those of the project."""
+    folders = [ROOT] if path is None else [ROOT, path]
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--output", str(output), *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def add(folder: Path, kind: str, name: str, text: str) -> None:
+    """A module in a folder beside the project's."""
+    (folder / "benchmarks" / kind).mkdir(parents=True, exist_ok=True)
+    (folder / "benchmarks" / kind / f"{name}.py").write_text(text)
+
+
+def peer(items: str) -> str:
+    return PEER.format(name="Fake", items=items)
+
+
+def test_a_quick_run_without_peers_writes_json_markdown_and_plots(tmp_path: Path) -> None:
+    done = run_benchmarks(tmp_path, "--workloads", "text", "--peers", "resumable", "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "results.json").read_text())
+    (result,) = written["results"]
+    assert len(result["tables"]) == 2
+    assert result["claims"] == []  # figures of a quick run say nothing
+    assert set(result["ratios"]["text"]) == {"bare", "resumable"}
+    assert "## text" in (tmp_path / "results.md").read_text()
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", [name for name in names("workloads") if name != "text"])
+def test_every_workload_runs(name: str, tmp_path: Path) -> None:
+    workload, options = load("workloads", name), Options(tmp_path, rounds=1, quick=True)
+    if not hasattr(workload, "works"):
+        result = workload.run(options)
+        assert result.name == name
+        assert result.tables
+        return
+    for work in workload.works(options).values():
+        if work.executor == "thread":
+            batched = work.batch is not None
+            ours = load("peers", "resumable").configurations(work)[""](tmp_path)()
+            assert digest(ours, batched) == digest(workload.bare(work), batched)
+
+
+def test_the_costs_of_a_state_are_drawn_against_the_buffer(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    lines = [Series("window of a shuffle", [10, 100], [200.0, 210.0])]
+    result = Result("state", "Costs", series={"bytes": lines, "take (µs)": lines})
+    assert write_plots(tmp_path, [result]) == [tmp_path / "state.png"]
+    assert (tmp_path / "state.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_file_is_all_that_a_new_workload_and_a_new_peer_take(tmp_path: Path) -> None:
+    add(tmp_path, "workloads", "tiny", WORKLOAD)
+    add(tmp_path, "peers", "same", peer("[*range(99, -1, -1)]"))
+    done = run_benchmarks(
+        tmp_path, "--workloads", "tiny", "--peers", "same", "--rounds", "2", path=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    written = json.loads((tmp_path / "results.json").read_text())
+    seconds = written["results"][0]["raw"]["tiny"]["seconds"]
+    assert {label: len(each) for label, each in seconds.items()} == {
+        "bare": 2,
+        "resumable": 2,
+        "Fake": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("items", "says"),
+    [
+        ("[*range(99)]", "Fake in tiny delivered 99 items, the bare loop 100"),
+        ("[*range(100), 5]", "Fake in tiny delivered 101 items, the bare loop 100"),
+        (
+            "[*range(99), 5]",
+            "Fake in tiny delivered 100 items, the bare loop 100, but not the same",
+        ),
+    ],
+    ids=["loses one", "repeats one", "repeats one for another"],
+)
+def test_a_peer_that_delivers_other_items_stops_the_run(
+    items: str, says: str, tmp_path: Path
+) -> None:
+    add(tmp_path, "workloads", "tiny", WORKLOAD)
+    add(tmp_path, "peers", "wrong", peer(items))
+    done = run_benchmarks(
+        tmp_path, "--workloads", "tiny", "--peers", "wrong", "--rounds", "1", path=tmp_path
+    )
+    assert done.returncode == 1
+    assert says in done.stderr
+
+
+def test_a_peer_that_crashes_fails_the_run_at_its_end(tmp_path: Path) -> None:
+    add(tmp_path, "workloads", "tiny", WORKLOAD)
+    add(tmp_path, "peers", "broken", peer("1 // 0"))
+    done = run_benchmarks(
+        tmp_path, "--workloads", "tiny", "--peers", "broken", "--rounds", "1", path=tmp_path
+    )
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert "| resumable " in (tmp_path / "results.md").read_text()
+
+
+def test_an_unknown_workload_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    done = run_benchmarks(tmp_path, "--workloads", "colums")
+    assert done.returncode == 2
+    assert "unknown colums; there are columns, " in done.stderr
+
+
+def batches_of(rows: list[int], size: int) -> list[list[int]]:
+    return [rows[begin : begin + size] for begin in range(0, len(rows), size)]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda rows: batches_of(rows, 3),
+        lambda rows: [np.asarray(part, np.int32) for part in batches_of(rows[::-1], 4)],
+        lambda rows: [{"item": np.asarray(part)} for part in batches_of(rows, 10)],
+        lambda rows: [(np.asarray(part, np.uint8),) for part in batches_of(rows, 9)],
+    ],
+    ids=["lists", "narrow arrays, reversed", "dicts", "tuples"],
+)
+def test_the_digest_is_that_of_the_items_whatever_their_batches(
+    form: Callable[[list[int]], Iterable[Any]],
+) -> None:
+    rows = list(range(20))
+    assert digest(form(rows), batched=True) == digest(rows, batched=False)
+
+
+def test_the_digest_tells_apart_what_has_the_same_sum() -> None:
+    assert digest([1, 3], batched=False) != digest([2, 2], batched=False)
+    assert digest([(1, 2)], batched=False) != digest([(2, 1)], batched=False)
+    crossed = [(np.array([1, 2]), np.array([20, 10]))]
+    assert digest(crossed, batched=True) != digest([(1, 10), (2, 20)], batched=False)
+
+
+def test_the_digest_sees_every_byte_of_an_array() -> None:
+    images = np.arange(4 * 6, dtype=np.uint8).reshape(4, 2, 3)
+    other = images.copy()
+    other[3, 1, 2] += 1
+    assert digest([images], batched=True) == digest(list(images[::-1]), batched=False)
+    assert digest([images], batched=True) != digest([other], batched=True)
+
+
+def test_an_item_repeated_in_place_of_another_is_a_difference_too() -> None:
+    expected = digest(range(10), batched=False)
+    with pytest.raises(MultisetsDiffer, match=r"X delivered 10 items, .* 10, but not the same"):
+        check_same(expected, "X", digest([*range(9), 5], batched=False))
+
+
+def test_ratios_are_taken_within_a_round() -> None:
+    seconds = {
+        "bare": [1.0, 10.0, 1.0],
+        "resumable": [2.0, 20.0, 2.0],
+        "X": [8.0, 80.0, 8.0],
+        "X, lean": [6.0, 60.0, 6.0],
+    }
+    owner = {"bare": "bare", "resumable": "resumable", "X": "x", "X, lean": "x"}
+    timings = Timings(100, seconds, owner, {}, {}, {})
+    assert timings.of_bare == 2
+    assert timings.of_best_peer == timings.of_peer("x") == 3  # the better configuration counts
+    assert timings.of_peer("grain") is None
+    assert timings.better == ["bare", "resumable", "X, lean"]
+
+
+def test_a_long_pass_is_stopped_and_scaled_after_what_is_done_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passes, "LONGEST", 0.05)
+    delivered = 0
+
+    def start() -> Iterator[int]:
+        nonlocal delivered
+        time.sleep(0.3)
+        for delivered in range(10_000):
+            time.sleep(0.0001)
+            yield delivered
+
+    seconds = passes.seconds_of_a_pass(start, Work(Integers(10_000)), expected=10_000)
+    assert delivered < 9_000
+    assert seconds > 0.3 + 10_000 * 0.0001
+
+
+def test_a_claim_is_met_at_its_limit_and_open_without_a_figure() -> None:
+    assert at_most("time", 1.1, 1.1).met is True
+    assert at_most("time", 1.11, 1.1).met is False
+    assert at_least("speed", 3.99, 4).met is False
+    assert at_least("speed", None, 4).met is None

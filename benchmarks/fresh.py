@@ -1,0 +1,19 @@
+"""Call a function in a process that has done nothing else."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any, TypeVar
+
+__all__ = ["in_fresh_process"]
+
+T = TypeVar("T")
+
+
+def in_fresh_process(fn: Callable[..., T], *arguments: Any) -> T:
+    """What ``fn(*arguments)`` returns; the function must stand at the top of a module."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as executor:
+        return executor.submit(fn, *arguments).result()

@@ -1,0 +1,44 @@
+"""Small pieces that several peers need around the functions of a `Work`."""
+
+# What a peer may be given: its own classes choose the order and make the batches, and functions
+# that a user may write do the rest. Where it allows to look up or to map a batch at once,
+# `Each` still calls the function once an item.
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.work import JsonLines, Work
+
+__all__ = ["Each", "identity", "lines_of", "stack"]
+
+
+class Each:
+    """The function of ``work``, or nothing, for every item of a batch of indices; then stacked."""
+
+    def __init__(self, work: Work) -> None:
+        self._fn = work.map or identity
+
+    def __call__(self, items: Iterable[Any]) -> Any:
+        fn = self._fn
+        return stack([fn(item) for item in items])
+
+
+def stack(items: list[Any]) -> Any:
+    """An array, or a tuple of arrays, one row an item."""
+    if isinstance(items[0], tuple):
+        return tuple(np.asarray(column) for column in zip(*items, strict=True))
+    return np.asarray(items)
+
+
+def identity(item: Any) -> Any:
+    """The same."""
+    return item
+
+
+def lines_of(source: JsonLines) -> list[bytes]:
+    """All lines in memory, for peers that have no source of lines with random access."""
+    return source.path.read_bytes().split(b"\n")[: source.length]

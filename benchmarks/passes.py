@@ -1,0 +1,62 @@
+"""How long a pass takes: short ones are repeated, long ones are stopped and scaled."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from benchmarks.work import Start, Work
+
+__all__ = ["LONGEST", "seconds_of_a_pass"]
+
+SHORTEST = 0.2
+LONGEST = 1.0
+PORTION = 64  # items or batches between two looks at the clock
+
+
+def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = False) -> float:
+    """Seconds from the making of the iterator to its end, for ``expected`` items.
+
+    Passes are repeated until they have taken `SHORTEST` seconds together, and the mean is returned,
+    unless ``once``. The time up to the first item or batch includes what is done once. The pass
+    is stopped `LONGEST` seconds after it, and these are scaled by the number of those left.
+    Where the first items are not timed, since workers start, their end is not timed either.
+    """
+    gc.collect()
+    batches = -(-(expected - work.untimed) // (work.batch or 1))
+    passes: list[float] = []
+    while sum(passes) < SHORTEST:
+        passes.append(_one(start, work.untimed, batches))
+        if once:
+            break
+    return sum(passes) / len(passes)
+
+
+def _one(start: Start, untimed: int, batches: int) -> float:
+    clock = time.perf_counter
+    began = clock()
+    items: Iterator[Any] = iter(start())
+    if untimed:
+        _consume(items, untimed)
+        began = clock()
+    _consume(items, 1)
+    first = clock() - began
+    done = 1
+    while done < batches and clock() - began - first < LONGEST:
+        portion = min(PORTION, batches - done)
+        _consume(items, portion)
+        done += portion
+    if done == batches and not untimed:
+        _consume(items, 1)  # which finds the end
+    seconds = clock() - began
+    if done < batches:
+        return first + (seconds - first) * (batches - 1) / (done - 1)
+    return seconds
+
+
+def _consume(items: Iterator[Any], count: int) -> None:
+    for _ in islice(items, count):
+        pass

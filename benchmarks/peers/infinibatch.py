@@ -1,0 +1,93 @@
+"""infinibatch."""
+
+# Its permutation source never ends, so a pass is a buffered shuffle whose buffer holds everything.
+# Recommended: an iterator for each step over items. Lean: over indices, and one map makes a batch.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.functions import Each, lines_of, stack
+from benchmarks.work import SEED, Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
+
+NAME = "infinibatch"
+DISTRIBUTION = "infinibatch"
+NEEDS = ("infinibatch",)
+EXACT_WINDOW = "yes: a copy of all items of the buffer is in the state"
+
+
+def configurations(work: Work) -> dict[str, Prepare]:
+    """One process, or nothing."""
+    if work.workers:
+        raise Unsupported("has no parallel map of single items")
+    if work.batch is None or isinstance(work.source, Stream):
+        return {"": lambda folder: _recommended(work)}
+    return {"recommended": lambda folder: _recommended(work), "lean": lambda folder: _lean(work)}
+
+
+class _Fresh:
+    """An iterable that begins anew each time, which its source asks for."""
+
+    def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
+        self._make = make
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._make()
+
+
+def _recommended(work: Work) -> Start:
+    from infinibatch import iterators as it
+
+    items = _items(work)
+
+    def start() -> Any:
+        flow: Any = it.NativeCheckpointableIterator(items)
+        if work.shuffle or work.window:
+            flow = it.BufferedShuffleIterator(flow, work.window or len(work.source), SEED)
+        if work.map is not None:
+            flow = it.MapIterator(flow, work.map)
+        if work.keep is not None:
+            keep = work.keep
+            flow = it.SelectManyIterator(flow, lambda item: [item] if keep(item) else [])
+        if work.batch is not None:
+            flow = it.MapIterator(it.FixedBatchIterator(flow, work.batch), stack)
+        return flow
+
+    return start
+
+
+def _items(work: Work) -> Any:
+    source = work.source
+    if isinstance(source, Stream):
+        return _Fresh(source.make)
+    if isinstance(source, Arrays):
+        return list(zip(*source.columns.values(), strict=True))
+    return lines_of(source) if isinstance(source, JsonLines) else range(len(source))
+
+
+def _lean(work: Work) -> Start:
+    from infinibatch import iterators as it
+
+    batch_of = _batch_of(work)
+    count, batch = len(work.source), work.batch or 1
+
+    def start() -> Any:
+        flow: Any = it.NativeCheckpointableIterator(range(count))
+        if work.shuffle:
+            flow = it.BufferedShuffleIterator(flow, count, SEED)
+        return it.MapIterator(it.FixedBatchIterator(flow, batch), batch_of)
+
+    return start
+
+
+def _batch_of(work: Work) -> Callable[[Any], Any]:
+    source = work.source
+    if isinstance(source, Arrays):
+        columns = list(source.columns.values())
+        return lambda part: tuple(column.take(part, 0) for column in columns)
+    each = Each(work)
+    if isinstance(source, JsonLines):
+        lines = lines_of(source)
+        return lambda part: each([lines[index] for index in part])
+    return each

@@ -1,0 +1,54 @@
+"""The library itself, in the same shape as its peers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.work import (
+    SEED,
+    Arrays,
+    Integers,
+    JsonLines,
+    Prepare,
+    Source,
+    Start,
+    Work,
+)
+
+NAME = "resumable"
+DISTRIBUTION = "resumable-loader"
+NEEDS = ("resumable",)
+EXACT_WINDOW = "yes: a few hundred bytes of positions; the window is read again"
+
+
+def configurations(work: Work) -> dict[str, Prepare]:
+    """As its README writes it."""
+    return {"": lambda folder: _prepare(work)}
+
+
+def _prepare(work: Work) -> Start:
+    pipeline = _source(work.source)
+    if work.shuffle:
+        pipeline = pipeline.shuffle(SEED)
+    if work.window is not None:
+        pipeline = pipeline.shuffle(SEED, window=work.window)
+    if work.map is not None:
+        executor = work.executor if work.workers else "thread"
+        pipeline = pipeline.map(work.map, workers=work.workers, executor=executor)
+    if work.keep is not None:
+        pipeline = pipeline.filter(work.keep)
+    if work.batch is not None:
+        pipeline = pipeline.batch(work.batch)
+    return lambda: iter(pipeline)
+
+
+def _source(source: Source) -> Any:
+    import resumable as rs
+
+    if isinstance(source, Arrays):
+        return rs.from_arrays(tuple(source.columns.values()))
+    if isinstance(source, Integers):
+        return rs.range(source.length)
+    if isinstance(source, JsonLines):
+        return rs.lines(source.path)
+    return rs.from_iterable(source.make)

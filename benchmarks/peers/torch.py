@@ -1,0 +1,98 @@
+"""PyTorch's DataLoader."""
+
+# Recommended: a map-style dataset, `shuffle=True`, the default collation. Lean: its BatchSampler
+# as the sampler, so that the dataset gets the indices of a whole batch and nothing is collated.
+
+from __future__ import annotations
+
+from typing import Any
+
+from benchmarks.functions import Each, identity, lines_of
+from benchmarks.work import Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
+
+NAME = "torch DataLoader"
+DISTRIBUTION = "torch"
+NEEDS = ("torch",)
+EXACT_WINDOW = "has no shuffle of a stream"
+
+
+class Items:
+    """A map-style dataset of what `Work.map` returns, by index or by several at once."""
+
+    def __init__(self, work: Work) -> None:
+        self._each = Each(work)
+        self._fn = work.map or identity
+        source = work.source
+        self._items: Any = lines_of(source) if isinstance(source, JsonLines) else range(len(source))
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: Any) -> Any:
+        items = self._items
+        if isinstance(index, list):
+            return self._each([items[each] for each in index])
+        return self._fn(items[index])
+
+
+def configurations(work: Work) -> dict[str, Prepare]:
+    """Without workers unless the work asks for them: batches as small as these do not pay for it."""
+    if work.window is not None or isinstance(work.source, Stream):
+        raise Unsupported("has no shuffle of a stream")
+    if work.workers and work.executor == "thread":
+        raise Unsupported("its workers are processes")
+    if work.keep is not None:
+        return {"": lambda folder: _filtered(work)}
+    if work.batch is None:
+        return {"": lambda folder: _single(work, 2), "lean": lambda folder: _single(work, 8)}
+    return {"recommended": lambda folder: _recommended(work), "lean": lambda folder: _lean(work)}
+
+
+def _recommended(work: Work) -> Start:
+    from torch.utils.data import DataLoader
+
+    dataset: Any = _tensors(work.source) if isinstance(work.source, Arrays) else Items(work)
+    return lambda: DataLoader(
+        dataset, batch_size=work.batch, shuffle=work.shuffle, num_workers=work.workers
+    )
+
+
+def _lean(work: Work) -> Start:
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler
+
+    dataset: Any = _tensors(work.source) if isinstance(work.source, Arrays) else Items(work)
+    assert work.batch is not None
+
+    def start() -> Any:
+        order: Any = RandomSampler(dataset) if work.shuffle else SequentialSampler(dataset)
+        parts: Any = BatchSampler(order, work.batch or 1, drop_last=False)
+        return DataLoader(dataset, batch_size=None, sampler=parts, collate_fn=identity)
+
+    return start
+
+
+def _tensors(source: Arrays) -> Any:
+    import torch
+    from torch.utils.data import TensorDataset
+
+    return TensorDataset(*map(torch.from_numpy, source.columns.values()))
+
+
+def _single(work: Work, prefetch_factor: int) -> Start:
+    """Items one by one; arrays come as tensors in shared memory."""
+    from torch.utils.data import DataLoader
+
+    options: dict[str, Any] = {"prefetch_factor": prefetch_factor} if work.workers else {}
+    dataset: Any = Items(work)
+    return lambda: DataLoader(dataset, batch_size=None, num_workers=work.workers, **options)
+
+
+def _filtered(work: Work) -> Start:
+    """An iterable dataset, the only kind that may leave items out."""
+    from torch.utils.data import DataLoader, IterableDataset
+
+    class Kept(IterableDataset[Any]):
+        def __iter__(self) -> Any:
+            return filter(work.keep, map(work.map or identity, range(len(work.source))))
+
+    return lambda: DataLoader(Kept(), batch_size=None)

@@ -1,0 +1,101 @@
+"""What a workload hands back: tables, claims, and series for the plots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Claim", "Options", "Result", "Series", "Table", "at_least", "at_most"]
+
+TIMES = "times"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for.
+
+    Attributes:
+      folder: for data and other files that are removed afterwards.
+      rounds: how often each configuration runs.
+      quick: small sizes, to see that everything works; the figures then say nothing.
+      peers: names of modules in ``benchmarks/peers``; None for all.
+    """
+
+    folder: Path
+    rounds: int = 5
+    quick: bool = False
+    peers: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A line of the budget.
+
+    Attributes:
+      figure: what was measured; None if there was nothing to measure.
+      met: None if it cannot be told.
+    """
+
+    text: str
+    figure: float | None
+    unit: str
+    met: bool | None
+
+    def __str__(self) -> str:
+        word = {True: "met", False: "NOT MET", None: "not measured"}[self.met]
+        figure = "" if self.figure is None else f" ({self.figure:,.4g} {self.unit})"
+        return f"{word}: {self.text}{figure}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text and numbers under a heading, and sentences below them."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Series:
+    """Measured points of one line in a plot of costs against size."""
+
+    name: str
+    sizes: list[int]
+    values: list[float]
+
+
+@dataclass
+class Result:
+    """Of one workload.
+
+    Attributes:
+      ratios: for the plot of bars: of each work, each contestant's time as a multiple of the
+        bare loop's: median, lower and upper quartile.
+      series: for the plot against size, by the label of the vertical axis.
+      problems: peers that crashed, with the reason.
+      raw: everything measured, for the JSON file.
+    """
+
+    name: str
+    title: str
+    tables: list[Table] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    ratios: dict[str, dict[str, tuple[float, float, float]]] = field(default_factory=dict)
+    series: dict[str, list[Series]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    raw: dict[str, Any] = field(default_factory=dict)
+
+
+def at_most(text: str, figure: float | None, limit: float, unit: str = TIMES) -> Claim:
+    """A claim that ``figure`` is no more than ``limit``."""
+    met = None if figure is None else figure <= limit
+    return Claim(f"{text} ≤ {limit:g} {unit}", figure, unit, met)
+
+
+def at_least(text: str, figure: float | None, limit: float, unit: str = TIMES) -> Claim:
+    """A claim that ``figure`` is no less than ``limit``."""
+    met = None if figure is None else figure >= limit
+    return Claim(f"{text} ≥ {limit:g} {unit}", figure, unit, met)

@@ -1,0 +1,104 @@
+"""The seconds of all rounds of one work, and the ratios between contestants."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from benchmarks.discovery import BARE, OURS
+from benchmarks.result import Table
+
+__all__ = ["Timings", "table_of"]
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Of one work.
+
+    Attributes:
+      items: that were timed in each pass.
+      seconds: of each round, by label of the configuration.
+      owner: the name of the contestant's module, by label.
+      unsupported: why a contestant cannot do it.
+      crashed: the traceback of one that failed.
+      memory: private bytes of each contestant's process after the last round.
+    """
+
+    items: int
+    seconds: dict[str, list[float]]
+    owner: dict[str, str]
+    unsupported: dict[str, str]
+    crashed: dict[str, str]
+    memory: dict[str, int]
+
+    def ratio(self, label: str, other: str) -> tuple[float, float, float]:
+        """Median and quartiles of the time of ``label`` as a multiple of that of ``other``."""
+        pairs = zip(self.seconds[label], self.seconds[other], strict=True)
+        ratios = [mine / theirs for mine, theirs in pairs]
+        if len(ratios) == 1:
+            return ratios[0], ratios[0], ratios[0]
+        lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+        return statistics.median(ratios), lower, upper
+
+    @property
+    def of_bare(self) -> float | None:
+        """Our time as a multiple of the bare loop's."""
+        ours = self._ours
+        return self.ratio(ours, BARE)[0] if ours else None
+
+    def of_peer(self, *peers: str) -> float | None:
+        """The time of the best configuration of these peers as a multiple of ours."""
+        found = [
+            self.ratio(label, self._ours)[0]
+            for label in self.seconds
+            if self.owner[label] in peers and self._ours
+        ]
+        return min(found, default=None)
+
+    @property
+    def of_best_peer(self) -> float | None:
+        """The time of the fastest configuration of any peer as a multiple of ours."""
+        return self.of_peer(*(set(self.owner.values()) - {BARE, OURS}))
+
+    @property
+    def better(self) -> list[str]:
+        """Of each contestant the label of its fastest configuration."""
+        best: dict[str, str] = {}
+        for label in sorted(self.seconds, key=lambda label: self.ratio(label, BARE)[0]):
+            best.setdefault(self.owner[label], label)
+        return list(best.values())
+
+    @property
+    def ours(self) -> list[float]:
+        """Our seconds; empty if we cannot do the work."""
+        return self.seconds.get(self._ours, [])
+
+    @property
+    def _ours(self) -> str:
+        return next((label for label in self.seconds if self.owner[label] == OURS), "")
+
+
+def table_of(title: str, timings: Timings) -> Table:
+    """A row for each configuration, the fastest first, then who did not take part."""
+    rows: list[tuple[object, ...]] = []
+    ours = timings._ours
+    for label, seconds in sorted(
+        timings.seconds.items(), key=lambda entry: statistics.median(entry[1])
+    ):
+        median, lower, upper = timings.ratio(label, BARE)
+        of_ours = f"{timings.ratio(label, ours)[0]:.2f}" if ours else ""
+        rows.append(
+            (
+                label,
+                f"{timings.items / statistics.median(seconds):,.0f}",
+                f"{median:.2f}",
+                f"{lower:.2f} to {upper:.2f}",
+                of_ours,
+                f"{timings.memory[timings.owner[label]] / 2**20:.0f}",
+            )
+        )
+    rows += [(label, "crashed", "", "", "", "") for label in timings.crashed]
+    header = ("contestant", "items/s", "time ÷ bare", "quartiles", "time ÷ resumable", "MiB")
+    reasons = "; ".join(f"{label} ({reason})" for label, reason in timings.unsupported.items())
+    notes = (f"Without those that cannot do it: {reasons}.",) if reasons else ()
+    return Table(title, header, rows, notes)

@@ -1,0 +1,37 @@
+"""What `import resumable` costs beside importing what it needs, in fresh processes."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+
+from benchmarks.result import Options, Result, Table, at_most
+
+IMPORTS = {"numpy and msgpack": "numpy, msgpack", "resumable": "resumable"}
+PROGRAM = "import time; began = time.perf_counter(); import {}; print(time.perf_counter() - began)"
+
+
+def run(options: Options) -> Result:
+    """Four times as many rounds as elsewhere, since an import is short."""
+    seconds: dict[str, list[float]] = {name: [] for name in IMPORTS}
+    for turn in range(options.rounds if options.quick else 4 * options.rounds):
+        order = list(IMPORTS) if turn % 2 else list(reversed(IMPORTS))
+        for name in order:
+            seconds[name].append(_seconds(IMPORTS[name]))
+    needed, whole = seconds.values()
+    ratio = statistics.median(mine / theirs for mine, theirs in zip(whole, needed, strict=True))
+    rows = [(name, f"{1e3 * statistics.median(each):.0f}") for name, each in seconds.items()]
+    claims = [at_most("import resumable ÷ import numpy, msgpack", ratio, 1.3)]
+    return Result(
+        "imports",
+        (__doc__ or "").strip(),
+        [Table("imports", ("import", "ms"), [*rows, ("ratio", f"{ratio:.2f}")])],
+        [] if options.quick else claims,
+        raw=seconds,
+    )
+
+
+def _seconds(modules: str) -> float:
+    command = [sys.executable, "-c", PROGRAM.format(modules)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)

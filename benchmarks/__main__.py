@@ -36,7 +36,7 @@ def main() -> int:
             print(markdown(result), flush=True)
             write_json(arguments.output / "results.json", where, results, options)
             write_markdown(arguments.output / "results.md", where, results, options)
-        write_plots(arguments.output, results)
+            write_plots(arguments.output, results)
     return _status(results, arguments.strict)
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import importlib
 import multiprocessing
 import os
+import time
 import traceback
+from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -24,6 +26,7 @@ from benchmarks.work import Prepare, Start, Unsupported, Work
 __all__ = ["Contestant", "Crashed"]
 
 MOST_SECONDS = 600.0
+LONGEST_CHECK = 60.0
 
 
 class Crashed(Exception):
@@ -127,7 +130,7 @@ class _Served:
 
     def digest(self, variant: str, configuration: str) -> Digest:
         batched = self.works[variant].batch is not None
-        found = digest(self.prepared[variant, configuration](), batched)
+        found = digest(_in_time(self.prepared[variant, configuration]()), batched)
         self.delivered[variant, configuration] = found.count
         return found
 
@@ -139,6 +142,17 @@ class _Served:
 
     def memory(self) -> int:
         return private_bytes()
+
+
+def _in_time(delivered: Iterable[Any]) -> Iterator[Any]:
+    """The same; a pass over all of it must not take longer than all other contestants together."""
+    ends = time.monotonic() + LONGEST_CHECK
+    for number, each in enumerate(delivered):
+        if time.monotonic() > ends:
+            raise Unsupported(
+                f"{number:,} items or batches took {LONGEST_CHECK:g} s, too long to compare all"
+            )
+        yield each
 
 
 def _serve(connection: Connection, log: Path, name: str, workload: str, options: Options) -> None:

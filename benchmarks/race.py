@@ -77,7 +77,11 @@ def _entered(variant: str, contestants: list[Contestant]) -> _Heat:
         try:
             for configuration in contestant.configurations(variant):
                 label = f"{title}, {configuration}" if configuration else title
-                found = contestant.digest(variant, configuration)
+                try:
+                    found = contestant.digest(variant, configuration)
+                except Unsupported as reason:
+                    heat.unsupported[label] = str(reason)
+                    continue
                 expected = expected or found
                 check_same(expected, f"{label} in {variant}", found)
                 heat.entries[label] = contestant, configuration

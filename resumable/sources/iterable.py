@@ -64,8 +64,7 @@ class FromIterable(Stage[T]):
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _once: _Once[T] | None = field(init=False, repr=False, default=None)
-    # What the function returned last, as a weak reference; at most one.
-    _last: list[Any] = field(init=False, repr=False, default_factory=list)
+    _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
     def __post_init__(self) -> None:
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
@@ -91,12 +90,7 @@ class FromIterable(Stage[T]):
 
     def is_new(self, iterator: Iterator[T]) -> bool:
         """Whether ``iterator`` is not the one that the last pass was given."""
-        last = self._last[0]() if self._last else None
-        try:
-            self._last[:] = [weakref.ref(iterator)]
-        except TypeError:  # some built-in iterators take no weak reference
-            self._last.clear()
-        return last is not iterator
+        return self._last.replace(iterator) is not iterator
 
     @property
     def method(self) -> str:
@@ -125,6 +119,25 @@ class FromIterable(Stage[T]):
     def __repr__(self) -> str:
         name = getattr(self.iterable, "__qualname__", type(self.iterable).__name__)
         return f"FromIterable({name}, resumes by {self.method})"
+
+
+class _Last:
+    """What the function returned last, if it is still there; no part of what is pickled."""
+
+    def __init__(self) -> None:
+        self._found: Callable[[], Any] = lambda: None
+
+    def replace(self, iterator: Any) -> Any:
+        """Remember ``iterator`` instead of the one that is returned."""
+        last = self._found()
+        try:
+            self._found = weakref.ref(iterator)
+        except TypeError:  # some built-in iterators take no weak reference
+            self._found = lambda: iterator
+        return last
+
+    def __reduce__(self) -> tuple[type[_Last], tuple[()]]:
+        return _Last, ()
 
 
 class _Once(Iterator[T]):

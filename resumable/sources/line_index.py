@@ -32,7 +32,7 @@ SMALLEST_CACHED: Final = 1 << 16
 LARGEST_READ: Final = 1 << 20
 MAGIC: Final = b"RSMLINE1"
 HEADER: Final = struct.Struct("<8sQqQQ16s")
-CHUNK: Final = 1 << 24
+CHUNK: Final = 1 << 20
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
 

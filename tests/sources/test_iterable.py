@@ -5,8 +5,9 @@ from __future__ import annotations
 import codecs
 import io
 import itertools
+import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -157,8 +158,15 @@ def test_a_source_that_shrank_is_noticed() -> None:
         next(rs.from_iterable(lambda: range(5)).resume(state))
 
 
-def test_a_function_must_make_a_new_iterator_each_time() -> None:
-    shared = numbers()
+def test_a_pipeline_can_be_pickled_after_a_pass() -> None:
+    pipeline = rs.from_iterable(numbers)
+    expected = list(pipeline)
+    assert list(pickle.loads(pickle.dumps(pipeline))) == expected
+
+
+@pytest.mark.parametrize("make", [lambda: numbers(), lambda: iter(range(9)), lambda: iter([1, 2])])
+def test_a_function_must_make_a_new_iterator_each_time(make: Callable[[], Iterator[int]]) -> None:
+    shared = make()
     pipeline = rs.from_iterable(lambda: shared)
     with iter(pipeline) as iterator:
         next(iterator)

@@ -37,6 +37,9 @@ def main() -> int:
             write_json(arguments.output / "results.json", where, results, options)
             write_markdown(arguments.output / "results.md", where, results, options)
             write_plots(arguments.output, results)
+    if arguments.quick:
+        print("Small sizes: the figures say nothing.")
+    print(f"Written to {arguments.output}.")
     return _status(results, arguments.strict)
 
 
@@ -56,9 +59,19 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--peers", type=_chosen("peers"), help="default: all that are installed")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--quick", action="store_true", help="small sizes, no claims")
-    parser.add_argument("--output", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument(
+        "--output",
+        type=Path,
+        help="where the tables and plots are written (default: benchmarks/results for a whole run, "
+        "its folder `partial` for any other)",
+    )
     parser.add_argument("--strict", action="store_true", help="fail if a claim is not met")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    whole = arguments.peers is None and arguments.workloads == names("workloads")
+    if arguments.output is None:
+        published = Path("benchmarks/results")
+        arguments.output = published if whole and not arguments.quick else published / "partial"
+    return arguments
 
 
 def _chosen(folder: str) -> Callable[[str], tuple[str, ...]]:

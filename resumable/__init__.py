@@ -87,6 +87,8 @@ __all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
+    if name in _NAMES_OF:
+        return import_module(f"{__name__}.{name}")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

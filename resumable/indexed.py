@@ -151,9 +151,11 @@ class IndexedIterator(StageIterator[T]):
         """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
         if not self._maps:
             stop = int(min(self._length, self._end + MOST_AT_ONCE))
-            return (
-                self._base.span(self._end, stop) if self._base.computed else range(self._end, stop)
-            )
+            if not self._base.computed:
+                return range(self._end, stop)
+            span = self._base.span(self._end, stop)
+            if span is not None:
+                return span
         indices = self._indices(self._end, count)
         if self._base.computed:
             return block_items(self._base.gather(indices, self._epoch))

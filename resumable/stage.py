@@ -127,7 +127,7 @@ class StageIterator(ABC, Generic[T]):
     def state_before(self, count: int) -> State | None:
         """The state ``count`` items ago, of those this iterator has given; nothing moves.
 
-        None where it is not known.
+        None where it is not known. One that answers may be given that state again in mid-pass.
         """
         return None
 
@@ -283,9 +283,12 @@ class Stage(ABC, Generic[T]):
         base, index_map = moved
         return base.gather(index_map(indices), epoch)
 
-    def span(self, start: int, stop: int) -> Sequence[T]:
-        """The items from ``start`` to ``stop`` of a `computed` stage, none of which is made yet."""
-        raise NotImplementedError
+    def span(self, start: int, stop: int) -> Sequence[T] | None:
+        """The items from ``start`` to ``stop`` of a `computed` stage, none of which is made yet.
+
+        None if only `gather` makes them.
+        """
+        return None
 
     def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
         """For a stage that only reorders: its upstream, and the vectorised map of indices."""
@@ -434,7 +437,7 @@ class TransformIterator(StageIterator[T]):
     def upstream_items(self) -> Iterator[Any]:
         """Upstream's items for a built-in `map` or `filter`, with a note of their true end."""
         items = self._upstream.items()
-        if items is not self._upstream:
+        if type(self._upstream).exhausted is not StageIterator.exhausted:
             return items
         self._upstream_ended = False
         return self._noting_end(items)

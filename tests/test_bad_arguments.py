@@ -70,7 +70,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.mix(ten, seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: ten.map(5), TypeError, "fn must be callable, got 5"),
     (lambda: ten.map(abs, workers=-1), ValueError, "workers must be at least 0, got -1"),
-    (lambda: ten.map(abs, executor="gpu"), TypeError, "executor must be 'thread' or"),
+    (lambda: ten.map(abs, executor="gpu"), TypeError, "executor must be 'thread', 'process' or"),
     (lambda: ten.map(abs, on_error="stop"), ValueError, "on_error must be one of 'raise', 'skip'"),
     (lambda: ten.map(RunningSum(), workers=2), ValueError, "workers must be 0 for a function that carries"),
     (lambda: ten.map(abs, executor=Nowhere()), ValueError, "workers must be at least 1 for an executor"),

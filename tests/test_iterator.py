@@ -148,6 +148,8 @@ MAKERS: dict[str, Callable[[], rs.Pipeline[int]]] = {
     "stream repeated": lambda: stream(5).repeat(2),
     "take": lambda: rs.range(10).take(10),
     "prefetch": lambda: stream(10).prefetch(2),
+    "batches": lambda: stream(10).batch(1, collate=sum),
+    "batches by index": lambda: rs.range(10).batch(1, collate=sum),
 }
 
 

@@ -82,7 +82,7 @@ class Timed(IndexedTransform[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self.ledger.call(self.number, _TimedIterator, self, epoch)
 
-    def span(self, start: int, stop: int) -> Sequence[T]:
+    def span(self, start: int, stop: int) -> Sequence[T] | None:
         return self.upstream.span(start, stop)
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:

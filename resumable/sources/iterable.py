@@ -133,7 +133,7 @@ class _Last:
         try:
             self._found = weakref.ref(iterator)
         except TypeError:  # some built-in iterators take no weak reference
-            self._found = lambda: iterator
+            self._found = lambda: None
         return last
 
     def __reduce__(self) -> tuple[type[_Last], tuple[()]]:

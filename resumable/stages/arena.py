@@ -9,6 +9,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import accumulate
 from multiprocessing import reduction
 from typing import Any, final
@@ -25,6 +26,9 @@ class Arena:
     It can be pickled only for a process that is being started.
     """
 
+    _descriptor = -1
+    _memory: mmap.mmap | None = None
+
     def __init__(self, slots: int, size: int) -> None:
         self._size = size
         self._descriptor = _anonymous_file()
@@ -33,14 +37,17 @@ class Arena:
 
     def write(self, slot: int, parts: Iterable[Any]) -> None:
         """Put ``parts``, bytes-like, into ``slot``, one after the other."""
+        # Not through a map: pages that a process maps count as its own, and look like a leak.
         start = slot * self._size
         for part in parts:
-            stop = start + len(part)
-            self._memory[start:stop] = part
-            start = stop
+            rest = memoryview(part).cast("B")
+            while rest:
+                written = os.pwrite(self._descriptor, rest, start)
+                rest, start = rest[written:], start + written
 
     def read(self, slot: int, lengths: list[int]) -> list[memoryview]:
         """The parts in ``slot``, which lie there until it is written again."""
+        assert self._memory is not None
         view = memoryview(self._memory)[slot * self._size :]
         ends = list(accumulate(lengths))
         return [view[end - length : end] for end, length in zip(ends, lengths, strict=True)]
@@ -50,23 +57,26 @@ class Arena:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+        if self._memory is not None:
+            with suppress(BufferError):  # somebody still reads
+                self._memory.close()
 
     def __del__(self) -> None:
         self.close()
 
-    def __getstate__(self) -> tuple[int, int, Any]:
-        return self._size, len(self._memory), reduction.DupFd(self._descriptor)
+    def __getstate__(self) -> tuple[int, Any]:
+        return self._size, reduction.DupFd(self._descriptor)
 
-    def __setstate__(self, state: tuple[int, int, Any]) -> None:
-        self._size, length, duplicate = state
+    def __setstate__(self, state: tuple[int, Any]) -> None:
+        self._size, duplicate = state
         self._descriptor = duplicate.detach()
-        self._memory = mmap.mmap(self._descriptor, length)
 
 
 def _anonymous_file() -> int:
     """A descriptor of a file in memory that has no name, or else of a removed one."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("resumable-map")
+        with suppress(OSError):
+            return os.memfd_create("resumable-map")
     descriptor, path = tempfile.mkstemp(prefix="resumable-map-")
     os.unlink(path)
     return descriptor

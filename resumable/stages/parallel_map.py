@@ -226,6 +226,5 @@ class ParallelMapIterator(TransformIterator[T]):
         if stage.executor == "process":
             from .process_workers import ProcessWorkers
 
-            # One slot more than the window, for a chunk that is submitted again.
-            return ProcessWorkers(stage.fn, drop, stage.workers, self._window_size + 1)
+            return ProcessWorkers(stage.fn, drop, stage.workers, self._window_size)
         return ThreadWorkers(stage.fn, drop, stage.workers)

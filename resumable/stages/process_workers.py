@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import threading
@@ -17,7 +18,7 @@ from concurrent.futures import Future
 from typing import Any, Final, NamedTuple
 
 from ..arguments import shorten
-from ..block import Block
+from ..block import Block, block_length, slice_block
 from ..errors import InvalidArgument, InvalidType, MissingDependency, WorkerError
 from .arena import SHARES_MEMORY, Arena
 from .workers import Outcome, Workers, attempt
@@ -25,6 +26,8 @@ from .workers import Outcome, Workers, attempt
 __all__ = ["ProcessWorkers", "pickled"]
 
 CHUNK_SECONDS: Final = 0.01
+LONGEST_SECONDS: Final = 0.1
+SLICES: Final = 16
 LARGEST_CHUNK: Final = 4096
 CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
@@ -70,12 +73,17 @@ class ProcessWorkers(Workers):
     """Processes of its own.
 
     Each chunk takes about ten milliseconds, and its results at most some megabytes, as far
-    as those before it tell. A result of more than 256 MB goes through a pipe.
+    as those before it tell; one that takes longer is cut short. A result of more than 256 MB goes through a pipe.
     """
 
     def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int, slots: int) -> None:
         from loky.process_executor import ProcessPoolExecutor
 
+        if multiprocessing.current_process().daemon:
+            raise WorkerError(
+                "a daemonic process, such as a worker of a DataLoader, may start no processes; use "
+                "executor='thread' there"
+            )
         self._arena = _arena_of(slots)
         self._free = list(range(slots))
         self._slot_of: dict[Future[Any], int] = {}
@@ -93,6 +101,7 @@ class ProcessWorkers(Workers):
         slot = self._free.pop()
         future: Future[Any] = self._executor.submit(_work, block, slot)
         self._slot_of[future] = slot
+        _kill_at_exit(self._executor)
         return future
 
     def outcome(self, future: Future[Any]) -> Outcome:
@@ -126,6 +135,27 @@ class ProcessWorkers(Workers):
         self.chunk = max(int(min(in_time, in_bytes, most)), 1)
 
 
+_running: weakref.WeakSet[Any] = weakref.WeakSet()
+_hooked: list[bool] = []
+
+
+def _kill_at_exit(executor: Any) -> None:
+    """Let the interpreter's exit not wait for what the workers are at.
+
+    The pool registers a hook of its own when it starts, which waits; a later one runs earlier.
+    """
+    _running.add(executor)
+    register = getattr(threading, "_register_atexit", None)
+    if register is not None and not _hooked:
+        _hooked.append(True)
+        register(_kill_running)
+
+
+def _kill_running() -> None:
+    for executor in list(_running):
+        executor.shutdown(wait=False, kill_workers=True)
+
+
 def _arena_of(slots: int) -> Arena | None:
     """Shared memory; None where there is none, or no more addresses for it."""
     if not SHARES_MEMORY:
@@ -144,6 +174,8 @@ _arena: Arena | None
 def _begin(fn: bytes, drop: bool, arena: Arena | None, parent: int) -> None:
     """Prepare a worker."""
     global _fn, _drop, _arena
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
     _fn, _drop, _arena = pickle.loads(fn), drop, arena
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
@@ -159,7 +191,7 @@ def _work(block: Block, slot: int) -> _Reply:
     """Attempt a chunk in a worker, and put what came of it into ``slot`` of the arena."""
     began = time.perf_counter()
     try:
-        outcome = attempt(_fn, block, _drop)
+        outcome = _attempt_in_time(block, began + LONGEST_SECONDS)
     except BaseException as error:
         _check_sendable(error)
         raise
@@ -170,6 +202,26 @@ def _work(block: Block, slot: int) -> _Reply:
         _arena.write(slot, parts)
         return _Reply(None, lengths, seconds)
     return _Reply([bytes(part) for part in parts], lengths, seconds)
+
+
+def _attempt_in_time(block: Block, ends: float) -> Outcome:
+    """Attempt a chunk, or what can be done of it in time, which is at least one item."""
+    length = block_length(block)
+    step = max(length // SLICES, 1)
+    done = Outcome([], [])
+    while done.tried < length and (not done.tried or time.perf_counter() < ends):
+        start, stop = done.tried, min(done.tried + step, length)
+        try:
+            part = attempt(_fn, slice_block(block, start, stop), _drop)
+        except BaseException:
+            if start:  # told when it is tried again
+                break
+            raise
+        done.results.extend(part.results)
+        done.failed.extend(start + number for number in part.failed)
+        if done.tried < stop:
+            break
+    return done
 
 
 def _check_sendable(error: BaseException) -> None:

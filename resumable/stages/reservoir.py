@@ -141,7 +141,10 @@ def _exchange_at_once(
     before = before[1:]
     again = np.flatnonzero(before >= 0)
     taken[again] = arrived[before[again]]
-    slots[chosen[:-1]] = arrived
+    # No slot is named twice: of what arrived in one, the last is left there.
+    stays = np.ones(len(arrived), np.bool_)
+    stays[before[again]] = False
+    slots[chosen[:-1][stays]] = arrived[stays]
     items: list[Any] = taken.tolist()
     return items
 

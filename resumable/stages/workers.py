@@ -98,7 +98,8 @@ class ThreadWorkers(ExecutorWorkers):
     def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int) -> None:
         executor = ThreadPoolExecutor(count, "resumable-map")
         super().__init__(fn, drop, executor)
-        # Also at garbage collection and at exit; close() waits, collection must not.
+        # Also at garbage collection. close() waits, collection must not; the interpreter's exit
+        # waits for the calls in the window.
         self._finish = weakref.finalize(self, executor.shutdown, False, cancel_futures=True)
 
     def close(self) -> None:

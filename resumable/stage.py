@@ -528,7 +528,7 @@ def check_sequential(stage: Stage[Any]) -> None:
         if upstream.concurrent:
             raise InvalidArgument(
                 f"{type(stage).__name__} looks items up by index, so {type(upstream).__name__} "
-                f"before it would run without its threads, got {upstream!r}; put it after "
+                f"before it would run without its threads or processes, got {upstream!r}; put it after "
                 f"{type(stage).__name__}, which gives the same items"
             )
         waiting += upstream.inputs

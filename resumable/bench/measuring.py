@@ -163,7 +163,11 @@ class _Measurement:
             return self._run(self._seconds), None
         pace, times = self._run_timed(self._timed, self._items)
         taken = times.totals.around + sum(times.totals.loop)
-        steady = pace.steady._replace(seconds=min(pace.steady.seconds, taken))
+        net_seconds = min(pace.steady.seconds, taken)
+        timing = pace.steady.seconds - net_seconds  # which is computing
+        steady = pace.steady._replace(
+            seconds=net_seconds, cpu_seconds=max(pace.steady.cpu_seconds - timing, 0.0)
+        )
         net = pace._replace(rest=steady) if pace.rest.items else pace._replace(first=steady)
         return net, times
 

@@ -198,7 +198,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=250)
+@settings(max_examples=150)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["raise", "skip"]),

@@ -6,14 +6,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.work import JsonLines, Work
+from benchmarks.work import Arrays, JsonLines, Work
 
-__all__ = ["Each", "identity", "lines_of", "stack"]
+__all__ = ["Each", "batch_of", "identity", "lines_of", "stack"]
 
 
 class Each:
@@ -25,6 +25,19 @@ class Each:
     def __call__(self, items: Iterable[Any]) -> Any:
         fn = self._fn
         return stack([fn(item) for item in items])
+
+
+def batch_of(work: Work) -> Callable[[Any], Any]:
+    """What makes a batch of a list of indices."""
+    source = work.source
+    if isinstance(source, Arrays):
+        columns = list(source.columns.values())
+        return lambda part: tuple(column.take(part, 0) for column in columns)
+    each = Each(work)
+    if isinstance(source, JsonLines):
+        lines = lines_of(source)
+        return lambda part: each([lines[index] for index in part])
+    return each
 
 
 def stack(items: list[Any]) -> Any:

@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from benchmarks.functions import Each, identity, lines_of
+from benchmarks.functions import batch_of, identity, lines_of
 from benchmarks.work import (
     SEED,
     Arrays,
@@ -59,7 +58,7 @@ def _lean(work: Work) -> Start:
     data: Any = grain.MapDataset.range(len(work.source))
     if work.shuffle:
         data = data.shuffle(SEED)
-    batches = data.batch(work.batch, batch_fn=_batch_of(work))
+    batches = data.batch(work.batch, batch_fn=batch_of(work))
     without_threads = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
     return lambda: iter(batches.to_iter_dataset(without_threads))
 
@@ -79,19 +78,6 @@ class _Rows:
         if self._columns:
             return tuple(column[index] for column in self._columns)
         return self._items[index]
-
-
-def _batch_of(work: Work) -> Callable[[Any], Any]:
-    """What makes a batch of a list of indices."""
-    source = work.source
-    if isinstance(source, Arrays):
-        columns = list(source.columns.values())
-        return lambda part: tuple(column.take(part, 0) for column in columns)
-    each = Each(work)
-    if isinstance(source, JsonLines):
-        lines = lines_of(source)
-        return lambda part: each([lines[index] for index in part])
-    return each
 
 
 def _single(work: Work, threads: int | None) -> Start:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from benchmarks.functions import Each, lines_of, stack
+from benchmarks.functions import batch_of, lines_of, stack
 from benchmarks.work import SEED, Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
 
 NAME = "infinibatch"
@@ -69,25 +69,13 @@ def _items(work: Work) -> Any:
 def _lean(work: Work) -> Start:
     from infinibatch import iterators as it
 
-    batch_of = _batch_of(work)
+    make_batch = batch_of(work)
     count, batch = len(work.source), work.batch or 1
 
     def start() -> Any:
         flow: Any = it.NativeCheckpointableIterator(range(count))
         if work.shuffle:
             flow = it.BufferedShuffleIterator(flow, count, SEED)
-        return it.MapIterator(it.FixedBatchIterator(flow, batch), batch_of)
+        return it.MapIterator(it.FixedBatchIterator(flow, batch), make_batch)
 
     return start
-
-
-def _batch_of(work: Work) -> Callable[[Any], Any]:
-    source = work.source
-    if isinstance(source, Arrays):
-        columns = list(source.columns.values())
-        return lambda part: tuple(column.take(part, 0) for column in columns)
-    each = Each(work)
-    if isinstance(source, JsonLines):
-        lines = lines_of(source)
-        return lambda part: each([lines[index] for index in part])
-    return each

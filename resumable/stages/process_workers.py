@@ -15,6 +15,7 @@ import traceback
 import weakref
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from ..arguments import shorten
@@ -93,6 +94,7 @@ class ProcessWorkers(Workers):
             initializer=_begin,
             initargs=(pickled(fn), drop, self._arena, os.getpid()),
         )
+        _running.add(self._executor)
         self._finish = weakref.finalize(
             self, self._executor.shutdown, wait=False, kill_workers=True
         )
@@ -101,7 +103,7 @@ class ProcessWorkers(Workers):
         slot = self._free.pop()
         future: Future[Any] = self._executor.submit(_work, block, slot)
         self._slot_of[future] = slot
-        _kill_at_exit(self._executor)
+        _hook_exit()  # once a pool has started
         return future
 
     def outcome(self, future: Future[Any]) -> Outcome:
@@ -136,18 +138,16 @@ class ProcessWorkers(Workers):
 
 
 _running: weakref.WeakSet[Any] = weakref.WeakSet()
-_hooked: list[bool] = []
 
 
-def _kill_at_exit(executor: Any) -> None:
+@cache
+def _hook_exit() -> None:
     """Let the interpreter's exit not wait for what the workers are at.
 
-    The pool registers a hook of its own when it starts, which waits; a later one runs earlier.
+    A pool registers a hook of its own when it starts, which waits; a later one runs earlier.
     """
-    _running.add(executor)
     register = getattr(threading, "_register_atexit", None)
-    if register is not None and not _hooked:
-        _hooked.append(True)
+    if register is not None:
         register(_kill_running)
 
 

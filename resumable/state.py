@@ -27,6 +27,7 @@ __all__ = [
     "below",
     "compare_fingerprints",
     "dumps",
+    "dumps_frozen",
     "freeze",
     "loads",
     "settled",
@@ -53,7 +54,16 @@ def dumps(state: State) -> bytes:
     Raises:
       UnencodableState: if it holds a value without an exact serialised form.
     """
-    packed = _pack(freeze(state))
+    return dumps_frozen(freeze(state))
+
+
+def dumps_frozen(state: State) -> bytes:
+    """As `dumps`, of a value that `freeze` returned.
+
+    Raises:
+      UnencodableState: if it is too large.
+    """
+    packed = _pack(state)
     # `loads` bounds what it builds; a state that it would refuse is never written.
     if len(packed) > ALWAYS_WITHIN and (excess := explain_excess(packed)):
         raise UnencodableState(

@@ -10,7 +10,7 @@ import resumable as rs
 from resumable.arguments import check_int, shorten
 from resumable.consumed import ConsumedStates
 from resumable.stage import walk
-from resumable.state import State
+from resumable.state import State, dumps_frozen
 
 __all__ = ["KEY", "Cursor", "InPasses"]
 
@@ -93,11 +93,11 @@ class Cursor:
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the pass; at its end if it has fewer."""
-        return {KEY: rs.dumps(self._states.after(self.origin["step"] + count))}
+        return {KEY: dumps_frozen(self._states.after(self._states.origin["step"] + count))}
 
     def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
         """The state of an iterator over the pipeline."""
-        return {KEY: rs.dumps(iterator.get_state())}
+        return {KEY: dumps_frozen(iterator.get_state())}
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
         """Move to a state, in the middle of its pass.

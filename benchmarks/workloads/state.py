@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from benchmarks.work import SEED
 
 FAR = 10**9
 SIX_STAGES = "range, shuffle, map, batch(64), repeat, take"
+SAVES = 4  # in a turn
 FLAT = 2.0  # between the largest and the smallest size: more than noise, less than growth
 
 
@@ -32,27 +34,44 @@ def prefetched(depth: int) -> rs.Pipeline[Any]:
     return rs.range(10**9).shuffle(SEED).map(abs).batch(64).repeat().prefetch(depth)
 
 
-def cost(pipeline: rs.Pipeline[Any], position: int, options: Options, name: str) -> dict[str, Any]:
-    """Bytes of a state at ``position`` batches, and medians of seconds."""
-    with pipeline.start() as iterator:
-        iterator.skip(position)
-        next(iterator)
-        take = _median(iterator.get_state, 20 if options.quick else 2_000)
-        data = rs.dumps(iterator.get_state())
-        expected = next(iterator)
-    restored = [
-        _seconds_to_restore(pipeline, data, expected) for _ in range(2 * options.rounds + 1)
-    ]
-    return {
-        "bytes": len(data),
-        "take": take,
-        "write": _seconds_to_write(pipeline, data, options.folder / name, options.rounds),
-        "restore": statistics.median(restored),
-    }
+class Place:
+    """A pipeline at a position, and what its state was found to cost there.
+
+    Args:
+      pipeline: to be measured.
+      position: batches passed over before.
+      folder: in which to write.
+    """
+
+    def __init__(self, pipeline: rs.Pipeline[Any], position: int, folder: Path) -> None:
+        self._pipeline = pipeline
+        self._folder = folder
+        self._iterator = pipeline.start()
+        self._iterator.skip(position)
+        next(self._iterator)
+        self._data = rs.dumps(self._iterator.get_state())
+        with pipeline.resume(rs.loads(self._data)) as again:
+            self._expected = next(again)
+        self._take: list[float] = []
+        self._write: list[float] = []
+        self._restore: list[float] = []
+
+    def measure(self, calls: int) -> None:
+        """Take the state ``calls`` times, write it some times and restore it once."""
+        self._take += _seconds_each(self._iterator.get_state, calls)
+        self._write += _seconds_to_write(self._pipeline, self._data, self._folder)
+        self._restore.append(_seconds_to_restore(self._pipeline, self._data, self._expected))
+
+    def costs(self) -> dict[str, float]:
+        """Bytes, and the medians of the seconds."""
+        self._iterator.close()
+        seconds = {"take": self._take, "write": self._write, "restore": self._restore}
+        medians = {key: statistics.median(each) for key, each in seconds.items()}
+        return {"bytes": len(self._data), **medians}
 
 
-def _median(fn: Callable[[], object], calls: int) -> float:
-    """Of single calls; each after the cost of reading the clock is taken off."""
+def _seconds_each(fn: Callable[[], object], calls: int) -> list[float]:
+    """Of single calls; from each the cost of reading the clock is taken off."""
     clock = time.perf_counter
     seconds, empty = [], []
     for _ in range(calls):
@@ -61,7 +80,8 @@ def _median(fn: Callable[[], object], calls: int) -> float:
         ended = clock()
         seconds.append(ended - began)
         empty.append(clock() - ended)
-    return statistics.median(seconds) - statistics.median(empty)
+    reading = statistics.median(empty)
+    return [each - reading for each in seconds]
 
 
 def _seconds_to_restore(pipeline: rs.Pipeline[Any], data: bytes, expected: Any) -> float:
@@ -75,24 +95,26 @@ def _seconds_to_restore(pipeline: rs.Pipeline[Any], data: bytes, expected: Any) 
     return seconds
 
 
-def _seconds_to_write(pipeline: rs.Pipeline[Any], data: bytes, folder: Path, rounds: int) -> float:
-    """Of a save by a `Checkpointer`, up to its being durable."""
+def _seconds_to_write(pipeline: rs.Pipeline[Any], data: bytes, folder: Path) -> list[float]:
+    """Of saves by a `Checkpointer`, up to their being durable."""
     seconds = []
-    with rs.Checkpointer(folder, rs.AtEnd(), save_at_end=False) as checkpointer:
+    with rs.Checkpointer(
+        tempfile.mkdtemp(dir=folder), rs.AtEnd(), save_at_end=False
+    ) as checkpointer:
         loop = checkpointer.resume(pipeline)
         loop.iterator.set_state(rs.loads(data))
-        for _ in range(4 * rounds):
+        for _ in range(SAVES):
             next(loop)
             began = time.perf_counter()
             checkpointer.save()
             seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
+    return seconds
 
 
 def run(options: Options) -> Result:
     """Measure the six stages over length and position, the window and the prefetch over size."""
     top = 3 if options.quick else 6
-    sweeps: dict[str, dict[int, dict[str, Any]]] = {
+    sweeps: dict[str, dict[int, dict[str, float]]] = {
         f"{SIX_STAGES}: number of items, at batch 1,000": _sweep(
             lambda length: (six_stages(length), 1000), (10**3, 10**6, 10**9, 10**12), options
         ),
@@ -121,16 +143,16 @@ def run(options: Options) -> Result:
 
 def _sweep(
     make: Callable[[int], tuple[rs.Pipeline[Any], int]], sizes: tuple[int, ...], options: Options
-) -> dict[int, dict[str, Any]]:
-    found = {}
-    for size in sizes:
-        pipeline, position = make(size)
-        number = len(list(options.folder.glob("state-*")))
-        found[size] = cost(pipeline, position, options, f"state-{number}")
-    return found
+) -> dict[int, dict[str, float]]:
+    """The costs at each size, measured in turns: a slow minute of the machine meets all alike."""
+    places = {size: Place(*make(size), options.folder) for size in sizes}
+    for _ in range(2 * options.rounds + 1):
+        for place in places.values():
+            place.measure(calls=20 if options.quick else 400)
+    return {size: place.costs() for size, place in places.items()}
 
 
-def _row(size: int, each: dict[str, Any]) -> tuple[Any, ...]:
+def _row(size: int, each: dict[str, float]) -> tuple[Any, ...]:
     return (
         f"{size:,}",
         each["bytes"],
@@ -140,7 +162,7 @@ def _row(size: int, each: dict[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, Any]]]) -> None:
+def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, float]]]) -> None:
     """The window and the prefetch: what elsewhere grows with the buffer."""
     names = {"shuffle": "window of a shuffle", "prefetch": "depth of a prefetch"}
     labels = {"bytes": ("bytes", 1.0), "take": ("take (µs)", 1e6), "restore": ("restore (ms)", 1e3)}
@@ -156,11 +178,11 @@ def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, Any]]]) -> None:
         ]
 
 
-def _claims(*sweeps: dict[int, dict[str, Any]]) -> list[Claim]:
+def _claims(*sweeps: dict[int, dict[str, float]]) -> list[Claim]:
     lengths, positions, _, windows = (list(sweep.values()) for sweep in sweeps)
     six = lengths + positions
 
-    def growth(costs: list[dict[str, Any]], key: str) -> float:
+    def growth(costs: list[dict[str, float]], key: str) -> float:
         return float(costs[-1][key] / costs[0][key])
 
     return [

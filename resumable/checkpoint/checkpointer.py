@@ -264,7 +264,9 @@ class Checkpointer:
         signals: SignalRecorder,
         bar: StepBar | None,
     ) -> ResumedLoop[T]:
-        clock = SteadyClock(self._clock)
+        clock: Callable[[], float] = self._clock
+        if clock is not time.monotonic:  # which is never set back
+            clock = SteadyClock(clock)
         if checkpoint is None:
             resumed = Mark(None, clock())
         else:

@@ -196,11 +196,14 @@ class ResumedLoop(Generic[T]):
         )
 
     def _between_steps(self) -> None:
+        # Runs with every step, however short that is.
         self._show_step()
-        self._saver.collect()
+        if not self._saver.settled:
+            self._saver.collect()
         self._save_if_due()
-        self._saver.collect()
-        self._saver.raise_failure()
+        if not self._saver.settled:
+            self._saver.collect()
+            self._saver.raise_failure()
 
     def _save_if_due(self, *, at_end: bool = False) -> None:
         step, done = self.iterator.step, self._saver.begun

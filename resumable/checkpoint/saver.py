@@ -107,6 +107,11 @@ class Saver:
         return self._pending is not None and not self._pending[1].done()
 
     @property
+    def settled(self) -> bool:
+        """Whether there is nothing to acknowledge and nothing to raise."""
+        return self._pending is None and not self._failures
+
+    @property
     def closed(self) -> bool:
         """Whether no more saves are made."""
         return self._closed

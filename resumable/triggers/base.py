@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple, final
 
 from ..arguments import shorten
 from ..errors import InvalidType
@@ -13,8 +13,7 @@ __all__ = ["AllOf", "AnyOf", "Progress", "Trigger"]
 
 
 @final
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Where a training loop stands, as a trigger sees it.
 
     Attributes:

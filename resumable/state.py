@@ -45,6 +45,10 @@ MAX_DEPTH: Final = 50
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
 LARGEST_COUNT: Final = 2**63 - 1
 
+# Making one takes longer than packing a small state. While one is in use it is nobody else's: not
+# another thread's, a signal handler's, or that of a value within the value.
+SPARE_PACKERS: Final[list[msgpack.Packer]] = []
+
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
@@ -328,11 +332,15 @@ def _is_plain_dtype(dtype: np.dtype[Any]) -> bool:
 
 
 def _pack(value: Any) -> bytes:
-    # strict_types sends tuples, NumPy's float64 (a float) and big integers to `_encode`.
-    packed = msgpack.packb(
-        value, default=_encode, strict_types=True, unicode_errors="surrogatepass"
-    )
+    try:
+        packer = SPARE_PACKERS.pop()
+    except IndexError:
+        # strict_types sends tuples, NumPy's float64 (a float) and big integers to `_encode`.
+        packer = msgpack.Packer(default=_encode, strict_types=True, unicode_errors="surrogatepass")
+    packed = packer.pack(value)
     assert packed is not None
+    if len(packed) <= ALWAYS_WITHIN:  # its buffer never shrinks
+        SPARE_PACKERS.append(packer)
     return packed
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import tracemalloc
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar
@@ -71,6 +72,17 @@ REFUSED = {
 def test_what_has_no_exact_form_is_refused_with_its_place(name: str) -> None:
     with pytest.raises(rs.UnencodableState, match=r"state\['outer'\]\[1\]"):
         rs.dumps({"outer": [0, REFUSED[name]]})
+
+
+def test_threads_and_values_within_values_do_not_disturb_each_other() -> None:
+    def state(number: int) -> dict[str, Any]:
+        # Each tuple is packed while what holds it is.
+        return {"n": number, "deep": ((number, (number, 1j)), [(2**70 + number, "x" * number)])}
+
+    expected = [rs.dumps(state(number)) for number in range(50)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda n: rs.dumps(state(n % 50)), range(2000))) == expected * 40
+    assert [rs.loads(data) for data in expected] == [state(number) for number in range(50)]
 
 
 def test_a_cycle_is_refused() -> None:

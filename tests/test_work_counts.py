@@ -199,8 +199,8 @@ class Cost(NamedTuple):
     [
         (arrays, Cost(9, 10, 179), Cost(0, 0, 0)),
         (mapped, Cost(11, 12, 223), Cost(0, 0, 0)),
-        (lines, Cost(10, 19, 373), Cost(2, 3, 62)),
-        (jsonl, Cost(15, 21, 453), Cost(3, 3, 78)),
+        (lines, Cost(13, 16, 352), Cost(0, 1, 21)),
+        (jsonl, Cost(18, 19, 428), Cost(1, 1, 30)),
     ],
 )
 def test_a_batch_costs_no_more_than_it_did(

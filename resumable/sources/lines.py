@@ -7,12 +7,14 @@ import codecs
 import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass, field
+from itertools import repeat
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ..arguments import check_bool, shorten
 from ..block import Block, Indices
@@ -26,9 +28,11 @@ __all__ = ["Lines", "LocatedLine", "LocatedLines", "Paths"]
 
 T = TypeVar("T")
 
+Bytes: TypeAlias = npt.NDArray[np.uint8]
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 MAGIC_OF_GZIP = b"\x1f\x8b"
+NEWLINE, RETURN = b"\n\r"
 # Below so many lines of one file, array operations cost more than they save.
 FEW_LINES = 8
 
@@ -123,7 +127,13 @@ class _LineFiles(Stage[T]):
     def _item(self, data: bytes, file: _File, line: int) -> T:
         raise NotImplementedError
 
+    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[T]:
+        """`_item` of each."""
+        raise NotImplementedError
+
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
+        if len(self._files) == 1 or not len(indices):
+            return self._items_of(self._files[0], indices)
         numbers = np.searchsorted(self._ends, indices, side="right")
         order = np.argsort(numbers, kind="stable")
         items: list[Any] = [None] * len(indices)
@@ -134,13 +144,14 @@ class _LineFiles(Stage[T]):
             number = int(ordered[start])
             file, where = self._files[number], order[start:stop]
             lines = indices[where] - (self._ends[number - 1] if number else 0)
-            if self.skip_blank:
-                lines = _skipping(lines, file.filled_before)
-            for place, data, line in zip(
-                where.tolist(), _read(file, lines), lines.tolist(), strict=True
-            ):
-                items[place] = self._item(data, file, line)
+            for place, item in zip(where.tolist(), self._items_of(file, lines), strict=True):
+                items[place] = item
         return items
+
+    def _items_of(self, file: _File, lines: Indices) -> list[T]:
+        if self.skip_blank:
+            lines = _skipping(lines, file.filled_before)
+        return self._items(_read(file, lines), file, lines)
 
     def lookup(self, epoch: int) -> Callable[[int], T]:
         ends = self._ends.tolist()
@@ -222,6 +233,15 @@ class Lines(_LineFiles[Any]):
                 f"{self.encoding}: {error.reason}"
             ) from None
 
+    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[Any]:
+        encoding, errors = self.encoding, self.errors
+        if encoding is None:
+            return found
+        try:
+            return [data.decode(encoding, errors) for data in found]
+        except UnicodeDecodeError:  # which does not say in which line
+            return list(map(self._item, found, repeat(file), lines.tolist()))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocatedLines(_LineFiles[LocatedLine]):
@@ -232,6 +252,9 @@ class LocatedLines(_LineFiles[LocatedLine]):
 
     def _item(self, data: bytes, file: _File, line: int) -> LocatedLine:
         return LocatedLine(data, file.path, line + 1)
+
+    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[LocatedLine]:
+        return list(map(LocatedLine, found, repeat(file.path), (lines + 1).tolist()))
 
 
 def _expanded(paths: Paths) -> list[str]:
@@ -282,15 +305,25 @@ def _skipping(lines: Indices, filled_before: Indices) -> Indices:
     return lines + np.searchsorted(filled_before, lines, side="right")
 
 
-def _read(file: _File, lines: Indices) -> Sequence[bytes]:
+def _read(file: _File, lines: Indices) -> list[bytes]:
     """The lines of ``file`` at ``lines``, without their newlines."""
     data = file_data(file.path, file.size, file.mtime_ns)
     ends = file.lines.ends
     if len(lines) < FEW_LINES:
         return [_line(file, data, line) for line in lines.tolist()]
-    stops = ends[lines].tolist()
-    starts = np.where(lines > 0, ends[lines - 1], 0).tolist()
-    return [_stripped(data[start:stop]) for start, stop in zip(starts, stops, strict=True)]
+    starts = np.where(lines > 0, ends[lines - 1], 0)
+    stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
+    return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
+
+
+def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
+    """Where lines end without what `_stripped` takes away."""
+    # This also brings the ends of all lines into the processor's cache, many at a time.
+    has_newline = text[stops - 1] == NEWLINE
+    bare: Indices = stops - has_newline
+    has_return = has_newline & (bare > starts) & (text[bare - 1] == RETURN)
+    bare -= has_return
+    return bare
 
 
 def _line(file: _File, data: FileData, line: int) -> bytes:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.sources import file_data
 from resumable.sources import line_index as index_module
+from resumable.sources import lines as lines_module
 from resumable.sources.line_index import CACHE_SUFFIX, SMALLEST_CACHED, line_index
 
 BIG = b"".join(b"line %d \n" % number for number in range(20_000))
@@ -41,6 +42,22 @@ def test_any_bytes_are_split_at_newlines(tmp_path: Path, parts: list[bytes]) -> 
     assert list(rs.lines(path, encoding=None)) == split(data)
     kept = [line for line in split(data) if line]
     assert list(rs.lines(path, encoding=None, skip_blank=True)) == kept
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\r\n"]), max_size=6))
+def test_blocks_of_lines_are_the_lines_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
+) -> None:
+    monkeypatch.setattr(lines_module, "FEW_LINES", 0)
+    path = tmp_path / "data"
+    path.write_bytes(b"".join(parts))
+    for skip_blank in (False, True):
+        for files in (path, [path, path]):
+            lines = rs.lines(files, encoding=None, skip_blank=skip_blank)
+            expected = list(lines)
+            assert lines.start().pull(100) == expected
+            assert lines.gather(np.arange(len(expected))[::-1]) == expected[::-1]
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64])
@@ -177,6 +194,11 @@ def test_a_line_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     with pytest.raises(rs.MalformedItem, match=r"data, line 2, byte 2: cannot decode as utf-8"):
         list(pipeline)
     assert list(rs.lines(tmp_path / "data", errors="replace")) == ["good", "b\ufffdd"]
+    (tmp_path / "more").write_bytes(b"good\n" * 300 + b"b\xffd\n" + b"good\n" * 300)
+    with iter(rs.lines(tmp_path / "more").batch(200)) as batches:
+        next(batches)
+        with pytest.raises(rs.MalformedItem, match=r"more, line 301, byte 2"):
+            next(batches)
 
 
 def test_the_same_files_elsewhere_are_the_same_pipeline(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """The loop of `python_map` with saves every 1, 10 and 100 steps, in the loop and beside it."""
 
 # The steps of that loop do nothing with a batch, so a save weighs more than it would beside
-# training; a second table has the same for steps that last a few milliseconds. What a save costs
-# by hand, with the system calls of a durable file and nothing else, is that of the disk.
+# training; two more tables have the same for steps that last a few milliseconds. Python code
+# computes there without a pause, so that a thread that writes has to take the interpreter's lock
+# from it; or the loop waits, as for an accelerator, and the lock is free. What a save costs by
+# hand, with the system calls of a durable file and nothing else, is that of the disk.
 
 from __future__ import annotations
 
@@ -25,30 +27,33 @@ EVERY = (1, 10, 100)
 BY_HAND = "every 100, by hand"
 BATCH = 256
 STEP_SECONDS = 0.005
-TRAINED_ROUNDS = 3
+TRAINED_ROUNDS = 2
 
-Way: TypeAlias = Callable[[rs.Pipeline[Any], float, Path], None]
+Step: TypeAlias = Callable[[], object]
+Way: TypeAlias = Callable[[rs.Pipeline[Any], Step, Path], None]
 
 
 def run(options: Options) -> Result:
     """Time the loop with each way of saving, in turns."""
-    count = 2_000 if options.quick else 1_000_000
     result = Result("save_overhead", (__doc__ or "").splitlines()[0])
-    bare = _race(options, count, 0.0)
-    result.tables.append(_table("steps that do nothing", bare, -(-count // BATCH)))
-    steps = 10 if options.quick else 300
-    # A save weighs so little there that more rounds are needed to tell it from the clock's noise.
+    many, few = (8, 10) if options.quick else (3907, 300)
+    # A save weighs so little in long steps that more rounds tell it from the clock's noise.
     more = options if options.quick else replace(options, rounds=TRAINED_ROUNDS * options.rounds)
-    trained = _race(more, BATCH * steps, STEP_SECONDS)
-    result.tables.append(_table(f"steps of {1e3 * STEP_SECONDS:g} ms", trained, steps))
-    result.raw = {"nothing": bare, "training": trained}
-    if not options.quick:
-        result.claims = _claims(bare, "the loop of python_map")
-        result.claims += _claims(trained, f"steps of {1e3 * STEP_SECONDS:g} ms")
+    each = f"{1e3 * STEP_SECONDS:g} ms"
+    for title, step, steps, of_these in (
+        ("the loop of python_map", _do_nothing, many, options),
+        (f"steps of {each} of Python code", _compute, few, more),
+        (f"steps of {each} of waiting", _wait, few, more),
+    ):
+        seconds = _race(of_these, BATCH * steps, step)
+        result.tables.append(_table(title, seconds, steps))
+        result.raw[title] = seconds
+        if not options.quick:
+            result.claims += _claims(seconds, title)
     return result
 
 
-def _race(options: Options, count: int, step_seconds: float) -> dict[str, list[float]]:
+def _race(options: Options, count: int, step: Step) -> dict[str, list[float]]:
     """Seconds of each round, by the way of saving; the order rotates."""
     ways: dict[str, Way] = {NONE: _without_saves, BY_HAND: _by_hand}
     for beside in (False, True):
@@ -61,7 +66,7 @@ def _race(options: Options, count: int, step_seconds: float) -> dict[str, list[f
             folder = Path(tempfile.mkdtemp(dir=options.folder))
             gc.collect()
             began = time.perf_counter()
-            ways[label](pipeline, step_seconds, folder)
+            ways[label](pipeline, step, folder)
             seconds[label].append(time.perf_counter() - began)
     return seconds
 
@@ -70,17 +75,17 @@ def _label(steps: int, beside: bool) -> str:
     return f"every {steps}, {'asynchronous' if beside else 'synchronous'}"
 
 
-def _without_saves(pipeline: rs.Pipeline[Any], step_seconds: float, folder: Path) -> None:
+def _without_saves(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> None:
     for _ in pipeline:
-        _train(step_seconds)
+        step()
 
 
-def _by_hand(pipeline: rs.Pipeline[Any], step_seconds: float, folder: Path) -> None:
+def _by_hand(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> None:
     with iter(pipeline) as iterator:
-        for step, _ in enumerate(iterator, 1):
-            _train(step_seconds)
-            if step % 100 == 0:
-                _write_durably(folder / f"{step}.ckpt", rs.dumps(iterator.get_state()))
+        for number, _ in enumerate(iterator, 1):
+            step()
+            if number % 100 == 0:
+                _write_durably(folder / f"{number}.ckpt", rs.dumps(iterator.get_state()))
 
 
 def _write_durably(path: Path, data: bytes) -> None:
@@ -96,7 +101,7 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _checkpointed(steps: int, beside: bool) -> Way:
-    def way(pipeline: rs.Pipeline[Any], step_seconds: float, folder: Path) -> None:
+    def way(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> None:
         """The end of an asynchronous one waits for what is being written."""
         with rs.Checkpointer(
             folder,
@@ -107,14 +112,26 @@ def _checkpointed(steps: int, beside: bool) -> Way:
             save_at_end=False,
         ) as checkpointer:
             for _ in checkpointer.resume(pipeline):
-                _train(step_seconds)
+                step()
 
     return way
 
 
-def _train(seconds: float) -> None:
-    """Wait as for an accelerator that needs so long: in a loop, so that no sleep is in the figures."""
-    done = time.perf_counter() + seconds
+def _do_nothing() -> None:
+    pass
+
+
+def _compute() -> None:
+    """Run Python code for so long."""
+    done = time.perf_counter() + STEP_SECONDS
+    while time.perf_counter() < done:
+        pass
+
+
+def _wait() -> None:
+    """Wait for so long; the end is watched for, since a sleep may take longer."""
+    done = time.perf_counter() + STEP_SECONDS
+    time.sleep(0.8 * STEP_SECONDS)
     while time.perf_counter() < done:
         pass
 

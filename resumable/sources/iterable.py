@@ -132,8 +132,10 @@ class _Last:
         last = self._found()
         try:
             self._found = weakref.ref(iterator)
-        except TypeError:  # some built-in iterators take no weak reference
-            self._found = lambda: None
+        except TypeError:
+            # Some built-in iterators take none. Holding one costs what it still holds itself; not
+            # holding it, a pass over one that was read before would deliver nothing and say nothing.
+            self._found = lambda: iterator
         return last
 
     def __reduce__(self) -> tuple[type[_Last], tuple[()]]:

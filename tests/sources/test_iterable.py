@@ -7,7 +7,7 @@ import io
 import itertools
 import pickle
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -164,13 +164,17 @@ def test_a_pipeline_can_be_pickled_after_a_pass() -> None:
     assert list(pickle.loads(pickle.dumps(pipeline))) == expected
 
 
-def test_a_function_must_make_a_new_iterator_each_time() -> None:
-    shared = numbers()
+@pytest.mark.parametrize("make", [numbers, lambda: iter([1, 2, 3]), lambda: map(abs, numbers())])
+def test_a_function_must_make_a_new_iterator_each_time(make: Callable[[], Iterator[int]]) -> None:
+    shared = make()
     pipeline = rs.from_iterable(lambda: shared)
     with iter(pipeline) as iterator:
         next(iterator)
     with pytest.raises(rs.ExternalStateError, match="must make a new one each time"):
         list(pipeline)
+
+
+def test_a_function_must_return_an_iterable() -> None:
     with pytest.raises(rs.InvalidType, match="must return an iterable, got None"):
         list(rs.from_iterable(lambda: None))  # type: ignore[arg-type,return-value]
 

@@ -2,8 +2,8 @@
 
 # Where things are: `pipeline` is the builder; `sources` and `stages` hold one operation a
 # module; `stage` is the contract between them and `iterator` the running pass a user holds;
-# `order` makes every random choice, `block` moves runs of items, `state` turns positions into
-# bytes; `triggers` say when to save and `checkpoint` where.
+# `order` makes every random choice, `block` moves runs of items, `encoding` turns states into
+# bytes and `fingerprint` tells whose they are; `triggers` say when to save and `checkpoint` where.
 
 # The modules are imported when a name of theirs is first asked for, so that importing the package
 # costs little where little of it is used.
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from .checkpoint import Retention as Retention
     from .checkpoint import Store as Store
     from .checkpoint import task_name as task_name
+    from .encoding import dumps as dumps
+    from .encoding import loads as loads
     from .errors import CorruptCheckpoint as CorruptCheckpoint
     from .errors import ExternalStateError as ExternalStateError
     from .errors import InvalidArgument as InvalidArgument
@@ -52,10 +54,8 @@ if TYPE_CHECKING:
     from .pipeline import zip as zip
     from .stage import Stage as Stage
     from .stage import StageIterator as StageIterator
-    from .stage import Transform as Transform
-    from .stage import TransformIterator as TransformIterator
-    from .state import dumps as dumps
-    from .state import loads as loads
+    from .transform import Transform as Transform
+    from .transform import TransformIterator as TransformIterator
     from .triggers import AtEnd as AtEnd
     from .triggers import AtSteps as AtSteps
     from .triggers import EverySeconds as EverySeconds
@@ -71,14 +71,15 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "checkpoint": "Checkpoint Checkpointer CheckpointListener Directory Memory Remote Retention Store "
     "task_name",
+    "encoding": "dumps loads",
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
     "MalformedItem MissingDependency NewerFormat NoValidCheckpoint ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
     "iterator": "PipelineIterator",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
     "mix range zip",
-    "stage": "Stage StageIterator Transform TransformIterator",
-    "state": "dumps loads",
+    "stage": "Stage StageIterator",
+    "transform": "Transform TransformIterator",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

@@ -14,10 +14,11 @@ from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
 from .errors import StateMismatch
+from .fingerprint import fingerprint
 from .graph import without_threads
 from .iterator import EVERYTHING, PipelineIterator
 from .pipeline import Pipeline
-from .stage import fingerprint, walk
+from .stage import walk
 from .state import State
 
 __all__ = ["ConsumedStates"]

@@ -26,7 +26,8 @@ from .errors import (
     StateMismatch,
     UnencodableState,
 )
-from .stage import EPOCHS, ITEMS, RANK, Stage, StageIterator, explain_mismatch, fingerprint, walk
+from .fingerprint import explain_mismatch, fingerprint
+from .stage import EPOCHS, ITEMS, RANK, Stage, StageIterator, walk
 from .state import State, freeze, unpack, unpack_count
 
 __all__ = ["PipelineIterator"]

@@ -14,6 +14,7 @@ from .arguments import check_choice, check_int, shorten
 from .block import Block, Indices
 from .description import describe, to_html, to_mermaid
 from .errors import InvalidArgument, InvalidType
+from .fingerprint import fingerprint
 from .iterator import PipelineIterator
 from .sources.arrays import FromArrays
 from .sources.iterable import FromIterable
@@ -21,7 +22,7 @@ from .sources.jsonl import parse_json_line
 from .sources.lines import Lines, LocatedLines, Paths
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
-from .stage import Stage, as_stage, fingerprint
+from .stage import Stage, as_stage
 from .stages.batch import Batch
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate

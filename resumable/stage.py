@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,32 +23,18 @@ import numpy as np
 from .arguments import check_int, shorten
 from .block import Block, Indices, block_items, block_length
 from .errors import InvalidArgument, InvalidType, UnknownLength
-from .state import (
-    Identity,
-    State,
-    TakenState,
-    below,
-    compare_fingerprints,
-    unpack,
-    unpack_count,
-)
+from .state import State, TakenState
 
 __all__ = [
-    "Combine",
     "EPOCHS",
     "ITEMS",
     "MOST_ITEMS",
     "RANK",
-    "CountingIterator",
-    "IndexedTransform",
     "Stage",
     "StageIterator",
-    "Transform",
-    "TransformIterator",
     "as_stage",
+    "below",
     "check_sequential",
-    "explain_mismatch",
-    "fingerprint",
     "walk",
 ]
 
@@ -368,139 +353,6 @@ class Stage(ABC, Generic[T]):
         return inner + self.label
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Transform(Stage[T]):
-    """A stage with one upstream."""
-
-    upstream: Stage[Any]
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "upstream", as_stage(self.upstream, "upstream"))
-
-    @property
-    def inputs(self) -> tuple[Stage[Any], ...]:
-        return (self.upstream,)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class IndexedTransform(Transform[T]):
-    """A stage with one upstream that delivers one item for each, and looks items up as it does.
-
-    A subclass implements `gather`.
-    """
-
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
-    def length(self) -> int | float | None:
-        return self.upstream.length
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Combine(Stage[T]):
-    """A stage with several upstreams."""
-
-    upstreams: tuple[Stage[Any], ...]
-
-    def __post_init__(self) -> None:
-        stages = tuple(
-            as_stage(upstream, f"upstreams[{number}]")
-            for number, upstream in enumerate(self.upstreams)
-        )
-        if not stages:
-            raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
-        object.__setattr__(self, "upstreams", stages)
-        known = [stage.length for stage in stages if stage.length not in (None, math.inf)]
-        total = sum(length for length in known if length is not None)
-        if total > MOST_ITEMS:
-            raise InvalidArgument(f"upstreams must have at most 2**62 items together, got {total}")
-
-    @property
-    def inputs(self) -> tuple[Stage[Any], ...]:
-        return self.upstreams
-
-    @property
-    def random_access(self) -> bool:
-        return all(upstream.random_access for upstream in self.upstreams)
-
-
-class TransformIterator(StageIterator[T]):
-    """Motion of a stage with one upstream and no position of its own."""
-
-    def __init__(self, stage: Transform[T], epoch: int) -> None:
-        self._stage = stage
-        self._upstream: StageIterator[Any] = stage.upstream.start(epoch)
-        self._upstream_ended: bool | None = None  # None where upstream tells by itself
-
-    def upstream_items(self) -> Iterator[Any]:
-        """Upstream's items for a built-in `map` or `filter`, with a note of their true end."""
-        items = self._upstream.items()
-        if type(self._upstream).exhausted is not StageIterator.exhausted:
-            return items
-        self._upstream_ended = False
-        return self._noting_end(items)
-
-    def upstream_exhausted(self) -> bool:
-        """Whether the end that such a `map` or `filter` met was upstream's."""
-        if self._upstream_ended is None:
-            return self._upstream.exhausted
-        return self._upstream_ended
-
-    def _noting_end(self, items: Iterator[Any]) -> Iterator[Any]:
-        # Not `yield from`, which would close upstream when this generator is dropped.
-        for item in items:  # noqa: UP028
-            yield item
-        self._upstream_ended = True
-
-    def get_state(self) -> State:
-        return {"upstream": self._upstream.get_state()}
-
-    def set_state(self, state: State) -> None:
-        (upstream,) = unpack(self._stage, state, "upstream")
-        self._upstream.set_state(upstream)
-
-    def settle(self) -> None:
-        self._upstream.settle()
-
-    def close(self) -> None:
-        self._upstream.close()
-
-    @property
-    def epoch(self) -> int:
-        return self._upstream.epoch
-
-
-class CountingIterator(TransformIterator[T]):
-    """Motion of a stage that also counts its items."""
-
-    def __init__(self, stage: Transform[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._position = 0
-
-    def get_state(self) -> State:
-        return {"position": self._position, "upstream": self._upstream.get_state()}
-
-    def set_state(self, state: State) -> None:
-        position, upstream = unpack(self._stage, state, "position", "upstream")
-        limit = self._limit()
-        self._position = unpack_count(
-            self._stage, "position", position, limit, f"the end, length={limit}"
-        )
-        self._upstream.set_state(upstream)
-
-    def skip_counted(self, count: int) -> int:
-        """`skip` where each item is one of upstream's, whose functions need not be called."""
-        skipped = self._upstream.skip(count)
-        self._position += skipped
-        return skipped
-
-    def _limit(self) -> int | float | None:
-        """The most items there can have been."""
-        return self._stage.length
-
-
 def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:
     """The stage that ``value`` is, or that the pipeline ``value`` wraps.
 
@@ -534,25 +386,9 @@ def check_sequential(stage: Stage[Any]) -> None:
         waiting += upstream.inputs
 
 
-def fingerprint(stage: Stage[Any], relied_on: frozenset[str] = frozenset()) -> str:
-    """What identifies a pipeline: its stages with the identity fields that differ from defaults.
-
-    A field left out equals its default, so a field added later keeps old states readable.
-
-    Args:
-      stage: the last stage.
-      relied_on: what the reader of the state will rely on, as in `Stage.relies_on`.
-    """
-    return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
-
-
-def explain_mismatch(
-    saved: Any, stage: Stage[Any], relied_on: frozenset[str] = frozenset()
-) -> str | None:
-    """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
-    if isinstance(saved, str) and saved == fingerprint(stage, relied_on):
-        return None
-    return compare_fingerprints(saved, _identified(stage, relied_on))
+def below(path: str, upstreams: Sequence[Any], number: int) -> str:
+    """The path of upstream ``number`` of the stage at ``path``."""
+    return f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
 
 
 def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:
@@ -560,28 +396,6 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
     yield stage, path
     for number, upstream in enumerate(stage.inputs):
         yield from walk(upstream, path if stage.transparent else below(path, stage.inputs, number))
-
-
-def _identified(stage: Stage[Any], relied_on: frozenset[str]) -> Identity:
-    """What identifies the graph, where later stages rely on ``relied_on``."""
-    if stage.transparent:
-        return _identified(stage.inputs[0], relied_on)
-    defaults = {field.name: field.default for field in dataclasses.fields(stage)}
-    names = list(stage.identity)
-    for what in sorted(relied_on):
-        names += [name for name in stage.identity_if.get(what, ()) if name not in names]
-    fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
-    below = relied_on | stage.relies_on
-    upstreams = [_identified(upstream, below) for upstream in stage.inputs]
-    return Identity(type(stage).__name__, stage.version, fields, upstreams)
-
-
-def _bare(identity: Identity) -> list[Any]:
-    """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
-    fields = {name: value for name, (value, default) in identity.fields.items() if value != default}
-    name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
-    own = [name, fields] if fields else [name]
-    return own + [_bare(upstream) for upstream in identity.upstreams]
 
 
 def _name_of(value: Any) -> str:

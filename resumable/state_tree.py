@@ -14,7 +14,8 @@ import numpy as np
 
 from .arguments import shorten
 from .drawing import draw_tree
-from .state import State, below
+from .stage import below
+from .state import State
 from .table import table_lines
 
 __all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.stage import explain_mismatch
-from resumable.state import MAGIC
+from resumable.encoding import MAGIC
+from resumable.fingerprint import explain_mismatch
 from resumable.testing.comparing import same
 
 DTYPES = ["?", "<i1", "<u2", ">i4", "<i8", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16"]

@@ -9,8 +9,9 @@ from typing import Any, Final
 import resumable as rs
 from resumable.arguments import check_int, shorten
 from resumable.consumed import ConsumedStates
+from resumable.encoding import dumps_frozen
 from resumable.stage import walk
-from resumable.state import State, dumps_frozen
+from resumable.state import State
 
 __all__ = ["KEY", "Cursor", "InPasses"]
 

@@ -15,8 +15,9 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..block import Block, Indices
 from ..graph import rebuilt
-from ..stage import IndexedTransform, Stage, StageIterator, TransformIterator
+from ..stage import Stage, StageIterator
 from ..state import State
+from ..transform import IndexedTransform, TransformIterator
 from .ledger import Ledger
 
 __all__ = ["Timed", "empty_interval", "readers", "timed"]

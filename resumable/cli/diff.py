@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from ..arguments import shorten
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.survey import FoundFile, examine, survey
-from ..state import dumps
+from ..encoding import dumps
 from ..state_tree import as_json, positions, show, stage_tree
 from ..table import table_lines
 from .inspect import explain, show_age, show_time

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import bisect
 import codecs
-import glob
 import hashlib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..arguments import check_bool, shorten
 from ..block import Block, Indices
 from ..errors import InvalidArgument, InvalidType, MalformedItem
 from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator
-from .file_data import FileData, file_data
-from .line_index import CACHE_SUFFIX, LineIndex, line_index
+from .line_file import LineFile, Paths, found_files, open_line_file
 
 __all__ = ["Lines", "LocatedLine", "LocatedLines", "Paths"]
 
 T = TypeVar("T")
-
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
-
-MAGIC_OF_GZIP = b"\x1f\x8b"
-NEWLINE, RETURN = b"\n\r"
-# Below so many lines of one file, array operations cost more than they save.
-FEW_LINES = 8
 
 
 class LocatedLine(NamedTuple):
@@ -51,15 +40,6 @@ class LocatedLine(NamedTuple):
     number: int
 
 
-class _File(NamedTuple):
-    path: str
-    size: int
-    mtime_ns: int
-    lines: LineIndex
-    # For the j-th blank line, how many lines that are not blank stand before it.
-    filled_before: Indices
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class _LineFiles(Stage[T]):
     """What the sources of lines share: the files, their indexes and the reading."""
@@ -70,7 +50,7 @@ class _LineFiles(Stage[T]):
     _: KW_ONLY
     skip_blank: bool = False
     index_dir: str | os.PathLike[str] | None = None
-    _files: tuple[_File, ...] = field(init=False, repr=False)
+    _files: tuple[LineFile, ...] = field(init=False, repr=False)
     # Item numbers at which each file ends: shape (files,), int64.
     _ends: Indices = field(init=False, repr=False)
 
@@ -79,7 +59,7 @@ class _LineFiles(Stage[T]):
         folder = None if self.index_dir is None else Path(self.index_dir)
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
-        files = tuple(_opened(path, folder) for path in _expanded(self.paths))
+        files = tuple(open_line_file(path, folder) for path in found_files(self.paths))
         counts = [
             len(file.lines.ends) - (len(file.lines.blank) if self.skip_blank else 0)
             for file in files
@@ -124,10 +104,10 @@ class _LineFiles(Stage[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
 
-    def _item(self, data: bytes, file: _File, line: int) -> T:
+    def _item(self, data: bytes, file: LineFile, line: int) -> T:
         raise NotImplementedError
 
-    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[T]:
+    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[T]:
         """`_item` of each."""
         raise NotImplementedError
 
@@ -148,10 +128,10 @@ class _LineFiles(Stage[T]):
                 items[place] = item
         return items
 
-    def _items_of(self, file: _File, lines: Indices) -> list[T]:
+    def _items_of(self, file: LineFile, lines: Indices) -> list[T]:
         if self.skip_blank:
-            lines = _skipping(lines, file.filled_before)
-        return self._items(_read(file, lines), file, lines)
+            lines = file.unskipped(lines)
+        return self._items(file.read(lines), file, lines)
 
     def lookup(self, epoch: int) -> Callable[[int], T]:
         ends = self._ends.tolist()
@@ -161,9 +141,8 @@ class _LineFiles(Stage[T]):
             file = self._files[number]
             line = index - (ends[number - 1] if number else 0)
             if self.skip_blank and len(file.lines.blank):
-                line = int(_skipping(np.array([line], np.int64), file.filled_before)[0])
-            data = file_data(file.path, file.size, file.mtime_ns)
-            return self._item(_line(file, data, line), file, line)
+                line = int(file.unskipped(np.array([line], np.int64))[0])
+            return self._item(file.line(line), file, line)
 
         return item_at
 
@@ -222,7 +201,7 @@ class Lines(_LineFiles[Any]):
                 )
         super().__post_init__()
 
-    def _item(self, data: bytes, file: _File, line: int) -> str | bytes:
+    def _item(self, data: bytes, file: LineFile, line: int) -> str | bytes:
         if self.encoding is None:
             return data
         try:
@@ -233,7 +212,7 @@ class Lines(_LineFiles[Any]):
                 f"{self.encoding}: {error.reason}"
             ) from None
 
-    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[Any]:
+    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[Any]:
         encoding, errors = self.encoding, self.errors
         if encoding is None:
             return found
@@ -250,88 +229,8 @@ class LocatedLines(_LineFiles[LocatedLine]):
     State: O(1), the position. Random access, as `Lines`.
     """
 
-    def _item(self, data: bytes, file: _File, line: int) -> LocatedLine:
+    def _item(self, data: bytes, file: LineFile, line: int) -> LocatedLine:
         return LocatedLine(data, file.path, line + 1)
 
-    def _items(self, found: list[bytes], file: _File, lines: Indices) -> list[LocatedLine]:
+    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[LocatedLine]:
         return list(map(LocatedLine, found, repeat(file.path), (lines + 1).tolist()))
-
-
-def _expanded(paths: Paths) -> list[str]:
-    """The files that ``paths`` name."""
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    elif hasattr(paths, "read"):
-        raise InvalidType(f"paths must be paths, got the open file {shorten(paths)}; pass its path")
-    elif not isinstance(paths, Iterable) or isinstance(paths, (bytes, bytearray)):
-        raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
-    found: list[str] = []
-    patterns = list(paths)
-    for path in patterns:
-        if not isinstance(path, (str, os.PathLike)):
-            raise InvalidType(f"paths must hold paths, got {shorten(path)}")
-        text = os.path.expanduser(os.fspath(path))
-        if os.path.lexists(text) or not glob.has_magic(text):
-            found.append(text)
-            continue
-        # The caches of line indexes are not data, whatever the pattern.
-        matches = sorted(
-            match
-            for match in glob.glob(text, recursive=True)
-            if os.path.isfile(match) and not match.endswith(CACHE_SUFFIX)
-        )
-        if not matches:
-            raise InvalidArgument(f"paths must match at least one file, got {text!r}")
-        found.extend(matches)
-    if not found:
-        raise InvalidArgument(f"paths must name at least one file, got {patterns!r}")
-    return found
-
-
-def _opened(path: str, folder: Path | None) -> _File:
-    if os.path.lexists(path) and not os.path.isfile(path):
-        raise InvalidArgument(f"paths must name regular files, got {path!r}")
-    with open(path, "rb") as file:
-        if file.read(2) == MAGIC_OF_GZIP:
-            raise InvalidArgument(f"paths must name uncompressed files, got {path!r}")
-        status = os.fstat(file.fileno())
-    index = line_index(Path(path), folder)
-    filled = np.asarray(index.blank) - np.arange(len(index.blank), dtype=np.int64)
-    return _File(os.path.abspath(path), status.st_size, status.st_mtime_ns, index, filled)
-
-
-def _skipping(lines: Indices, filled_before: Indices) -> Indices:
-    """Line numbers of the ``lines``-th lines that are not blank."""
-    return lines + np.searchsorted(filled_before, lines, side="right")
-
-
-def _read(file: _File, lines: Indices) -> list[bytes]:
-    """The lines of ``file`` at ``lines``, without their newlines."""
-    data = file_data(file.path, file.size, file.mtime_ns)
-    ends = file.lines.ends
-    if len(lines) < FEW_LINES:
-        return [_line(file, data, line) for line in lines.tolist()]
-    starts = np.where(lines > 0, ends[lines - 1], 0)
-    stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
-    return [data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)]
-
-
-def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
-    """Where lines end without what `_stripped` takes away."""
-    # This also brings the ends of all lines into the processor's cache, many at a time.
-    has_newline = text[stops - 1] == NEWLINE
-    bare: Indices = stops - has_newline
-    has_return = has_newline & (bare > starts) & (text[bare - 1] == RETURN)
-    bare -= has_return
-    return bare
-
-
-def _line(file: _File, data: FileData, line: int) -> bytes:
-    ends = file.lines.ends
-    return _stripped(data[ends[line - 1] if line else 0 : ends[line]])
-
-
-def _stripped(line: bytes) -> bytes:
-    if line.endswith(b"\r\n"):
-        return line[:-2]
-    return line[:-1] if line.endswith(b"\n") else line

@@ -11,8 +11,9 @@ import numpy as np
 
 from ..arguments import check_bool, check_callable, check_int
 from ..block import Block, Indices, block_items, block_length, is_columns, stack
-from ..stage import ITEMS, StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, StageIterator
 from ..state import TakenState
+from ..transform import Transform, TransformIterator
 from .carried import initial_state, with_carried_state
 
 __all__ = ["Batch"]

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from ..arguments import shorten
 from ..errors import StateMismatch
-from ..stage import Combine, StageIterator
+from ..stage import StageIterator
 from ..state import State, unpack
+from ..transform import Combine
 
 __all__ = ["CombineIterator"]
 

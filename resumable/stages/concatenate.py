@@ -10,8 +10,9 @@ import numpy as np
 
 from ..block import Block, Indices, block_length, concatenate, ungroup
 from ..errors import InvalidArgument
-from ..stage import Combine, StageIterator, walk
+from ..stage import StageIterator, walk
 from ..state import State, unpack, unpack_count
+from ..transform import Combine
 
 __all__ = ["Concatenate"]
 

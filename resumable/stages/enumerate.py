@@ -9,7 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from ..block import Block, Indices, block_length, is_columns
-from ..stage import CountingIterator, IndexedTransform, StageIterator
+from ..stage import StageIterator
+from ..transform import CountingIterator, IndexedTransform
 
 __all__ = ["Enumerate"]
 

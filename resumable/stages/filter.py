@@ -9,8 +9,9 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..arguments import check_callable
 from ..block import Block, block_items, block_length, concatenate, take_rows
-from ..stage import RANK, StageIterator, Transform, TransformIterator
+from ..stage import RANK, StageIterator
 from ..state import TakenState
+from ..transform import Transform, TransformIterator
 from .carried import initial_state, with_carried_state
 
 __all__ = ["Filter"]

@@ -7,8 +7,9 @@ from typing import ClassVar, TypeVar, final
 
 from ..arguments import check_int
 from ..block import Block, block_items
-from ..stage import Combine, StageIterator
+from ..stage import StageIterator
 from ..state import State, unpack, unpack_count
+from ..transform import Combine
 from .combine_iterator import CombineIterator
 
 __all__ = ["Interleave"]

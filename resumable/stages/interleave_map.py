@@ -10,8 +10,9 @@ from typing import Any, ClassVar, TypeVar, final
 from ..arguments import check_int
 from ..block import Block
 from ..errors import StateMismatch
-from ..stage import ITEMS, RANK, StageIterator, Transform, TransformIterator
+from ..stage import ITEMS, RANK, StageIterator
 from ..state import State, TakenState, settled, unpack, unpack_count
+from ..transform import Transform, TransformIterator
 from .carried import check_stateless
 from .expansion import close_expansion, expand, inner_stage
 

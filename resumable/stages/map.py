@@ -12,8 +12,9 @@ from typing import Any, ClassVar, TypeVar, final
 from ..arguments import check_callable, check_choice, check_int, shorten
 from ..block import Block, Indices, block_items, block_length
 from ..errors import InvalidArgument, InvalidType
-from ..stage import RANK, StageIterator, Transform, TransformIterator
+from ..stage import RANK, StageIterator
 from ..state import State, TakenState, unpack, unpack_count
+from ..transform import Transform, TransformIterator
 from .carried import initial_state, with_carried_state
 from .parallel_map import ParallelMapIterator
 

@@ -12,8 +12,9 @@ import numpy as np
 from ..arguments import check_choice, check_seed
 from ..block import Block, Indices, ungroup
 from ..indexed import IndexedIterator
-from ..stage import Combine, StageIterator, check_sequential
+from ..stage import StageIterator, check_sequential
 from ..state import State, unpack, unpack_count
+from ..transform import Combine
 from .combine_iterator import CombineIterator
 from .schedule import Schedule, Weights, integer_weights
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ..block import Block, block_length, slice_block
 from ..errors import WorkerError
-from ..stage import TransformIterator
 from ..state import State, TakenState, settled, unpack, unpack_count
+from ..transform import TransformIterator
 from .workers import ExecutorWorkers, Outcome, ThreadWorkers, Workers
 
 if TYPE_CHECKING:

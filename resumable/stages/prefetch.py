@@ -21,8 +21,9 @@ from typing import Any, ClassVar, Final, NamedTuple, TypeVar, final
 from ..arguments import check_int
 from ..block import Block, Indices
 from ..errors import WorkerError
-from ..stage import IndexedTransform, StageIterator, TransformIterator
+from ..stage import StageIterator
 from ..state import State, TakenState, settled
+from ..transform import IndexedTransform, TransformIterator
 
 __all__ = ["Prefetch"]
 

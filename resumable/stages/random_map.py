@@ -11,8 +11,9 @@ import numpy as np
 from ..arguments import check_callable, check_seed
 from ..block import Block, Indices, block_items
 from ..order import derive, generator
-from ..stage import CountingIterator, IndexedTransform, StageIterator
+from ..stage import StageIterator
 from ..state import TakenState
+from ..transform import CountingIterator, IndexedTransform
 from .carried import initial_state, with_carried_state
 
 __all__ = ["RandomMap"]

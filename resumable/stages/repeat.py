@@ -12,8 +12,9 @@ import numpy as np
 from ..arguments import check_int, shorten
 from ..block import Block, Indices, block_length, concatenate, ungroup
 from ..errors import StateMismatch
-from ..stage import EPOCHS, ITEMS, StageIterator, Transform, TransformIterator
+from ..stage import EPOCHS, ITEMS, StageIterator
 from ..state import State, unpack, unpack_count
+from ..transform import Transform, TransformIterator
 
 __all__ = ["Repeat"]
 

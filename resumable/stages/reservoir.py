@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..block import Block, Indices, block_items
-from ..stage import TransformIterator
+from ..transform import TransformIterator
 from .slots import Choices, SlotChoice
 
 if TYPE_CHECKING:

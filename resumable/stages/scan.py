@@ -9,9 +9,11 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..arguments import check_callable
 from ..block import Block, block_items
+from ..encoding import dumps
 from ..errors import UnencodableState
-from ..stage import StageIterator, Transform, TransformIterator
-from ..state import State, TakenState, dumps, freeze, unpack
+from ..stage import StageIterator
+from ..state import State, TakenState, freeze, unpack
+from ..transform import Transform, TransformIterator
 from .carried import initial_state, with_carried_state
 
 __all__ = ["Scan"]

@@ -11,16 +11,9 @@ from ..arguments import check_choice, check_int
 from ..block import Block, Indices, block_length, concatenate, take_rows
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
-from ..stage import (
-    ITEMS,
-    RANK,
-    Stage,
-    StageIterator,
-    Transform,
-    TransformIterator,
-    check_sequential,
-)
+from ..stage import ITEMS, RANK, Stage, StageIterator, check_sequential
 from ..state import State, unpack, unpack_count
+from ..transform import Transform, TransformIterator
 from .skip import Skip
 
 __all__ = ["Shard"]

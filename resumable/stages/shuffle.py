@@ -12,7 +12,8 @@ from ..block import Indices
 from ..errors import InvalidArgument
 from ..indexed import IndexedIterator
 from ..order import permutation
-from ..stage import MOST_ITEMS, IndexedTransform, Stage, StageIterator, check_sequential
+from ..stage import MOST_ITEMS, Stage, StageIterator, check_sequential
+from ..transform import IndexedTransform
 
 __all__ = ["Shuffle"]
 

@@ -10,8 +10,9 @@ from ..arguments import check_int, shorten
 from ..block import Block, Indices
 from ..errors import StateMismatch
 from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator, Transform, TransformIterator, check_sequential
+from ..stage import Stage, StageIterator, check_sequential
 from ..state import State, unpack
+from ..transform import Transform, TransformIterator
 
 __all__ = ["Skip"]
 

@@ -8,7 +8,8 @@ from typing import ClassVar, TypeVar, final
 
 from ..arguments import check_int
 from ..block import Block, Indices, block_length
-from ..stage import ITEMS, CountingIterator, StageIterator, Transform
+from ..stage import ITEMS, StageIterator
+from ..transform import CountingIterator, Transform
 
 __all__ = ["Take"]
 

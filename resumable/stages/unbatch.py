@@ -10,7 +10,8 @@ import numpy as np
 
 from ..block import block_items
 from ..errors import MalformedItem
-from ..stage import ITEMS, RANK, StageIterator, Transform
+from ..stage import ITEMS, RANK, StageIterator
+from ..transform import Transform
 from .flat_map import ExpandingIterator
 
 __all__ = ["Unbatch"]

@@ -15,8 +15,9 @@ import numpy as np
 from ..arguments import check_bool, check_int, check_seed
 from ..block import Block, block_items, block_length
 from ..errors import StateMismatch, UnencodableState
-from ..stage import StageIterator, Transform
+from ..stage import StageIterator
 from ..state import State, TakenState, freeze, settled, unpack, unpack_count
+from ..transform import Transform
 from .reservoir import READ_AT_ONCE, Reservoir, as_objects
 from .slots import OLDEST_WINDOWS
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from ..block import Block, Indices, block_items, block_length, is_columns, slice_block
-from ..stage import Combine, StageIterator
+from ..stage import StageIterator
+from ..transform import Combine
 from .combine_iterator import CombineIterator
 
 __all__ = ["Zip"]

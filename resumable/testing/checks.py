@@ -15,11 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from ..arguments import check_bool, check_int, shorten
+from ..encoding import dumps
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..pipeline import Pipeline, from_arrays, from_iterable, from_sequence
 from ..pipeline import range as numbers
-from ..stage import Stage, Transform, walk
-from ..state import dumps
+from ..stage import Stage, walk
+from ..transform import Transform
 from . import laws
 from .comparing import assert_same
 from .fresh_process import resume_in_a_fresh_process

@@ -14,10 +14,11 @@ import numpy as np
 
 from ..arguments import shorten
 from ..block import block_items, block_length, is_columns
+from ..encoding import dumps, loads
 from ..errors import StateMismatch, UnencodableState
 from ..pipeline import Pipeline
 from ..stage import StageIterator
-from ..state import State, dumps, loads
+from ..state import State
 from .comparing import assert_same, same
 
 __all__ = [

@@ -16,10 +16,10 @@ from hypothesis.stateful import (
 )
 
 from ..block import block_items
+from ..encoding import dumps, loads
 from ..errors import IteratorClosed
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
-from ..state import dumps, loads
 from .comparing import assert_same
 from .laws import first_items, require, through_bytes
 from .strategies import pipelines

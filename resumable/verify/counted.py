@@ -8,8 +8,9 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..block import Block, Indices, block_length
 from ..graph import rebuilt
-from ..stage import IndexedTransform, Stage, StageIterator, TransformIterator
+from ..stage import Stage, StageIterator
 from ..state import State
+from ..transform import IndexedTransform, TransformIterator
 
 __all__ = ["counted"]
 

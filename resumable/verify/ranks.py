@@ -9,9 +9,10 @@ from typing import Any, final
 
 from ..checkpoint.directory import Directory
 from ..checkpoint.reading import newest_valid
+from ..fingerprint import fingerprint
 from ..graph import cut_after, tuned
 from ..pipeline import Pipeline
-from ..stage import Stage, fingerprint, walk
+from ..stage import Stage, walk
 from ..stages.shard import Shard
 from .digest import DIGEST_BYTES, item_digest
 from .processes import Task, Workers

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
+from ..encoding import dumps
 from ..stage import Stage, walk
-from ..state import State, dumps
+from ..state import State
 from ..state_tree import positions, stage_tree
 
 __all__ = ["Finding", "Report", "StageCost", "stage_costs"]

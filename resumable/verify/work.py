@@ -12,11 +12,12 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..checkpoint.checkpointer import Checkpointer
+from ..encoding import dumps
 from ..graph import without_threads
 from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..stage import Stage
-from ..state import State, dumps
+from ..state import State
 from ..triggers import AtEnd, AtSteps
 from .counted import counted
 from .runs import Digests, Run, Timed, Watch, draw

@@ -19,7 +19,7 @@ import resumable as rs
 from resumable.checkpoint import envelope
 from resumable.checkpoint.names import CheckpointNames, check_name
 from resumable.checkpoint.reading import read_checkpoint
-from resumable.state import MAGIC
+from resumable.encoding import MAGIC
 
 # A guard against what never ends; how long it really takes is measured by the campaign.
 MOST_SECONDS = 60.0

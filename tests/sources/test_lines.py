@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.sources import file_data
+from resumable.sources import file_data, line_file
 from resumable.sources import line_index as index_module
-from resumable.sources import lines as lines_module
 from resumable.sources.line_index import CACHE_SUFFIX, SMALLEST_CACHED, line_index
 
 BIG = b"".join(b"line %d \n" % number for number in range(20_000))
@@ -49,7 +48,7 @@ def test_any_bytes_are_split_at_newlines(tmp_path: Path, parts: list[bytes]) -> 
 def test_blocks_of_lines_are_the_lines_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
 ) -> None:
-    monkeypatch.setattr(lines_module, "FEW_LINES", 0)
+    monkeypatch.setattr(line_file, "FEW_LINES", 0)
     path = tmp_path / "data"
     path.write_bytes(b"".join(parts))
     for skip_blank in (False, True):

@@ -253,18 +253,18 @@ def test_item_by_item_the_library_costs_one_call_an_item_handed_out() -> None:
 
 
 @pytest.mark.parametrize("window", [1000, 10_000])
-def test_a_stream_shuffled_in_a_window_costs_no_call_an_item(window: int) -> None:
+def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> None:
     stream = rs.from_iterable(naturals).shuffle(0, window=window)
     small, large = (steady(stream.batch(size)) for size in (256, 512))
     more = STEPS * 256
     assert large.user - small.user == {"naturals": more}
     # Choosing slots and remembering where upstream stood come once in hundreds of items.
     assert large.calls.total() - small.calls.total() <= more / 50
-    assert large.builtins.total() - small.builtins.total() <= more / 40
-    assert large.instructions - small.instructions <= more / 2
-    assert small.calls.total() <= STEPS * 27
-    assert small.builtins.total() <= STEPS * 34
-    assert small.instructions <= STEPS * 690
+    assert large.builtins.total() - small.builtins.total() <= more * 1.03
+    assert large.instructions - small.instructions <= more * 20
+    assert small.calls.total() <= STEPS * 25
+    assert small.builtins.total() <= STEPS * 290
+    assert small.instructions <= STEPS * 5600
 
 
 def test_a_batch_of_lines_looks_at_the_file_once_and_opens_it_never(data: Path) -> None:

@@ -2,22 +2,20 @@
 
 # The window is filled; then each step hands out the item of one slot, and the next item of
 # upstream takes its place before the following step. At the end the window drains in a seeded
-# order. Many steps are made at once: which slots they empty is known before (slots.py).
+# order. Which slots many steps empty is computed at once (slots.py).
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
-from ..block import Block, Indices, block_items
+from ..block import Block, block_items
 from ..transform import TransformIterator
 from .slots import Choices, SlotChoice
 
 if TYPE_CHECKING:
     from .window_shuffle import WindowShuffle
 
-__all__ = ["READ_AT_ONCE", "Reservoir", "as_objects"]
+__all__ = ["READ_AT_ONCE", "Reservoir"]
 
 T = TypeVar("T")
 
@@ -25,7 +23,6 @@ READ_AT_ONCE = 4096
 FEWEST_CHOICES = 16
 FEWER_CHOICES = 4096
 MOST_CHOICES = 16384
-WORTH_VECTORS = 32
 
 
 class Reservoir(TransformIterator[T]):
@@ -38,9 +35,8 @@ class Reservoir(TransformIterator[T]):
         self._choice = SlotChoice(stage.seed, epoch, stage.window)
         self._position = 0  # steps made, which is items handed out
         # Invariant: while not draining, every slot but `_hole` holds an item still to be
-        # handed out. While draining, `_slots` holds the rest, the next one last. It is an array
-        # of objects between filling and draining, and a list then.
-        self._slots: Any = []
+        # handed out. While draining, `_slots` holds the rest, the next one last.
+        self._slots: list[Any] = []
         self._hole: int | None = None
         self._draining = False
         self._choices = self._choice.choices(0, 0)
@@ -67,7 +63,6 @@ class Reservoir(TransformIterator[T]):
                 self._drain()
                 return []
         self._hole = int(self._choice.of_steps(0, 1)[0])
-        self._slots = as_objects(self._slots)
         self._position += 1
         return [self._slots[self._hole]]
 
@@ -83,14 +78,14 @@ class Reservoir(TransformIterator[T]):
     def _step(self, incoming: list[Any]) -> list[T]:
         """Make a step for each item of ``incoming``, which takes the place of the one before it."""
         count, first = len(incoming), self._position - 1
-        choices = self._choices_of(first, count + 1)
-        chosen = choices.slots_of(first, count + 1)
-        if count < WORTH_VECTORS:
-            items = _exchange_each(self._slots, chosen.tolist(), incoming)
-        else:
-            before = choices.before(first, count + 1)
-            items = _exchange_at_once(self._slots, chosen, before, incoming)
-        self._hole = int(chosen[-1])
+        hole, *others = self._choices_of(first, count + 1).slots_of(first, count + 1)
+        slots, items = self._slots, []
+        # On a list: the same over an array of objects, vectorised, takes longer.
+        for item, slot in zip(incoming, others, strict=True):
+            slots[hole] = item
+            items.append(slots[slot])
+            hole = slot
+        self._hole = hole
         self._position += count
         return items
 
@@ -120,35 +115,3 @@ class Reservoir(TransformIterator[T]):
 
     def _read(self, count: int) -> list[Any]:
         return block_items(self._upstream.pull(count))
-
-
-def _exchange_each(slots: Any, chosen: list[int], incoming: list[Any]) -> list[Any]:
-    """Put each item of ``incoming`` into the slot emptied last, and empty the next one."""
-    items = []
-    for item, hole, slot in zip(incoming, chosen, chosen[1:], strict=False):
-        slots[hole] = item
-        items.append(slots[slot])
-    return items
-
-
-def _exchange_at_once(
-    slots: Any, chosen: Indices, before: Indices, incoming: list[Any]
-) -> list[Any]:
-    """The same, where ``before`` tells for each slot in ``chosen`` where it stood there last."""
-    arrived = as_objects(incoming)
-    taken = slots[chosen[1:]]
-    # A slot that these steps have emptied already holds what arrived after that.
-    before = before[1:]
-    again = np.flatnonzero(before >= 0)
-    taken[again] = arrived[before[again]]
-    # No slot is named twice: of what arrived in one, the last is left there.
-    stays = np.ones(len(arrived), np.bool_)
-    stays[before[again]] = False
-    slots[chosen[:-1][stays]] = arrived[stays]
-    items: list[Any] = taken.tolist()
-    return items
-
-
-def as_objects(items: list[Any]) -> Any:
-    """``items`` as an array of objects, shape (len(items),)."""
-    return np.fromiter(items, object, len(items))

@@ -20,6 +20,9 @@ OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 
 ROUND_EVERY = 4
+# A round of so many slots is computed whole and kept: 8 bytes a slot. Many small parts of one
+# cost several times as much.
+LARGEST_KEPT_ROUND = 1 << 16
 SLOT, ROUND, DRAIN = 1, 2, 3
 
 
@@ -29,13 +32,12 @@ class Choices:
 
     Args:
       start: the first step.
-      slots: shape (steps,), int64, each below 2**31.
+      slots: of this step and those after it.
     """
 
-    def __init__(self, start: int, slots: Indices) -> None:
+    def __init__(self, start: int, slots: list[int]) -> None:
         self._start = start
         self._slots = slots
-        self._before = _places_before(slots)
 
     def __len__(self) -> int:
         return len(self._slots)
@@ -44,18 +46,10 @@ class Choices:
         """Whether the steps from ``start`` on are among these, all ``count``."""
         return self._start <= start and start + count <= self._start + len(self._slots)
 
-    def slots_of(self, start: int, count: int) -> Indices:
+    def slots_of(self, start: int, count: int) -> list[int]:
         """The slots of ``count`` steps from ``start`` on."""
         first = start - self._start
         return self._slots[first : first + count]
-
-    def before(self, start: int, count: int) -> Indices:
-        """For each of these steps the last one before it with its slot, counted from ``start``.
-
-        Less than 0 if that was before ``start``.
-        """
-        first = start - self._start
-        return self._before[first : first + count] - first
 
 
 @final
@@ -72,6 +66,7 @@ class SlotChoice:
         self._slot_key = derive(seed, epoch, SLOT)
         self._round_seed = derive(seed, epoch, ROUND)
         self._drain_seed = derive(seed, epoch, DRAIN)
+        self._kept_round: tuple[int, Indices] | None = None
 
     def of_steps(self, start: int, stop: int) -> Indices:
         """The slots of steps ``start`` to ``stop``, shape (stop - start,), int64."""
@@ -89,13 +84,21 @@ class SlotChoice:
         slots = []
         for number in range(first // window, (end - 1) // window + 1):
             start, stop = max(first - number * window, 0), min(end - number * window, window)
-            order = permutation(window, self._round_seed, number)
-            slots.append(order(np.arange(start, stop, dtype=np.int64)))
+            slots.append(self._round(number, start, stop))
         return np.concatenate(slots)
+
+    def _round(self, number: int, start: int, stop: int) -> Indices:
+        """The slots of turns ``start`` to ``stop`` of one round."""
+        order = permutation(self._window, self._round_seed, number)
+        if self._window > LARGEST_KEPT_ROUND:
+            return order(np.arange(start, stop, dtype=np.int64))
+        if self._kept_round is None or self._kept_round[0] != number:
+            self._kept_round = number, order(np.arange(self._window, dtype=np.int64))
+        return self._kept_round[1][start:stop]
 
     def choices(self, start: int, stop: int) -> Choices:
         """The slots of steps ``start`` to ``stop``, kept to be asked for."""
-        return Choices(start, self.of_steps(start, stop))
+        return Choices(start, self.of_steps(start, stop).tolist())
 
     def draining(self, count: int) -> Indices:
         """The order in which the last ``count`` items leave, shape (count,), int64."""
@@ -116,14 +119,3 @@ class SlotChoice:
             numbers = np.arange(start, stop, dtype=np.int64) + window
             np.maximum.at(items, self.of_steps(start, stop), numbers)
         return items
-
-
-def _places_before(values: Indices) -> Indices:
-    """For each of ``values``, below 2**31, the index of the last equal one before it; else -1."""
-    bits = len(values).bit_length()
-    ordered = np.sort(values << bits | np.arange(len(values), dtype=np.int64))
-    places = ordered & ((1 << bits) - 1)
-    equal = np.flatnonzero(ordered[1:] >> bits == ordered[:-1] >> bits)
-    before = np.full(len(values), -1, np.int64)
-    before[places[equal + 1]] = places[equal]
-    return before

@@ -18,7 +18,7 @@ from ..errors import StateMismatch, UnencodableState
 from ..stage import StageIterator
 from ..state import State, TakenState, freeze, settled, unpack, unpack_count
 from ..transform import Transform
-from .reservoir import READ_AT_ONCE, Reservoir, as_objects
+from .reservoir import READ_AT_ONCE, Reservoir
 from .slots import OLDEST_WINDOWS
 
 __all__ = ["WindowShuffle"]
@@ -192,7 +192,7 @@ class _WindowIterator(Reservoir[T]):
             places = zip(order[here].tolist(), ordered[here].tolist(), strict=True)
             for slot, number in places:
                 slots[slot] = block[number - first]
-        self._slots, self._hole = as_objects(slots), hole
+        self._slots, self._hole = slots, hole
 
     def _changed(self, position: int) -> StateMismatch:
         return StateMismatch(
@@ -237,6 +237,5 @@ class _CarryingIterator(Reservoir[T]):
         if not draining and len(slots) not in (0 if hole is None else window, window):
             raise StateMismatch(f"saved slots={len(slots)} are fewer than the window", self._stage)
         self._upstream.set_state(upstream)
-        slots = freeze(slots)
-        self._slots = slots if hole is None else as_objects(slots)
+        self._slots = freeze(slots)
         self._hole, self._draining = hole, draining

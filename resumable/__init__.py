@@ -1,9 +1,10 @@
 """Input pipelines that stop at any item and continue at exactly the next one."""
 
 # Where things are: `pipeline` is the builder; `sources` and `stages` hold one operation a
-# module; `stage` is the contract between them and `iterator` the running pass a user holds;
-# `order` makes every random choice, `block` moves runs of items, `encoding` turns states into
-# bytes and `fingerprint` tells whose they are; `triggers` say when to save and `checkpoint` where.
+# module; `stage` is the contract between them, `transform` has their usual bases, and `iterator`
+# is the running pass a user holds; `order` makes every random choice, `block` moves runs of items,
+# `encoding` turns states into bytes and `fingerprint` tells whose they are; `triggers` say when to
+# save and `checkpoint` where.
 
 # The modules are imported when a name of theirs is first asked for, so that importing the package
 # costs little where little of it is used.

@@ -19,7 +19,8 @@ from .iterator import PipelineIterator
 from .sources.arrays import FromArrays
 from .sources.iterable import FromIterable
 from .sources.jsonl import parse_json_line
-from .sources.lines import Lines, LocatedLines, Paths
+from .sources.line_file import Paths
+from .sources.lines import Lines, LocatedLines
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stage import Stage, as_stage

@@ -33,8 +33,6 @@ TakenState: TypeAlias = "State | Exception"
 
 MAX_DEPTH: Final = 50
 LARGEST_COUNT: Final = 2**63 - 1
-
-
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
 
@@ -82,8 +80,12 @@ def _copied(value: Any, depth: int) -> Any:
     raise _Refused
 
 
-def is_state(value: Any, depth: int = 0) -> bool:
+def is_state(value: Any) -> bool:
     """Whether `freeze` would take ``value``; nothing is copied."""
+    return _is_state(value, 0)
+
+
+def _is_state(value: Any, depth: int) -> bool:
     kind = type(value)
     if kind in PLAIN:
         return True
@@ -91,11 +93,11 @@ def is_state(value: Any, depth: int = 0) -> bool:
         return False
     if kind is dict:
         return all(type(key) is str for key in value) and all(
-            type(item) in PLAIN or is_state(item, depth + 1) for item in value.values()
+            type(item) in PLAIN or _is_state(item, depth + 1) for item in value.values()
         )
     if kind is list or kind is tuple:
         kinds = set(map(type, value))
-        return kinds <= PLAIN or all(is_state(item, depth + 1) for item in value)
+        return kinds <= PLAIN or all(_is_state(item, depth + 1) for item in value)
     return _is_plain_array(value)
 
 

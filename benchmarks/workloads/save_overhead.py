@@ -129,11 +129,11 @@ def _compute() -> None:
 
 
 def _wait() -> None:
-    """Wait for so long; the end is watched for, since a sleep may take longer."""
+    """Wait for so long; the end is watched for, since a long sleep may take longer."""
     done = time.perf_counter() + STEP_SECONDS
     time.sleep(0.8 * STEP_SECONDS)
     while time.perf_counter() < done:
-        pass
+        time.sleep(0)
 
 
 def _overhead(seconds: dict[str, list[float]], label: str) -> float:

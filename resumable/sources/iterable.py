@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import io
-import weakref
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -29,6 +29,8 @@ TELL: Final = Protocol("tell", "seek")
 SKIP: Final = "iterating anew and skipping"
 ONCE: Final = "none: it can be read once"
 POLICIES: Final = ("fail", "warn", "ignore")
+# Where references are not counted, every object might be held by somebody else.
+_references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
 
 
 @final
@@ -88,9 +90,12 @@ class FromIterable(Stage[T]):
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
         object.__setattr__(self, "_protocol", protocol)
 
-    def is_new(self, iterator: Iterator[T]) -> bool:
-        """Whether ``iterator`` is not the one that the last pass was given."""
-        return self._last.replace(iterator) is not iterator
+    def is_new(self, iterator: Iterator[T], shared: bool) -> bool:
+        """Whether ``iterator`` is not the one that the last pass was given.
+
+        One that is not ``shared`` is not held: what it holds itself ends with its pass.
+        """
+        return self._last.replace(iterator if shared else None) is not iterator
 
     @property
     def method(self) -> str:
@@ -122,20 +127,14 @@ class FromIterable(Stage[T]):
 
 
 class _Last:
-    """What the function returned last, if it is still there; no part of what is pickled."""
+    """What the function returned last, if it can return that again; no part of what is pickled."""
 
     def __init__(self) -> None:
-        self._found: Callable[[], Any] = lambda: None
+        self._held: Any = None
 
-    def replace(self, iterator: Any) -> Any:
-        """Remember ``iterator`` instead of the one that is returned."""
-        last = self._found()
-        try:
-            self._found = weakref.ref(iterator)
-        except TypeError:
-            # Some built-in iterators take none. Holding one costs what it still holds itself; not
-            # holding it, a pass over one that was read before would deliver nothing and say nothing.
-            self._found = lambda: iterator
+    def replace(self, held: Any) -> Any:
+        """Remember ``held`` instead of the one that is returned."""
+        last, self._held = self._held, held
         return last
 
     def __reduce__(self) -> tuple[type[_Last], tuple[()]]:
@@ -235,6 +234,7 @@ class _FromIterableIterator(StageIterator[T]):
         """A new iterator from a function."""
         try:
             made = factory()
+            shared = _references(made) > OF_A_NEW_OBJECT
         except StopIteration as error:
             raise RuntimeError("a user function raised StopIteration") from error
         try:
@@ -243,7 +243,7 @@ class _FromIterableIterator(StageIterator[T]):
             raise InvalidType(
                 f"the function of {self._stage!r} must return an iterable, got {shorten(made)}"
             ) from None
-        if iterator is made and not self._stage.is_new(iterator):
+        if iterator is made and not self._stage.is_new(iterator, shared):
             raise ExternalStateError(
                 f"the function of {self._stage!r} returned the iterator of an earlier pass again; "
                 "it must make a new one each time"
@@ -277,6 +277,12 @@ class _FromIterableIterator(StageIterator[T]):
         return iterator
 
 
+def _of_a_new_object() -> int:
+    """What is counted where a function has just returned an object that nobody else holds."""
+    made = object()
+    return _references(made)
+
+
 def _shallow_copy(source: Any) -> Any:
     copied = copy.copy(source)
     attributes = getattr(source, "__dict__", None)
@@ -296,3 +302,6 @@ def _is_seekable(target: Any) -> bool:
     # Of other objects with these methods, some read ahead of what `tell` says.
     file = getattr(target, "file", target)  # of a temporary file
     return isinstance(file, io.IOBase) and file.readable() and file.seekable()
+
+
+OF_A_NEW_OBJECT: Final = _of_a_new_object()

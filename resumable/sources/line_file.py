@@ -35,7 +35,7 @@ class LineFile(NamedTuple):
       path: absolute.
       size: in bytes.
       mtime_ns: time of the last change.
-      lines: where its lines end, and which are blank.
+      positions: where its lines end, and which are blank.
       filled_before: for the j-th blank line, how many lines that are not blank stand before it;
         shape (blank lines,), int64.
     """
@@ -43,23 +43,24 @@ class LineFile(NamedTuple):
     path: str
     size: int
     mtime_ns: int
-    lines: LineIndex
+    positions: LineIndex
     filled_before: Indices
 
     def unskipped(self, lines: Indices) -> Indices:
-        """Numbers of the ``lines``-th lines that are not blank."""
+        """Numbers of the ``lines``-th lines that are not blank; both shape (n,), int64."""
         return lines + np.searchsorted(self.filled_before, lines, side="right")
 
     def read(self, lines: Indices) -> list[bytes]:
-        """The lines of these numbers from 0, without their newlines.
+        """The lines of these numbers from 0, shape (n,), int64, without their newlines.
 
         Raises:
           MalformedItem: if the file has changed since.
+          OSError: if it cannot be read.
         """
         data = file_data(self.path, self.size, self.mtime_ns)
         if len(lines) < FEW_LINES:
             return [self._cut(data, line) for line in lines.tolist()]
-        ends = self.lines.ends
+        ends = self.positions.ends
         starts = np.where(lines > 0, ends[lines - 1], 0)
         stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
         return [
@@ -71,7 +72,7 @@ class LineFile(NamedTuple):
         return self._cut(file_data(self.path, self.size, self.mtime_ns), line)
 
     def _cut(self, data: FileData, line: int) -> bytes:
-        ends = self.lines.ends
+        ends = self.positions.ends
         return _stripped(data[ends[line - 1] if line else 0 : ends[line]])
 
 

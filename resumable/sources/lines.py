@@ -21,7 +21,7 @@ from ..indexed import IndexedIterator
 from ..stage import Stage, StageIterator
 from .line_file import LineFile, Paths, found_files, open_line_file
 
-__all__ = ["Lines", "LocatedLine", "LocatedLines", "Paths"]
+__all__ = ["Lines", "LocatedLine", "LocatedLines"]
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class _LineFiles(Stage[T]):
             folder.mkdir(parents=True, exist_ok=True)
         files = tuple(open_line_file(path, folder) for path in found_files(self.paths))
         counts = [
-            len(file.lines.ends) - (len(file.lines.blank) if self.skip_blank else 0)
+            len(file.positions.ends) - (len(file.positions.blank) if self.skip_blank else 0)
             for file in files
         ]
         object.__setattr__(self, "_files", files)
@@ -140,7 +140,7 @@ class _LineFiles(Stage[T]):
             number = bisect.bisect_right(ends, index)
             file = self._files[number]
             line = index - (ends[number - 1] if number else 0)
-            if self.skip_blank and len(file.lines.blank):
+            if self.skip_blank and len(file.positions.blank):
                 line = int(file.unskipped(np.array([line], np.int64))[0])
             return self._item(file.line(line), file, line)
 

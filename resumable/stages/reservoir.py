@@ -21,8 +21,7 @@ T = TypeVar("T")
 
 READ_AT_ONCE = 4096
 FEWEST_CHOICES = 16
-FEWER_CHOICES = 4096
-MOST_CHOICES = 16384
+MOST_CHOICES = 4096
 
 
 class Reservoir(TransformIterator[T]):
@@ -95,6 +94,7 @@ class Reservoir(TransformIterator[T]):
         order = self._choice.draining(len(rest)).tolist() if rest else []
         self._slots = [rest[index] for index in reversed(order)]
         self._hole, self._draining = None, True
+        self._choices = self._choice.choices(0, 0)
 
     def _drain_down(self, count: int) -> list[T]:
         """Hand out up to ``count`` of the remaining items."""
@@ -108,8 +108,7 @@ class Reservoir(TransformIterator[T]):
         """Choices that include those of ``count`` steps from ``start`` on."""
         if not self._choices.include(start, count):
             # Few at first: each round of a small window costs a permutation of its own.
-            most = min(max(self._stage.window, FEWER_CHOICES), MOST_CHOICES)
-            size = min(max(2 * len(self._choices), FEWEST_CHOICES), most)
+            size = min(max(2 * len(self._choices), FEWEST_CHOICES), MOST_CHOICES)
             self._choices = self._choice.choices(start, start + max(count, size))
         return self._choices
 

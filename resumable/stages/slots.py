@@ -20,7 +20,7 @@ OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 
 ROUND_EVERY = 4
-# A round of so many slots is computed whole and kept: 8 bytes a slot. Many small parts of one
+# A round of at most so many slots is computed whole and kept: 8 bytes a slot. Many small parts of one
 # cost several times as much.
 LARGEST_KEPT_ROUND = 1 << 16
 SLOT, ROUND, DRAIN = 1, 2, 3
@@ -89,10 +89,10 @@ class SlotChoice:
 
     def _round(self, number: int, start: int, stop: int) -> Indices:
         """The slots of turns ``start`` to ``stop`` of one round."""
-        order = permutation(self._window, self._round_seed, number)
-        if self._window > LARGEST_KEPT_ROUND:
-            return order(np.arange(start, stop, dtype=np.int64))
         if self._kept_round is None or self._kept_round[0] != number:
+            order = permutation(self._window, self._round_seed, number)
+            if self._window > LARGEST_KEPT_ROUND:
+                return order(np.arange(start, stop, dtype=np.int64))
             self._kept_round = number, order(np.arange(self._window, dtype=np.int64))
         return self._kept_round[1][start:stop]
 

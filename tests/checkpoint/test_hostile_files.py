@@ -104,7 +104,7 @@ def test_what_would_not_be_loaded_is_not_saved(name: str, monkeypatch: pytest.Mo
     state = {"value": REFUSED_STATES[name]()}
     with pytest.raises(rs.UnencodableState, match=r"more than [0-9]+ bytes of memory"):
         rs.dumps(state)
-    monkeypatch.setattr("resumable.state.ALWAYS_WITHIN", 10**12)  # `dumps` then looks no further
+    monkeypatch.setattr("resumable.encoding.ALWAYS_WITHIN", 10**12)  # `dumps` then looks no further
     data = rs.dumps(state)
     with pytest.raises(rs.CorruptCheckpoint, match=r"more than [0-9]+ bytes of memory"):
         rs.loads(data)

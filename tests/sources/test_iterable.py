@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import codecs
+import gc
 import io
 import itertools
 import pickle
 import random
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -172,6 +174,22 @@ def test_a_function_must_make_a_new_iterator_each_time(make: Callable[[], Iterat
         next(iterator)
     with pytest.raises(rs.ExternalStateError, match="must make a new one each time"):
         list(pipeline)
+
+
+def test_what_a_pass_was_given_is_not_kept_after_it() -> None:
+    given_away: list[weakref.ref[Iterator[int]]] = []
+
+    def read() -> Iterator[int]:
+        inner = numbers()
+        given_away.append(weakref.ref(inner))
+        return map(abs, inner)  # which takes no weak reference
+
+    pipeline = rs.from_iterable(read)
+    assert list(pipeline) == list(numbers())
+    with iter(pipeline) as iterator:
+        next(iterator)
+    gc.collect()
+    assert [inner() for inner in given_away] == [None, None]
 
 
 def test_a_function_must_return_an_iterable() -> None:

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.stages.slots import OLDEST_WINDOWS, SlotChoice
+from resumable.stages import slots
+from resumable.stages.slots import LARGEST_KEPT_ROUND, OLDEST_WINDOWS, ROUND_EVERY, SlotChoice
 from resumable.testing.laws import resumes_at_every_position, stays_ended
 
 
@@ -71,6 +72,30 @@ def test_choices_do_not_depend_on_how_they_are_asked_for() -> None:
     whole = choice.of_steps(0, 500).tolist()
     parts = [choice.of_steps(start, start + 25).tolist() for start in range(0, 500, 25)]
     assert list(itertools.chain.from_iterable(parts)) == whole
+
+
+@pytest.mark.parametrize("window", [1, 10, 5_000, LARGEST_KEPT_ROUND, LARGEST_KEPT_ROUND + 1])
+def test_a_round_that_is_kept_is_the_one_computed_in_parts(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around = ROUND_EVERY * window  # where the second round begins
+    places = [(around - 99, around + 99), (0, 50), (2 * around, 2 * around + 7)]
+    places = [(max(start, 0), stop) for start, stop in [*places, *reversed(places)]]
+    kept = SlotChoice(1, 0, window)
+    found = [kept.of_steps(*place).tolist() for place in places]
+    monkeypatch.setattr(slots, "LARGEST_KEPT_ROUND", 0)
+    assert found == [SlotChoice(1, 0, window).of_steps(*place).tolist() for place in places]
+
+
+def test_a_large_window_resumes_across_its_rounds() -> None:
+    pipeline = stream(45_000).shuffle(1, window=5_000)
+    expected = list(pipeline)
+    assert sorted(expected) == list(range(45_000))
+    for position in (1, 19_999, 20_001, 39_990, 44_000):
+        with iter(pipeline) as iterator:
+            assert iterator.skip(position) == position
+            state = rs.loads(rs.dumps(iterator.get_state()))
+        assert list(pipeline.resume(state)) == expected[position:]
 
 
 @settings(max_examples=60)

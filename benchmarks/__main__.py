@@ -12,7 +12,13 @@ from benchmarks.digest import MultisetsDiffer
 from benchmarks.discovery import load, names
 from benchmarks.machine import machine
 from benchmarks.plots import write_plots
-from benchmarks.report import markdown, write_json, write_markdown
+from benchmarks.report import (
+    OtherCircumstances,
+    markdown,
+    read_json,
+    write_json,
+    write_markdown,
+)
 from benchmarks.result import Options, Result
 
 
@@ -24,7 +30,14 @@ def main() -> int:
         options = Options(Path(folder), arguments.rounds, arguments.quick, arguments.peers)
         where = machine(options.peers)
         print("\n".join(f"{name}: {value}" for name, value in where.items()), flush=True)
-        results: list[Result] = []
+        results: dict[str, Result] = {}
+        if arguments.update:
+            try:
+                before = read_json(arguments.output / "results.json", where, options)
+            except (OSError, OtherCircumstances) as error:
+                print(f"Nothing to update: {error}.", file=sys.stderr)
+                return 1
+            results = {result.name: result for result in before}
         for name in arguments.workloads:
             print(f"\n## {name}\n", flush=True)
             try:
@@ -32,15 +45,19 @@ def main() -> int:
             except MultisetsDiffer as error:
                 print(f"The items differ: {error}.", file=sys.stderr)
                 return 1
-            results.append(result)
+            results[name] = result
             print(markdown(result), flush=True)
-            write_json(arguments.output / "results.json", where, results, options)
-            write_markdown(arguments.output / "results.md", where, results, options)
-            write_plots(arguments.output, results)
+            _write(arguments.output, where, [results[name] for name in sorted(results)], options)
     if arguments.quick:
         print("Small sizes: the figures say nothing.")
     print(f"Written to {arguments.output}.")
-    return _status(results, arguments.strict)
+    return _status([results[name] for name in arguments.workloads], arguments.strict)
+
+
+def _write(folder: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
+    write_json(folder / "results.json", where, results, options)
+    write_markdown(folder / "results.md", where, results, options)
+    write_plots(folder, results)
 
 
 def _status(results: list[Result], strict: bool) -> int:
@@ -65,12 +82,21 @@ def _parse() -> argparse.Namespace:
         help="where the tables and plots are written (default: benchmarks/results for a whole run, "
         "its folder `partial` for any other)",
     )
+    parser.add_argument(
+        "--update",
+        action="store_true",
+        help="keep the other workloads of the last whole run, if the machine, the versions and the "
+        "rounds are the same",
+    )
     parser.add_argument("--strict", action="store_true", help="fail if a claim is not met")
     arguments = parser.parse_args()
+    if arguments.update and arguments.peers is not None:
+        parser.error("--update takes all peers")
     whole = arguments.peers is None and arguments.workloads == names("workloads")
     if arguments.output is None:
         published = Path("benchmarks/results")
-        arguments.output = published if whole and not arguments.quick else published / "partial"
+        publish = (whole or arguments.update) and not arguments.quick
+        arguments.output = published if publish else published / "partial"
     return arguments
 
 

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from benchmarks.passes import LONGEST
-from benchmarks.result import Options, Result, Table
+from benchmarks.result import Claim, Options, Result, Series, Table
 
-__all__ = ["markdown", "write_json", "write_markdown"]
+__all__ = ["OtherCircumstances", "markdown", "read_json", "write_json", "write_markdown"]
+
+
+class OtherCircumstances(Exception):
+    """Results are not from this machine, these versions, sizes and rounds."""
 
 
 def write_json(path: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
@@ -23,6 +28,30 @@ def write_json(path: Path, where: dict[str, str], results: list[Result], options
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
 
+def read_json(path: Path, where: dict[str, str], options: Options) -> list[Result]:
+    """What `write_json` wrote.
+
+    Raises:
+      OtherCircumstances: if it was measured on another machine or in another way.
+      OSError: if there is nothing to read.
+    """
+    content = json.loads(path.read_text())
+    found = {"machine": where, "rounds": options.rounds, "quick": options.quick}
+    for name, here in found.items():
+        if content[name] != here:
+            raise OtherCircumstances(f"{path} has the {name} {content[name]}, not {here}")
+    return [_result(written) for written in content["results"]]
+
+
+def _result(written: dict[str, Any]) -> Result:
+    series = {
+        label: [Series(**each) for each in several] for label, several in written["series"].items()
+    }
+    tables = [Table(**each) for each in written["tables"]]
+    claims = [Claim(**each) for each in written["claims"]]
+    return Result(**{**written, "tables": tables, "claims": claims, "series": series})
+
+
 def write_markdown(
     path: Path, where: dict[str, str], results: list[Result], options: Options
 ) -> None:
@@ -33,7 +62,8 @@ def write_markdown(
         f"Each configuration ran once in each of {options.rounds} rounds, in turns. A ratio is the "
         "median over the rounds; quartiles stand beside it. A pass is stopped "
         f"{LONGEST:g} s after its first item, and its time scaled to all items. MiB is the private memory of the "
-        "contestant's process after its last pass.",
+        "contestant's process after its last pass. All contestants of a workload are from one run; the "
+        "workloads may be from several, on the same machine with the same versions.",
         "",
     ]
     if options.quick:

@@ -90,6 +90,25 @@ def test_a_quick_run_without_peers_writes_json_markdown_and_plots(tmp_path: Path
     assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_workload_is_measured_again_and_the_others_stay(tmp_path: Path) -> None:
+    add(tmp_path, "workloads", "tiny", WORKLOAD)
+    add(tmp_path, "workloads", "another", WORKLOAD.replace("tiny", "another"))
+    both = ("--workloads", "another,tiny", "--rounds", "1")
+    assert run_benchmarks(tmp_path, *both, path=tmp_path).returncode == 0
+    before = json.loads((tmp_path / "results.json").read_text())
+    again = ("--workloads", "tiny", "--update", "--rounds")
+    done = run_benchmarks(tmp_path, *again, "1", path=tmp_path)
+    assert done.returncode == 0, done.stderr
+    after = json.loads((tmp_path / "results.json").read_text())
+    assert after["results"][0] == before["results"][0]
+    assert after["results"][1]["name"] == "tiny"
+    assert after["results"][1] != before["results"][1]
+    assert "## another" in (tmp_path / "results.md").read_text()
+    done = run_benchmarks(tmp_path, *again, "2", path=tmp_path)
+    assert done.returncode == 1
+    assert "has the rounds 1, not 2" in done.stderr
+
+
 @pytest.mark.parametrize("name", [name for name in names("workloads") if name != "text"])
 def test_every_workload_runs(name: str, tmp_path: Path) -> None:
     workload, options = load("workloads", name), Options(tmp_path, rounds=1, quick=True)

@@ -12,7 +12,7 @@ from benchmarks.work import Start, Work
 
 __all__ = ["LONGEST", "seconds_of_a_pass"]
 
-SHORTEST = 0.2
+SHORTEST = 1.0
 LONGEST = 1.0
 PORTION = 64  # items or batches between two looks at the clock
 

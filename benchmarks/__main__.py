@@ -79,8 +79,8 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--output",
         type=Path,
-        help="where the tables and plots are written (default: benchmarks/results for a whole run, "
-        "its folder `partial` for any other)",
+        help="where the tables and plots are written (default: benchmarks/results for a whole run "
+        "and with --update, its folder `partial` for any other)",
     )
     parser.add_argument(
         "--update",

@@ -1,4 +1,4 @@
-"""Write results as JSON and as Markdown."""
+"""Write results as JSON and as Markdown, and read them again."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ class OtherCircumstances(Exception):
 def write_json(path: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
     """Everything that was measured."""
     content = {
-        "machine": where,
-        "rounds": options.rounds,
-        "quick": options.quick,
+        **_circumstances(where, options),
         "results": [asdict(result) for result in results],
     }
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -36,11 +34,14 @@ def read_json(path: Path, where: dict[str, str], options: Options) -> list[Resul
       OSError: if there is nothing to read.
     """
     content = json.loads(path.read_text())
-    found = {"machine": where, "rounds": options.rounds, "quick": options.quick}
-    for name, here in found.items():
+    for name, here in _circumstances(where, options).items():
         if content[name] != here:
             raise OtherCircumstances(f"{path} has the {name} {content[name]}, not {here}")
     return [_result(written) for written in content["results"]]
+
+
+def _circumstances(where: dict[str, str], options: Options) -> dict[str, Any]:
+    return {"machine": where, "rounds": options.rounds, "quick": options.quick}
 
 
 def _result(written: dict[str, Any]) -> Result:

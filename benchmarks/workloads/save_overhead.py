@@ -13,7 +13,8 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -30,8 +31,8 @@ STEP_SECONDS = 0.005
 TRAINED_ROUNDS = 2
 
 Step: TypeAlias = Callable[[], object]
-Way: TypeAlias = Callable[[rs.Pipeline[Any], Step, Path], float]
-"""Runs the loop and returns its seconds: what is done once, before its first step, is not in them."""
+Way: TypeAlias = Callable[[rs.Pipeline[Any], Path], AbstractContextManager[Iterator[Any]]]
+"""What is done once, before the first step, is done when the context is entered."""
 
 
 def run(options: Options) -> Result:
@@ -66,7 +67,11 @@ def _race(options: Options, count: int, step: Step) -> dict[str, list[float]]:
             pipeline = rs.range(count).shuffle(SEED).map(lambda i: 3 * i + 1).batch(BATCH)
             folder = Path(tempfile.mkdtemp(dir=options.folder))
             gc.collect()
-            seconds[label].append(ways[label](pipeline, step, folder))
+            with ways[label](pipeline, folder) as loop:
+                began = time.perf_counter()
+                for _ in loop:
+                    step()
+            seconds[label].append(time.perf_counter() - began)
     return seconds
 
 
@@ -74,22 +79,20 @@ def _label(steps: int, beside: bool) -> str:
     return f"every {steps}, {'asynchronous' if beside else 'synchronous'}"
 
 
-def _without_saves(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> float:
-    with iter(pipeline) as iterator:
-        began = time.perf_counter()
-        for _ in iterator:
-            step()
-    return time.perf_counter() - began
+def _without_saves(pipeline: rs.Pipeline[Any], folder: Path) -> rs.PipelineIterator[Any]:
+    return pipeline.start()
 
 
-def _by_hand(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> float:
-    with iter(pipeline) as iterator:
-        began = time.perf_counter()
-        for number, _ in enumerate(iterator, 1):
-            step()
+@contextmanager
+def _by_hand(pipeline: rs.Pipeline[Any], folder: Path) -> Iterator[Iterator[Any]]:
+    def saved(iterator: rs.PipelineIterator[Any]) -> Iterator[Any]:
+        for number, batch in enumerate(iterator, 1):
+            yield batch
             if number % 100 == 0:
                 _write_durably(folder / f"{number}.ckpt", rs.dumps(iterator.get_state()))
-    return time.perf_counter() - began
+
+    with pipeline.start() as iterator:
+        yield saved(iterator)
 
 
 def _write_durably(path: Path, data: bytes) -> None:
@@ -105,7 +108,8 @@ def _write_durably(path: Path, data: bytes) -> None:
 
 
 def _checkpointed(steps: int, beside: bool) -> Way:
-    def way(pipeline: rs.Pipeline[Any], step: Step, folder: Path) -> float:
+    @contextmanager
+    def way(pipeline: rs.Pipeline[Any], folder: Path) -> Iterator[Iterator[Any]]:
         """The end of an asynchronous one waits for what is being written."""
         with rs.Checkpointer(
             folder,
@@ -115,11 +119,7 @@ def _checkpointed(steps: int, beside: bool) -> Way:
             when_busy="skip" if beside else "wait",
             save_at_end=False,
         ) as checkpointer:
-            loop = checkpointer.resume(pipeline)
-            began = time.perf_counter()
-            for _ in loop:
-                step()
-        return time.perf_counter() - began
+            yield checkpointer.resume(pipeline)
 
     return way
 

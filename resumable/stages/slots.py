@@ -20,8 +20,8 @@ OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 
 ROUND_EVERY = 4
-# A round of at most so many slots is computed whole and kept: 8 bytes a slot. Many small parts of one
-# cost several times as much.
+# A round of at most so many slots is computed whole and kept, 8 bytes a slot: many small parts of
+# one cost several times as much.
 LARGEST_KEPT_ROUND = 1 << 16
 SLOT, ROUND, DRAIN = 1, 2, 3
 

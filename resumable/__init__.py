@@ -1,10 +1,10 @@
 """Input pipelines that stop at any item and continue at exactly the next one."""
 
-# Where things are: `pipeline` is the builder; `sources` and `stages` hold one operation a
-# module; `stage` is the contract between them, `transform` has their usual bases, and `iterator`
-# is the running pass a user holds; `order` makes every random choice, `block` moves runs of items,
-# `encoding` turns states into bytes and `fingerprint` tells whose they are; `triggers` say when to
-# save and `checkpoint` where.
+# Where things are, in the order in which one imports the other: `errors`; `state`, a value and its
+# bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`, for
+# people; `windows` and `workers`, the machinery of shuffled streams and of parallel work;
+# `sources`, `formats` (files) and `stages`, an operation a module; `pipeline`, the builder; `triggers`,
+# when to save; `checkpoint`, where; `consumed`, for what runs ahead; then the tools.
 
 # The modules are imported when a name of theirs is first asked for, so that importing the package
 # costs little where little of it is used.
@@ -24,8 +24,11 @@ if TYPE_CHECKING:
     from .checkpoint import Retention as Retention
     from .checkpoint import Store as Store
     from .checkpoint import task_name as task_name
-    from .encoding import dumps as dumps
-    from .encoding import loads as loads
+    from .core.iterator import PipelineIterator as PipelineIterator
+    from .core.stage import Stage as Stage
+    from .core.stage_iterator import StageIterator as StageIterator
+    from .core.transform import Transform as Transform
+    from .core.transform import TransformIterator as TransformIterator
     from .errors import CorruptCheckpoint as CorruptCheckpoint
     from .errors import ExternalStateError as ExternalStateError
     from .errors import InvalidArgument as InvalidArgument
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
     from .errors import UnencodableState as UnencodableState
     from .errors import UnknownLength as UnknownLength
     from .errors import WorkerError as WorkerError
-    from .iterator import PipelineIterator as PipelineIterator
     from .pipeline import Pipeline as Pipeline
     from .pipeline import concatenate as concatenate
     from .pipeline import from_arrays as from_arrays
@@ -53,10 +55,8 @@ if TYPE_CHECKING:
     from .pipeline import mix as mix
     from .pipeline import range as range
     from .pipeline import zip as zip
-    from .stage import Stage as Stage
-    from .stage import StageIterator as StageIterator
-    from .transform import Transform as Transform
-    from .transform import TransformIterator as TransformIterator
+    from .state.encoding import dumps as dumps
+    from .state.encoding import loads as loads
     from .triggers import AtEnd as AtEnd
     from .triggers import AtSteps as AtSteps
     from .triggers import EverySeconds as EverySeconds
@@ -72,24 +72,26 @@ __version__ = "0.1.0"
 _NAMES_OF = {
     "checkpoint": "Checkpoint Checkpointer CheckpointListener Directory Memory Remote Retention Store "
     "task_name",
-    "encoding": "dumps loads",
+    "core.iterator": "PipelineIterator",
+    "core.stage": "Stage",
+    "core.stage_iterator": "StageIterator",
+    "core.transform": "Transform TransformIterator",
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
     "MalformedItem MissingDependency NewerFormat NoValidCheckpoint ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
-    "iterator": "PipelineIterator",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
     "mix range zip",
-    "stage": "Stage StageIterator",
-    "transform": "Transform TransformIterator",
+    "state.encoding": "dumps loads",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
+_ROOMS = {module.split(".")[0] for module in _NAMES_OF}
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES_OF:
+    if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
     module = _MODULE_OF.get(name)
     if module is None:

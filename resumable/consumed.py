@@ -13,13 +13,12 @@ from collections import deque
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
+from .core.fingerprint import fingerprint
+from .core.graph import walk, without_threads
+from .core.iterator import EVERYTHING, PipelineIterator
 from .errors import StateMismatch
-from .fingerprint import fingerprint
-from .graph import without_threads
-from .iterator import EVERYTHING, PipelineIterator
 from .pipeline import Pipeline
-from .stage import walk
-from .state import State
+from .state.value import State
 
 __all__ = ["ConsumedStates"]
 

@@ -1,10 +1,12 @@
-"""Every exception the library raises on purpose.
+"""Every exception the library raises on purpose, and how a value is shown in its message.
 
 All derive from `ResumableError`, and from the built-in exception that a caller
 would expect for the same mistake, so `except ValueError` keeps working.
 """
 
 from __future__ import annotations
+
+import reprlib
 
 __all__ = [
     "CorruptCheckpoint",
@@ -22,6 +24,7 @@ __all__ = [
     "UnencodableState",
     "UnknownLength",
     "WorkerError",
+    "shorten",
 ]
 
 
@@ -109,3 +112,12 @@ class WorkerError(ResumableError, RuntimeError):
 
 class IteratorClosed(ResumableError, ValueError):
     """An item, or a save, was asked for after `close()`."""
+
+
+def shorten(value: object, limit: int = 60) -> str:
+    """`repr` of ``value`` in at most about ``limit`` characters, for messages."""
+    try:
+        text = reprlib.repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a {type(value).__name__} that is too large to show"
+    return text if len(text) <= limit else text[: limit - 3] + "..."

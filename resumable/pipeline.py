@@ -10,20 +10,20 @@ from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
-from .arguments import check_choice, check_int, shorten
-from .block import Block, Indices
-from .description import describe, to_html, to_mermaid
-from .errors import InvalidArgument, InvalidType
-from .fingerprint import fingerprint
-from .iterator import PipelineIterator
+from .core.arguments import check_choice, check_int
+from .core.block import Block, Indices
+from .core.fingerprint import fingerprint
+from .core.iterator import PipelineIterator
+from .core.stage import Stage, as_stage
+from .errors import InvalidArgument, InvalidType, shorten
+from .formats.jsonl import parse_json_line
+from .formats.line_file import Paths
+from .formats.lines import Lines, LocatedLines
+from .order.schedule import Weights
 from .sources.arrays import FromArrays
 from .sources.iterable import FromIterable
-from .sources.jsonl import parse_json_line
-from .sources.line_file import Paths
-from .sources.lines import Lines, LocatedLines
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
-from .stage import Stage, as_stage
 from .stages.batch import Batch
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
@@ -37,7 +37,6 @@ from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
 from .stages.scan import Scan
-from .stages.schedule import Weights
 from .stages.shard import Shard
 from .stages.shuffle import Shuffle
 from .stages.skip import Skip
@@ -45,7 +44,8 @@ from .stages.take import Take
 from .stages.unbatch import Unbatch
 from .stages.window_shuffle import WindowShuffle
 from .stages.zip import Zip
-from .state import State
+from .state.value import State
+from .views.description import describe, to_html, to_mermaid
 
 __all__ = [
     "Pipeline",

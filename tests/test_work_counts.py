@@ -28,7 +28,7 @@ import numpy as np
 import pytest
 
 import resumable as rs
-from resumable.order import Permutation
+from resumable.order.permutation import Permutation
 
 PACKAGE = str(Path(rs.__file__).parent)
 COUNT = 200_000
@@ -117,7 +117,7 @@ def spent(run: Callable[[], object], outside: str = "") -> Work:
 def _a_state_takes_as_long_as_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots for recovery are spaced by a clock; this one ticks when it is read."""
     ticks = itertools.count()
-    monkeypatch.setattr("resumable.iterator.perf_counter", lambda: float(next(ticks)))
+    monkeypatch.setattr("resumable.core.iterator.perf_counter", lambda: float(next(ticks)))
 
 
 @pytest.fixture

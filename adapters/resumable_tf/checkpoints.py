@@ -11,7 +11,7 @@ import resumable as rs
 from resumable.checkpoint.reading import read_valid, supersede_after
 from resumable.checkpoint.saver import Mark, Saver
 from resumable.checkpoint.writer import direct_writer
-from resumable.state import State
+from resumable.state.value import State
 
 __all__ = ["InputCheckpoints"]
 

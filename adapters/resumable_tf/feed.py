@@ -11,7 +11,7 @@ import numpy as np
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 from resumable.consumed import ConsumedStates
-from resumable.state import State
+from resumable.state.value import State
 
 from .policy import without_policy
 

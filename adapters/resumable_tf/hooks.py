@@ -12,11 +12,11 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
-from resumable.arguments import check_choice
 from resumable.checkpoint.opening import as_store, check_listeners, check_pipeline
 from resumable.checkpoint.writer import background_writer, direct_writer
+from resumable.core.arguments import check_choice
 from resumable.sources.iterable import POLICIES
-from resumable.state import State
+from resumable.state.value import State
 
 from .checkpoints import InputCheckpoints
 from .dataset import ResumableIterator, claim_store, only_iterator_of

@@ -7,8 +7,8 @@ import warnings
 from typing import Any, TypeVar
 
 import resumable as rs
-from resumable.graph import rebuilt
-from resumable.stage import Stage, walk
+from resumable.core.graph import rebuilt, walk
+from resumable.core.stage import Stage
 
 __all__ = ["check_policy", "without_policy"]
 

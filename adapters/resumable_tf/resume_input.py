@@ -19,10 +19,10 @@ from typing import Any, Final, Literal
 import tensorflow as tf
 
 import resumable as rs
-from resumable.arguments import check_int
 from resumable.checkpoint.opening import as_store
 from resumable.checkpoint.retention import Retainer
-from resumable.state import State
+from resumable.core.arguments import check_int
+from resumable.state.value import State
 
 from .checkpoints import InputCheckpoints
 from .feed import Feed

@@ -11,7 +11,8 @@ import tensorflow as tf
 from tensorflow.python.training.saving import saveable_object
 
 import resumable as rs
-from resumable.arguments import check_choice, shorten
+from resumable.core.arguments import check_choice
+from resumable.errors import shorten
 from resumable.sources.iterable import POLICIES
 
 from .dataset import ResumableIterator

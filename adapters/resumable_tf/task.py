@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import resumable as rs
-from resumable.arguments import shorten
+from resumable.errors import shorten
 
 __all__ = ["Task", "task_of"]
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import resumable as rs
-from resumable.arguments import check_int, shorten
 from resumable.consumed import ConsumedStates
-from resumable.encoding import dumps_frozen
-from resumable.stage import walk
-from resumable.state import State
+from resumable.core.arguments import check_int
+from resumable.core.graph import walk
+from resumable.errors import shorten
+from resumable.state.encoding import dumps_frozen
+from resumable.state.value import State
 
 __all__ = ["KEY", "Cursor", "InPasses"]
 

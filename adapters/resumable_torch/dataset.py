@@ -14,7 +14,8 @@ from typing import Any
 from torch.utils.data import IterableDataset, get_worker_info
 
 import resumable as rs
-from resumable.arguments import check_int, shorten
+from resumable.core.arguments import check_int
+from resumable.errors import shorten
 
 from .cursor import Cursor, InPasses
 

@@ -7,7 +7,7 @@ from collections.abc import Sized
 import torch.distributed as dist
 
 import resumable as rs
-from resumable.arguments import check_bool, check_int
+from resumable.core.arguments import check_bool, check_int
 
 from .sampler import ResumableSampler
 

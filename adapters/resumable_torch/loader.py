@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from torch.utils.data import DataLoader, IterableDataset
 
 import resumable as rs
-from resumable.arguments import shorten
+from resumable.errors import shorten
 
 from .cursor import InPasses
 from .dataset import PipelineDataset

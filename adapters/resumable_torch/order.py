@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any
 
 import resumable as rs
-from resumable.arguments import check_int
-from resumable.block import block_items
-from resumable.stage import walk
+from resumable.core.arguments import check_int
+from resumable.core.block import block_items
+from resumable.core.graph import walk
 from resumable.stages.shard import Shard
 
 from .cursor import Cursor

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from resumable.arguments import check_int, check_seed
-from resumable.order import derive, generator
+from resumable.core.arguments import check_int, check_seed
+from resumable.order.random_bits import derive, generator
 
 __all__ = ["rng_for"]
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch.utils.data import Sampler
 
 import resumable as rs
-from resumable.arguments import check_bool, check_int
+from resumable.core.arguments import check_bool, check_int
 
 from .cursor import Cursor
 from .driven import Driven

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..stage import Stage
+from ..core.stage import Stage
 from .report import brief
 
 __all__ = ["advise", "advise_on_loop"]

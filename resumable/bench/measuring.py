@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
-from ..arguments import check_int, check_seconds
-from ..graph import without_threads
+from ..core.arguments import check_int, check_seconds
+from ..core.graph import walk, without_threads
+from ..core.stage import Stage
 from ..pipeline import Pipeline
-from ..stage import Stage, walk
-from ..state import State
+from ..state.value import State
 from ..verify import CannotRun
 from ..verify.counted import counted
 from ..verify.report import stage_costs

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from ..iterator import PipelineIterator
+from ..core.iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..verify import CannotRun
 

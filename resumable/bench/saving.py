@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any, Final, NamedTuple
 
 from ..checkpoint import Checkpointer
-from ..encoding import dumps
 from ..pipeline import Pipeline
-from ..state import State
+from ..state.encoding import dumps
+from ..state.value import State
 from ..triggers import AtEnd
 
 __all__ = ["Saving", "measure_saving"]

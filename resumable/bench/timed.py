@@ -13,11 +13,12 @@ from functools import partial
 from itertools import count, repeat
 from typing import Any, ClassVar, Final, TypeVar, final
 
-from ..block import Block, Indices
-from ..graph import rebuilt
-from ..stage import Stage, StageIterator
-from ..state import State
-from ..transform import IndexedTransform, TransformIterator
+from ..core.block import Block, Indices
+from ..core.graph import rebuilt
+from ..core.stage import Stage
+from ..core.stage_iterator import StageIterator
+from ..core.transform import IndexedTransform, TransformIterator
+from ..state.value import State
 from .ledger import Ledger
 
 __all__ = ["Timed", "empty_interval", "readers", "timed"]

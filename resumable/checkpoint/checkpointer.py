@@ -11,9 +11,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, TypeVar, final
 
-from ..arguments import check_bool, check_callable, check_choice, check_int, shorten
-from ..errors import InvalidArgument, InvalidType
-from ..iterator import PipelineIterator
+from ..core.arguments import check_bool, check_callable, check_choice, check_int
+from ..core.iterator import PipelineIterator
+from ..errors import InvalidArgument, InvalidType, shorten
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder

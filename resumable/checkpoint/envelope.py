@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from ..encoding import dumps, loads
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
-from ..state import State
+from ..state.encoding import dumps, loads
+from ..state.value import State
 
 __all__ = ["Checkpoint", "check_before_holding", "decode", "encode"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar, final
 
+from ..core.iterator import PipelineIterator
 from ..errors import InvalidArgument, WorkerError
-from ..iterator import PipelineIterator
 from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
 from .listener import CheckpointListener

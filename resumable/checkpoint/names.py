@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
-from ..arguments import check_int
+from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
 
 __all__ = ["CheckpointNames", "FileName", "check_name", "parse_file_name", "task_name"]

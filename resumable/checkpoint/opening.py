@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ..arguments import shorten
-from ..errors import InvalidType, StateMismatch
-from ..iterator import PipelineIterator
+from ..core.iterator import PipelineIterator
+from ..errors import InvalidType, StateMismatch, shorten
 from ..pipeline import Pipeline
 from .directory import Directory
 from .envelope import Checkpoint

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, final
 
-from ..arguments import check_hours, check_int
+from ..core.arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
 from .reading import read_checkpoint
 from .store import Store

@@ -12,9 +12,8 @@ from typing import final
 
 import numpy as np
 
-from ..arguments import shorten
-from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError
-from ..state import State
+from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
+from ..state.value import State
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
 from .store import Store

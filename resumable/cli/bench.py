@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from ..bench import Report, brief, check_plot, draw, measure, percent
 from ..errors import ResumableError
-from ..table import table_lines
-from ..target import TargetError, load_pipeline
+from ..verify.target import TargetError, load_pipeline
+from ..views.table import table_lines
 from .progress import progress_bar
 
 __all__ = ["add_parser"]

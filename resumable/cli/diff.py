@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ..arguments import shorten
 from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.survey import FoundFile, examine, survey
-from ..encoding import dumps
-from ..state_tree import as_json, positions, show, stage_tree
-from ..table import table_lines
+from ..errors import shorten
+from ..state.encoding import dumps
+from ..views.state_tree import as_json, positions, show, stage_tree
+from ..views.table import table_lines
 from .inspect import explain, show_age, show_time
 
 __all__ = ["add_parser"]

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..arguments import shorten
 from ..checkpoint.survey import FoundFile, examine, survey
-from ..state_tree import as_json, stage_tree, tree_lines
-from ..table import table_lines
+from ..errors import shorten
+from ..views.state_tree import as_json, stage_tree, tree_lines
+from ..views.table import table_lines
 from .progress import progress_bar
 
 __all__ = ["add_parser", "explain", "show_age", "show_time"]

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from ..target import TargetError, load_pipeline
+from ..verify.target import TargetError, load_pipeline
 
 __all__ = ["add_parser"]
 

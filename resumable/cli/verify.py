@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from ..errors import InvalidArgument, InvalidType
-from ..table import table_lines
-from ..target import TargetError
 from ..verify import CannotRun, Finding, Report, verify
+from ..verify.target import TargetError
+from ..views.table import table_lines
 from .progress import progress_bar
 
 __all__ = ["add_parser"]

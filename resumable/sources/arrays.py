@@ -8,11 +8,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..arguments import shorten
-from ..block import Block, Indices, block_length, take_rows
-from ..errors import InvalidArgument, InvalidType
-from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator
+from ..core.block import Block, Indices, block_length, take_rows
+from ..core.indexed import IndexedIterator
+from ..core.stage import Stage
+from ..core.stage_iterator import StageIterator
+from ..errors import InvalidArgument, InvalidType, shorten
 
 __all__ = ["FromArrays"]
 

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, final
 
-from ..arguments import check_choice, shorten
-from ..block import Block
-from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState
-from ..external import Protocol, protocol_of
-from ..stage import Stage, StageIterator
-from ..state import State, freeze, unpack, unpack_count
+from ..core.arguments import check_choice
+from ..core.block import Block
+from ..core.external import Protocol, protocol_of
+from ..core.stage import Stage
+from ..core.stage_iterator import StageIterator
+from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
+from ..state.value import State, freeze, unpack, unpack_count
 
 __all__ = ["FromIterable"]
 

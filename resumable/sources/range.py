@@ -8,11 +8,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from ..arguments import check_int
-from ..block import Block, Indices
+from ..core.arguments import check_int
+from ..core.block import Block, Indices
+from ..core.indexed import IndexedIterator
+from ..core.stage import MOST_ITEMS, Stage
+from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument
-from ..indexed import IndexedIterator
-from ..stage import MOST_ITEMS, Stage, StageIterator
 
 __all__ = ["Range"]
 

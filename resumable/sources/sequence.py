@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
 
-from ..arguments import shorten
-from ..block import Block, Indices
-from ..errors import InvalidType
-from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator
+from ..core.block import Block, Indices
+from ..core.indexed import IndexedIterator
+from ..core.stage import Stage
+from ..core.stage_iterator import StageIterator
+from ..errors import InvalidType, shorten
 
 __all__ = ["FromSequence", "Indexable", "is_sequence"]
 

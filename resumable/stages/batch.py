@@ -9,12 +9,13 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..arguments import check_bool, check_callable, check_int
-from ..block import Block, Indices, block_items, block_length, is_columns, stack
-from ..stage import ITEMS, StageIterator
-from ..state import TakenState
-from ..transform import Transform, TransformIterator
-from .carried import initial_state, with_carried_state
+from ..core.arguments import check_bool, check_callable, check_int
+from ..core.block import Block, Indices, block_items, block_length, is_columns, stack
+from ..core.carried import initial_state, with_carried_state
+from ..core.stage import ITEMS
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..state.value import TakenState
 
 __all__ = ["Batch"]
 

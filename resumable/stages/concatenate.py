@@ -8,11 +8,12 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
-from ..block import Block, Indices, block_length, concatenate, ungroup
+from ..core.block import Block, Indices, block_length, concatenate, ungroup
+from ..core.combine import Combine
+from ..core.graph import walk
+from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument
-from ..stage import StageIterator, walk
-from ..state import State, unpack, unpack_count
-from ..transform import Combine
+from ..state.value import State, unpack, unpack_count
 
 __all__ = ["Concatenate"]
 

@@ -8,9 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
-from ..block import Block, Indices, block_length, is_columns
-from ..stage import StageIterator
-from ..transform import CountingIterator, IndexedTransform
+from ..core.block import Block, Indices, block_length, is_columns
+from ..core.stage_iterator import StageIterator
+from ..core.transform import CountingIterator, IndexedTransform
 
 __all__ = ["Enumerate"]
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable
-from ..block import Block, block_items, block_length, concatenate, take_rows
-from ..stage import RANK, StageIterator
-from ..state import TakenState
-from ..transform import Transform, TransformIterator
-from .carried import initial_state, with_carried_state
+from ..core.arguments import check_callable
+from ..core.block import Block, block_items, block_length, concatenate, take_rows
+from ..core.carried import initial_state, with_carried_state
+from ..core.stage import RANK
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..state.value import TakenState
 
 __all__ = ["Filter"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_int
-from ..block import Block, block_items
-from ..stage import StageIterator
-from ..state import State, unpack, unpack_count
-from ..transform import Combine
-from .combine_iterator import CombineIterator
+from ..core.arguments import check_int
+from ..core.block import Block, block_items
+from ..core.combine import Combine, CombineIterator
+from ..core.stage_iterator import StageIterator
+from ..state.value import State, unpack, unpack_count
 
 __all__ = ["Interleave"]
 

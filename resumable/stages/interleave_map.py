@@ -7,14 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_int
-from ..block import Block
+from ..core.arguments import check_int
+from ..core.block import Block
+from ..core.carried import check_stateless
+from ..core.expansion import close_expansion, expand, inner_stage
+from ..core.stage import ITEMS, RANK
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
 from ..errors import StateMismatch
-from ..stage import ITEMS, RANK, StageIterator
-from ..state import State, TakenState, settled, unpack, unpack_count
-from ..transform import Transform, TransformIterator
-from .carried import check_stateless
-from .expansion import close_expansion, expand, inner_stage
+from ..state.value import State, TakenState, settled, unpack, unpack_count
 
 __all__ = ["InterleaveMap"]
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable, check_choice, check_int, shorten
-from ..block import Block, Indices, block_items, block_length
-from ..errors import InvalidArgument, InvalidType
-from ..stage import RANK, StageIterator
-from ..state import State, TakenState, unpack, unpack_count
-from ..transform import Transform, TransformIterator
-from .carried import initial_state, with_carried_state
-from .parallel_map import ParallelMapIterator
+from ..core.arguments import check_callable, check_choice
+from ..core.block import Block, Indices, block_items, block_length
+from ..core.carried import initial_state, with_carried_state
+from ..core.stage import RANK
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..errors import InvalidArgument
+from ..state.value import State, TakenState, unpack, unpack_count
+from ..workers.hiring import Calls, check_calls
+from ..workers.parallel_map import ParallelMapIterator
 
 __all__ = ["Map"]
 
@@ -70,30 +70,17 @@ class Map(Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("fn", self.fn)
-        check_int("workers", self.workers, minimum=0)
         check_choice("on_error", self.on_error, ("raise", "skip"))
-        self._check_executor()
+        check_calls(self._calls)
         object.__setattr__(self, "initial", initial_state(self.fn))
         if self.workers and self.initial is not None:
             raise InvalidArgument(
                 f"workers must be 0 for a function that carries state, got {self.workers}"
             )
 
-    def _check_executor(self) -> None:
-        executor = self.executor
-        if not isinstance(executor, Executor) and executor not in ("thread", "process"):
-            raise InvalidType(
-                "executor must be 'thread', 'process' or a concurrent.futures.Executor, "
-                f"got {shorten(executor)}"
-            )
-        if executor != "thread" and not self.workers:
-            raise InvalidArgument(f"workers must be at least 1 for an executor, got {self.workers}")
-        if executor == "process":
-            from .process_workers import pickled
-
-            pickled(self.fn)
-        elif _has_processes(executor):
-            _check_picklable(self.fn)
+    @property
+    def _calls(self) -> Calls:
+        return Calls(self.fn, self.on_error == "skip", self.workers, self.executor)
 
     @property
     def relies_on(self) -> frozenset[str]:  # type: ignore[override]
@@ -131,7 +118,7 @@ class Map(Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.workers:
-            return ParallelMapIterator(self, epoch)
+            return ParallelMapIterator(self, epoch, self._calls)
         skips = self.on_error == "skip"
         iterator = _SkippingMapIterator(self, epoch) if skips else _MapIterator(self, epoch)
         return with_carried_state(self, iterator, self.fn, self.initial, epoch)
@@ -200,22 +187,6 @@ class _SkippingMapIterator(TransformIterator[T]):
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
         self._skipped = unpack_count(self._stage, "skipped", skipped)
         self._upstream.set_state(upstream)
-
-
-def _has_processes(executor: str | Executor) -> bool:
-    # Its module is loaded wherever there is one, and takes as long as all of this library.
-    module = sys.modules.get("concurrent.futures.process")
-    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
-
-
-def _check_picklable(fn: Callable[[Any], Any]) -> None:
-    try:
-        pickle.dumps(fn)
-    except Exception as error:
-        raise InvalidArgument(
-            f"fn must be picklable for a process pool, got {fn!r} ({error}); define it at the "
-            "top of a module"
-        ) from None
 
 
 def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:

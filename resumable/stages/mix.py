@@ -9,14 +9,14 @@ from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_choice, check_seed
-from ..block import Block, Indices, ungroup
-from ..indexed import IndexedIterator
-from ..stage import StageIterator, check_sequential
-from ..state import State, unpack, unpack_count
-from ..transform import Combine
-from .combine_iterator import CombineIterator
-from .schedule import Schedule, Weights, integer_weights
+from ..core.arguments import check_choice, check_seed
+from ..core.block import Block, Indices, ungroup
+from ..core.combine import Combine, CombineIterator
+from ..core.indexed import IndexedIterator
+from ..core.stage import check_sequential
+from ..core.stage_iterator import StageIterator
+from ..order.schedule import Schedule, Weights, integer_weights
+from ..state.value import State, unpack, unpack_count
 
 __all__ = ["Mix"]
 

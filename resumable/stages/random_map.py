@@ -8,13 +8,13 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_callable, check_seed
-from ..block import Block, Indices, block_items
-from ..order import derive, generator
-from ..stage import StageIterator
-from ..state import TakenState
-from ..transform import CountingIterator, IndexedTransform
-from .carried import initial_state, with_carried_state
+from ..core.arguments import check_callable, check_seed
+from ..core.block import Block, Indices, block_items
+from ..core.carried import initial_state, with_carried_state
+from ..core.stage_iterator import StageIterator
+from ..core.transform import CountingIterator, IndexedTransform
+from ..order.random_bits import derive, generator
+from ..state.value import TakenState
 
 __all__ = ["RandomMap"]
 

@@ -9,12 +9,13 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..arguments import check_int, shorten
-from ..block import Block, Indices, block_length, concatenate, ungroup
-from ..errors import StateMismatch
-from ..stage import EPOCHS, ITEMS, StageIterator
-from ..state import State, unpack, unpack_count
-from ..transform import Transform, TransformIterator
+from ..core.arguments import check_int
+from ..core.block import Block, Indices, block_length, concatenate, ungroup
+from ..core.stage import EPOCHS, ITEMS
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..errors import StateMismatch, shorten
+from ..state.value import State, unpack, unpack_count
 
 __all__ = ["Repeat"]
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, TypeVar, final
 
-from ..arguments import check_callable
-from ..block import Block, block_items
-from ..encoding import dumps
+from ..core.arguments import check_callable
+from ..core.block import Block, block_items
+from ..core.carried import initial_state, with_carried_state
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
 from ..errors import UnencodableState
-from ..stage import StageIterator
-from ..state import State, TakenState, freeze, unpack
-from ..transform import Transform, TransformIterator
-from .carried import initial_state, with_carried_state
+from ..state.encoding import dumps
+from ..state.value import State, TakenState, freeze, unpack
 
 __all__ = ["Scan"]
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_choice, check_int
-from ..block import Block, Indices, block_length, concatenate, take_rows
+from ..core.arguments import check_choice, check_int
+from ..core.block import Block, Indices, block_length, concatenate, take_rows
+from ..core.indexed import IndexedIterator
+from ..core.stage import ITEMS, RANK, Stage, check_sequential
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
-from ..indexed import IndexedIterator
-from ..stage import ITEMS, RANK, Stage, StageIterator, check_sequential
-from ..state import State, unpack, unpack_count
-from ..transform import Transform, TransformIterator
+from ..state.value import State, unpack, unpack_count
 from .skip import Skip
 
 __all__ = ["Shard"]

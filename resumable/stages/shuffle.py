@@ -7,13 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_seed
-from ..block import Indices
+from ..core.arguments import check_seed
+from ..core.block import Indices
+from ..core.indexed import IndexedIterator
+from ..core.stage import MOST_ITEMS, Stage, check_sequential
+from ..core.stage_iterator import StageIterator
+from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
-from ..indexed import IndexedIterator
-from ..order import permutation
-from ..stage import MOST_ITEMS, Stage, StageIterator, check_sequential
-from ..transform import IndexedTransform
+from ..order.permutation import permutation
 
 __all__ = ["Shuffle"]
 
@@ -26,7 +27,7 @@ class Shuffle(IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
     A global shuffle without a buffer: each index goes through a permutation computed on demand
-    (see `resumable.order`); none is stored.
+    (see `resumable.order.permutation`); none is stored.
 
     State: O(1), the position. Random access is kept; a resume reads nothing.
 

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_int, shorten
-from ..block import Block, Indices
-from ..errors import StateMismatch
-from ..indexed import IndexedIterator
-from ..stage import Stage, StageIterator, check_sequential
-from ..state import State, unpack
-from ..transform import Transform, TransformIterator
+from ..core.arguments import check_int
+from ..core.block import Block, Indices
+from ..core.indexed import IndexedIterator
+from ..core.stage import Stage, check_sequential
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..errors import StateMismatch, shorten
+from ..state.value import State, unpack
 
 __all__ = ["Skip"]
 

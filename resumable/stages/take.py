@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..arguments import check_int
-from ..block import Block, Indices, block_length
-from ..stage import ITEMS, StageIterator
-from ..transform import CountingIterator, Transform
+from ..core.arguments import check_int
+from ..core.block import Block, Indices, block_length
+from ..core.stage import ITEMS
+from ..core.stage_iterator import StageIterator
+from ..core.transform import CountingIterator, Transform
 
 __all__ = ["Take"]
 

@@ -8,10 +8,11 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..block import block_items
+from ..core.block import block_items
+from ..core.stage import ITEMS, RANK
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform
 from ..errors import MalformedItem
-from ..stage import ITEMS, RANK, StageIterator
-from ..transform import Transform
 from .flat_map import ExpandingIterator
 
 __all__ = ["Unbatch"]

@@ -6,10 +6,9 @@ import builtins
 from dataclasses import dataclass
 from typing import Any, final
 
-from ..block import Block, Indices, block_items, block_length, is_columns, slice_block
-from ..stage import StageIterator
-from ..transform import Combine
-from .combine_iterator import CombineIterator
+from ..core.block import Block, Indices, block_items, block_length, is_columns, slice_block
+from ..core.combine import Combine, CombineIterator
+from ..core.stage_iterator import StageIterator
 
 __all__ = ["Zip"]
 

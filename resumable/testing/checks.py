@@ -14,13 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..arguments import check_bool, check_int, shorten
-from ..encoding import dumps
-from ..errors import InvalidArgument, InvalidType, StateMismatch
+from ..core.arguments import check_bool, check_int
+from ..core.graph import walk
+from ..core.stage import Stage
+from ..core.transform import Transform
+from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..pipeline import Pipeline, from_arrays, from_iterable, from_sequence
 from ..pipeline import range as numbers
-from ..stage import Stage, walk
-from ..transform import Transform
+from ..state.encoding import dumps
 from . import laws
 from .comparing import assert_same
 from .fresh_process import resume_in_a_fresh_process
@@ -131,7 +132,7 @@ def _takes_columns(stage: Transform[Any]) -> None:
     except Exception as error:
         raise AssertionError(
             f"{type(stage).__name__} breaks the law that a block may be columns: {error}; turn what "
-            "pull returns into a list by resumable.block.block_items"
+            "pull returns into a list by resumable.core.block_items"
         ) from error
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arguments import shorten
+from ..errors import shorten
 
 __all__ = ["array_bytes", "assert_same", "same"]
 

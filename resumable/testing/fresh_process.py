@@ -15,9 +15,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..encoding import loads
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
+from ..state.encoding import loads
 
 __all__ = ["main", "resume_in_a_fresh_process"]
 

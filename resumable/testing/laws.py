@@ -12,13 +12,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from ..arguments import shorten
-from ..block import block_items, block_length, is_columns
-from ..encoding import dumps, loads
-from ..errors import StateMismatch, UnencodableState
+from ..core.block import block_items, block_length, is_columns
+from ..core.stage_iterator import StageIterator
+from ..errors import StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
-from ..stage import StageIterator
-from ..state import State
+from ..state.encoding import dumps, loads
+from ..state.value import State
 from .comparing import assert_same, same
 
 __all__ = [

@@ -15,11 +15,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from ..block import block_items
-from ..encoding import dumps, loads
+from ..core.block import block_items
+from ..core.iterator import PipelineIterator
 from ..errors import IteratorClosed
-from ..iterator import PipelineIterator
 from ..pipeline import Pipeline
+from ..state.encoding import dumps, loads
 from .comparing import assert_same
 from .laws import first_items, require, through_bytes
 from .strategies import pipelines

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
-from ..arguments import shorten
-from ..errors import InvalidType
+from ..errors import InvalidType, shorten
 
 __all__ = ["AllOf", "AnyOf", "Progress", "Trigger"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..arguments import check_int, check_seconds
+from ..core.arguments import check_int, check_seconds
 from ..errors import InvalidArgument
 from .base import Trigger
 from .seconds import EverySeconds

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from ..arguments import check_seconds
+from ..core.arguments import check_seconds
 from .base import Progress, Trigger
 
 __all__ = ["EverySeconds"]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, ClassVar, final
 
-from ..arguments import check_int
+from ..core.arguments import check_int
 from ..errors import InvalidArgument
 from .base import Progress, Trigger
 

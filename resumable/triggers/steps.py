@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from ..arguments import check_int, shorten
-from ..errors import InvalidArgument, InvalidType
+from ..core.arguments import check_int
+from ..errors import InvalidArgument, InvalidType, shorten
 from .base import Progress, Trigger
 
 __all__ = ["AtSteps", "EverySteps"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
-from ..arguments import check_callable
+from ..core.arguments import check_callable
 from .base import Progress, Trigger
 
 __all__ = ["When"]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
-from ..graph import Variation
+from ..core.graph import Variation
 from .conditions import Conditions
 from .processes import Outcome, Task, Workers
 from .runs import Digests

@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..block import Block, Indices, block_length
-from ..graph import rebuilt
-from ..stage import Stage, StageIterator
-from ..state import State
-from ..transform import IndexedTransform, TransformIterator
+from ..core.block import Block, Indices, block_length
+from ..core.graph import rebuilt
+from ..core.stage import Stage
+from ..core.stage_iterator import StageIterator
+from ..core.transform import IndexedTransform, TransformIterator
+from ..state.value import State
 
 __all__ = ["counted"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, final
 
-from ..fingerprint import explain_mismatch
-from ..graph import Tuning, Variation, cut_after, threadless
-from ..stage import Stage, walk
+from ..core.fingerprint import explain_mismatch
+from ..core.graph import Tuning, Variation, cut_after, threadless, walk
+from ..core.stage import Stage
 from . import reasons
 from .conditions import Conditions
 from .processes import Outcome, Task, Workers

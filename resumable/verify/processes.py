@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar, final
 
 from ..checkpoint.directory import Directory
-from ..graph import Tuning, cut_after, tuned
+from ..core.graph import Tuning, cut_after, tuned
 from ..pipeline import Pipeline
-from ..target import load_pipeline
 from .conditions import Conditions
+from .target import load_pipeline
 from .work import Work
 
 __all__ = ["Outcome", "Task", "Workers", "main"]

@@ -9,10 +9,10 @@ from typing import Any, final
 
 from ..checkpoint.directory import Directory
 from ..checkpoint.reading import newest_valid
-from ..fingerprint import fingerprint
-from ..graph import cut_after, tuned
+from ..core.fingerprint import fingerprint
+from ..core.graph import cut_after, tuned, walk
+from ..core.stage import Stage
 from ..pipeline import Pipeline
-from ..stage import Stage, walk
 from ..stages.shard import Shard
 from .digest import DIGEST_BYTES, item_digest
 from .processes import Task, Workers

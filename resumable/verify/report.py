@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
-from ..encoding import dumps
-from ..stage import Stage, walk
-from ..state import State
-from ..state_tree import positions, stage_tree
+from ..core.graph import walk
+from ..core.stage import Stage
+from ..state.encoding import dumps
+from ..state.value import State
+from ..views.state_tree import positions, stage_tree
 
 __all__ = ["Finding", "Report", "StageCost", "stage_costs"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
-from ..arguments import shorten
+from ..errors import shorten
 from .digest import DIGEST_BYTES, item_digest
 
 __all__ = ["Difference", "Digests", "Run", "Timed", "Watch", "draw", "text_of"]

@@ -18,11 +18,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final, cast
 
-from ..arguments import check_int
+from ..core.arguments import check_int
+from ..core.graph import Variation, tuned, variations, walk
+from ..core.stage import Stage
 from ..errors import ResumableError
-from ..graph import Variation, tuned, variations
-from ..stage import Stage, walk
-from ..target import load_pipeline
 from .chains import Link, follow, plan_chains
 from .conditions import Conditions
 from .diagnosis import Diagnosis
@@ -30,6 +29,7 @@ from .processes import Outcome, Task, Workers
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, stage_costs
 from .runs import Digests, Run
+from .target import load_pipeline
 from .work import Costs, Measure, Passes, Resumed
 
 __all__ = ["CannotRun", "verify"]

@@ -12,12 +12,12 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..checkpoint.checkpointer import Checkpointer
-from ..encoding import dumps
-from ..graph import without_threads
-from ..iterator import PipelineIterator
+from ..core.graph import without_threads
+from ..core.iterator import PipelineIterator
+from ..core.stage import Stage
 from ..pipeline import Pipeline
-from ..stage import Stage
-from ..state import State
+from ..state.encoding import dumps
+from ..state.value import State
 from ..triggers import AtEnd, AtSteps
 from .counted import counted
 from .runs import Digests, Run, Timed, Watch, draw

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgpack
 
 from resumable.checkpoint import envelope
-from resumable.encoding import MAGIC
+from resumable.state.encoding import MAGIC
 
 __all__ = ["ACCEPTED", "BOMBS", "FILE_BYTES", "ext", "sealed", "state_of", "with_digest"]
 

@@ -20,7 +20,7 @@ from campaigns.hostile_bytes import GENERATORS, pipelines, real_checkpoints
 import resumable as rs
 from resumable.checkpoint import envelope
 from resumable.checkpoint.reading import read_checkpoint
-from resumable.state import State
+from resumable.state.value import State
 
 __all__ = ["Report", "fuzz"]
 

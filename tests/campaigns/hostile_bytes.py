@@ -13,7 +13,7 @@ from campaigns.bombs import ext, sealed, with_digest
 
 import resumable as rs
 from resumable.checkpoint import envelope
-from resumable.encoding import MAGIC
+from resumable.state.encoding import MAGIC
 
 __all__ = ["GENERATORS", "pipelines", "real_checkpoints"]
 

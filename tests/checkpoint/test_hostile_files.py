@@ -19,7 +19,7 @@ import resumable as rs
 from resumable.checkpoint import envelope
 from resumable.checkpoint.names import CheckpointNames, check_name
 from resumable.checkpoint.reading import read_checkpoint
-from resumable.encoding import MAGIC
+from resumable.state.encoding import MAGIC
 
 # A guard against what never ends; how long it really takes is measured by the campaign.
 MOST_SECONDS = 60.0
@@ -104,7 +104,9 @@ def test_what_would_not_be_loaded_is_not_saved(name: str, monkeypatch: pytest.Mo
     state = {"value": REFUSED_STATES[name]()}
     with pytest.raises(rs.UnencodableState, match=r"more than [0-9]+ bytes of memory"):
         rs.dumps(state)
-    monkeypatch.setattr("resumable.encoding.ALWAYS_WITHIN", 10**12)  # `dumps` then looks no further
+    monkeypatch.setattr(
+        "resumable.state.encoding.ALWAYS_WITHIN", 10**12
+    )  # `dumps` then looks no further
     data = rs.dumps(state)
     with pytest.raises(rs.CorruptCheckpoint, match=r"more than [0-9]+ bytes of memory"):
         rs.loads(data)

@@ -13,7 +13,7 @@ import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.cli.inspect import show_age
 from resumable.cli.main import main
-from resumable.state_tree import as_json, stage_tree, tree_lines
+from resumable.views.state_tree import as_json, stage_tree, tree_lines
 
 
 def pipeline() -> rs.Pipeline[Any]:

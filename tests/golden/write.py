@@ -20,7 +20,7 @@ from graphs import catalogue, write_data  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.checkpoint.envelope import encode  # noqa: E402
-from resumable.order import permutation  # noqa: E402
+from resumable.order.permutation import permutation  # noqa: E402
 
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
 STEPS = 5

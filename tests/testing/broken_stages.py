@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import resumable as rs
-from resumable.block import block_items
-from resumable.state import unpack
+from resumable.core.block import block_items
+from resumable.state.value import unpack
 
 
 @dataclass(frozen=True, eq=False, repr=False)

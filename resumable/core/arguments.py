@@ -1,0 +1,90 @@
+"""Checks of arguments: each error names the argument, the rule and the value."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidArgument, InvalidType, shorten
+
+__all__ = [
+    "check_bool",
+    "check_callable",
+    "check_choice",
+    "check_hours",
+    "check_int",
+    "check_seed",
+    "check_seconds",
+]
+
+SEED_LIMIT = 2**64
+
+
+def check_int(
+    name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None
+) -> int:
+    """Return ``value`` as an int; NumPy integers are integers, bools are not."""
+    if isinstance(value, bool):
+        raise InvalidType(f"{name} must be an integer, got {value!r}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidType(f"{name} must be an integer, got {shorten(value)}") from None
+    if minimum is not None and number < minimum:
+        raise InvalidArgument(f"{name} must be at least {minimum}, got {number}")
+    if maximum is not None and number > maximum:
+        raise InvalidArgument(f"{name} must be at most {maximum}, got {number}")
+    return number
+
+
+def check_seed(name: str, value: Any) -> int:
+    """Return ``value`` as an int in [0, 2**64)."""
+    return check_int(name, value, minimum=0, maximum=SEED_LIMIT - 1)
+
+
+def check_seconds(name: str, value: Any) -> float:
+    """Return ``value`` as a finite number of seconds above zero."""
+    return _check_positive(name, value, "a number of seconds")
+
+
+def check_hours(name: str, value: Any) -> float:
+    """Return ``value`` as a finite number of hours above zero."""
+    return _check_positive(name, value, "a number of hours")
+
+
+def _check_positive(name: str, value: Any, kind: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidType(f"{name} must be {kind}, got {shorten(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not (math.isfinite(number) and number > 0):
+        raise InvalidArgument(f"{name} must be finite and above 0, got {shorten(value)}")
+    return number
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """Return ``value`` if it is True or False."""
+    if not isinstance(value, bool):
+        raise InvalidType(f"{name} must be True or False, got {shorten(value)}")
+    return value
+
+
+def check_callable(name: str, value: Any) -> Callable[..., Any]:
+    """Return ``value`` if it can be called."""
+    if not callable(value):
+        raise InvalidType(f"{name} must be callable, got {shorten(value)}")
+    return value  # type: ignore[no-any-return]
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``choices``."""
+    if value not in choices:
+        listed = ", ".join(repr(choice) for choice in choices)
+        raise InvalidArgument(f"{name} must be one of {listed}, got {shorten(value)}")
+    return str(value)

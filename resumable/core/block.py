@@ -1,0 +1,203 @@
+"""What a block is, and how to cut, join and stack one.
+
+A block is a run of consecutive items that moves through the pipeline at once:
+
+* a ``list`` of items, or
+* *columns*: an array whose rows are the items, or a tuple or dict of columns, whose
+  items are tuples or dicts of rows. All columns have the same first axis.
+"""
+
+# Columns are what lets a batch of array rows be gathered without one Python object an
+# item. A block never shares memory with the source it was taken from, so a consumer may
+# write into what it got.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import MalformedItem
+
+__all__ = [
+    "Block",
+    "Indices",
+    "block_items",
+    "block_length",
+    "concatenate",
+    "is_columns",
+    "slice_block",
+    "stack",
+    "take_rows",
+    "ungroup",
+]
+
+Block: TypeAlias = Any
+Indices: TypeAlias = npt.NDArray[np.int64]
+
+# Rows of these dtypes become Python numbers, which NumPy turns back into the same dtype;
+# rows of any other dtype stay NumPy scalars, so no precision is gained or lost on the way.
+PYTHON_NUMBERS = frozenset(np.dtype(t) for t in (np.bool_, np.int64, np.float64, np.complex128))
+
+
+def is_columns(block: Block) -> bool:
+    """Whether ``block`` is columns rather than a list of items."""
+    return not isinstance(block, list)
+
+
+def block_length(block: Block) -> int:
+    """Number of items in ``block``."""
+    if isinstance(block, (list, np.ndarray)):
+        return len(block)
+    columns = block.values() if isinstance(block, dict) else block
+    return block_length(next(iter(columns)))
+
+
+def block_items(block: Block) -> list[Any]:
+    """The items of ``block``, one Python object each."""
+    if isinstance(block, list):
+        return block
+    if isinstance(block, np.ndarray):
+        if block.ndim == 1 and block.dtype in PYTHON_NUMBERS:
+            numbers: list[Any] = block.tolist()
+            return numbers
+        return list(block)
+    if isinstance(block, dict):
+        columns = [block_items(column) for column in block.values()]
+        return [dict(zip(block, row, strict=True)) for row in zip(*columns, strict=True)]
+    rows = zip(*(block_items(column) for column in block), strict=True)
+    return [_like(block, row) for row in rows]
+
+
+def slice_block(block: Block, start: int, stop: int) -> Block:
+    """Items ``start`` to ``stop`` of ``block``; columns are views."""
+    if isinstance(block, (list, np.ndarray)):
+        return block[start:stop]
+    if isinstance(block, dict):
+        return {key: slice_block(column, start, stop) for key, column in block.items()}
+    return _like(block, [slice_block(column, start, stop) for column in block])
+
+
+def take_rows(block: Block, indices: Sequence[int] | Indices) -> Block:
+    """The items of ``block`` at ``indices``; columns are copied."""
+    if isinstance(block, np.ndarray):
+        return block.take(indices, 0)
+    if isinstance(block, list):
+        return [block[index] for index in indices]
+    if isinstance(block, dict):
+        return {key: take_rows(column, indices) for key, column in block.items()}
+    if type(block) is tuple:
+        return tuple([take_rows(column, indices) for column in block])
+    return _like(block, [take_rows(column, indices) for column in block])
+
+
+def concatenate(blocks: Sequence[Block]) -> Block:
+    """One block with the items of all ``blocks`` in order.
+
+    Columns stay columns where structure, dtype and row shape agree; otherwise the
+    result is a list.
+    """
+    filled = [block for block in blocks if block_length(block)]
+    if not filled:
+        return blocks[0] if blocks else []
+    first = filled[0]
+    if len(filled) == 1:
+        return first
+    if all(_same_columns(first, block) for block in filled[1:]):
+        return _join_columns(filled)
+    return [item for block in filled for item in block_items(block)]
+
+
+def ungroup(blocks: Sequence[Block], groups: Indices) -> Block:
+    """One block in the order of ``groups``, which tells for each item the group it is in.
+
+    ``blocks`` hold the items of each group in order, the groups in ascending order.
+    """
+    if len(blocks) == 1:
+        return blocks[0]
+    places = np.argsort(np.argsort(groups, kind="stable"), kind="stable")
+    return take_rows(concatenate(blocks), places)
+
+
+def stack(items: list[Any]) -> Any:
+    """Stack ``items`` along a new first axis: the default ``collate`` of a batch.
+
+    Arrays and numbers become one array, dicts and tuples are stacked field by field.
+    Anything else (strings, bytes, None, lists, objects) stays a list.
+
+    Raises:
+      MalformedItem: if arrays differ in shape, or dicts in their keys.
+    """
+    first = items[0]
+    if isinstance(first, (np.ndarray, np.generic)):
+        return _stack_arrays(items)
+    if isinstance(first, (bool, int, float, complex)):
+        return _stack_numbers(items)
+    if isinstance(first, dict):
+        for item in items:
+            if not isinstance(item, dict) or item.keys() != first.keys():
+                keys = sorted(map(str, item)) if isinstance(item, dict) else type(item).__name__
+                raise MalformedItem(
+                    f"cannot stack dicts with keys {sorted(map(str, first))} and {keys}; "
+                    "pass a collate function to batch"
+                )
+        return {key: stack([item[key] for item in items]) for key in first}
+    if isinstance(first, tuple) and first:
+        if any(not isinstance(item, tuple) or len(item) != len(first) for item in items):
+            raise MalformedItem(
+                f"cannot stack tuples of {len(first)} fields with items of another length or "
+                "type; pass a collate function to batch"
+            )
+        return _like(first, [stack(list(field)) for field in zip(*items, strict=True)])
+    return list(items)
+
+
+def _like(model: Any, fields: Iterable[Any]) -> Any:
+    """A tuple of ``fields``, or a named tuple if ``model`` is one."""
+    make = getattr(type(model), "_make", tuple)
+    return make(fields)
+
+
+def _same_columns(left: Block, right: Block) -> bool:
+    if type(left) is not type(right) or isinstance(left, list):
+        return False
+    if isinstance(left, np.ndarray):
+        return bool(left.dtype == right.dtype) and left.shape[1:] == right.shape[1:]
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same_columns(left[k], right[k]) for k in left)
+    return len(left) == len(right) and all(map(_same_columns, left, right))
+
+
+def _join_columns(blocks: Sequence[Block]) -> Block:
+    first = blocks[0]
+    if isinstance(first, np.ndarray):
+        return np.concatenate(blocks)
+    if isinstance(first, dict):
+        return {key: _join_columns([block[key] for block in blocks]) for key in first}
+    return _like(first, [_join_columns(columns) for columns in zip(*blocks, strict=True)])
+
+
+def _stack_arrays(items: list[Any]) -> Any:
+    shape = np.shape(items[0])
+    for number, item in enumerate(items):
+        if not isinstance(item, (np.ndarray, np.generic)):
+            return list(items)
+        if item.shape != shape:
+            raise MalformedItem(
+                f"cannot stack arrays of shapes {shape} and {item.shape} (item {number} of the "
+                "batch); pass a collate function to batch"
+            )
+    return np.stack(items)
+
+
+def _stack_numbers(items: list[Any]) -> Any:
+    try:
+        stacked = np.asarray(items)
+    except (ValueError, OverflowError):  # ragged, or too large for any dtype
+        return list(items)
+    if stacked.ndim == 1 and stacked.dtype.kind in "biufc":
+        # Python integers are int64 on every system and under every NumPy.
+        return stacked.astype(np.int64) if stacked.dtype == np.int32 else stacked
+    return list(items)

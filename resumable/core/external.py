@@ -1,0 +1,53 @@
+"""The ways in which foreign objects save and restore their own position."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from ..state.value import TakenState, freeze
+
+__all__ = ["PROTOCOLS", "Protocol", "protocol_of", "taken_from"]
+
+
+class Protocol(NamedTuple):
+    """The names of a pair of methods: one reads a position, the other restores it."""
+
+    get: str
+    set: str
+
+    def read(self, target: Any) -> Any:
+        """The position of ``target`` now."""
+        return getattr(target, self.get)()
+
+    def write(self, target: Any, state: Any) -> None:
+        """Move ``target`` to ``state``."""
+        getattr(target, self.set)(state)
+
+    def __str__(self) -> str:
+        return f"{self.get}/{self.set}"
+
+
+PROTOCOLS: Final = (
+    Protocol("get_state", "set_state"),
+    Protocol("state_dict", "load_state_dict"),  # torch, Hugging Face, Mosaic
+    Protocol("getstate", "setstate"),  # infinibatch, random.Random
+)
+
+
+def protocol_of(target: Any) -> Protocol | None:
+    """The first protocol that ``target`` follows."""
+    for protocol in PROTOCOLS:
+        if callable(getattr(target, protocol.get, None)) and callable(
+            getattr(target, protocol.set, None)
+        ):
+            return protocol
+    return None
+
+
+def taken_from(target: Any, protocol: Protocol) -> TakenState:
+    """A copy of the position of ``target``, or the error that taking it raised."""
+    try:
+        taken: TakenState = freeze(protocol.read(target))
+    except Exception as error:
+        return error
+    return taken

@@ -1,0 +1,132 @@
+"""What identifies a pipeline, and why a state saved by another one does not fit it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from dataclasses import MISSING
+from typing import Any, NamedTuple
+
+from ..errors import shorten
+from .graph import below
+from .stage import Stage
+
+__all__ = ["explain_mismatch", "fingerprint"]
+
+
+def fingerprint(stage: Stage[Any], relied_on: frozenset[str] = frozenset()) -> str:
+    """What identifies a pipeline: its stages with the identity fields that differ from defaults.
+
+    A field left out equals its default, so a field added later keeps old states readable.
+
+    Args:
+      stage: the last stage.
+      relied_on: what the reader of the state will rely on, as in `Stage.relies_on`.
+    """
+    return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
+
+
+def explain_mismatch(
+    saved: Any, stage: Stage[Any], relied_on: frozenset[str] = frozenset()
+) -> str | None:
+    """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
+    if not isinstance(saved, str):
+        return f"its fingerprint must be a string, got {shorten(saved)}"
+    if saved == fingerprint(stage, relied_on):
+        return None
+    try:
+        theirs = json.loads(saved)
+    except (ValueError, RecursionError):
+        return f"its fingerprint cannot be read: {shorten(saved)}"
+    return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline")
+
+
+class _Identity(NamedTuple):
+    """What identifies a stage, and those before it.
+
+    Attributes:
+      name: of the stage.
+      version: of the shape of its state.
+      fields: value and default of each field that must not change.
+      upstreams: of the stages before it.
+    """
+
+    name: str
+    version: int
+    fields: dict[str, tuple[Any, Any]]
+    upstreams: list[_Identity]
+
+
+def _identified(stage: Stage[Any], relied_on: frozenset[str]) -> _Identity:
+    """What identifies the graph, where later stages rely on ``relied_on``."""
+    if stage.transparent:
+        return _identified(stage.inputs[0], relied_on)
+    defaults = {field.name: field.default for field in dataclasses.fields(stage)}
+    names = list(stage.identity)
+    for what in sorted(relied_on):
+        names += [name for name in stage.identity_if.get(what, ()) if name not in names]
+    fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
+    relied_on |= stage.relies_on
+    upstreams = [_identified(upstream, relied_on) for upstream in stage.inputs]
+    return _Identity(type(stage).__name__, stage.version, fields, upstreams)
+
+
+def _bare(identity: _Identity) -> list[Any]:
+    """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
+    fields = {name: value for name, (value, default) in identity.fields.items() if value != default}
+    name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
+    own = [name, fields] if fields else [name]
+    return own + [_bare(upstream) for upstream in identity.upstreams]
+
+
+def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
+    if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
+        return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
+    # A saved node is [name or name@version, {field: value} unless empty, upstream...].
+    name, _, version = theirs[0].partition("@")
+    fields = theirs[1] if len(theirs) > 1 and isinstance(theirs[1], dict) else {}
+    upstreams = [part for part in theirs[1:] if part is not fields]
+    if name != ours.name:
+        return (
+            f"{path}: the saved pipeline has {name} here, this one has {ours.name}; "
+            "was a stage added, removed or moved?"
+        )
+    if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
+        return (
+            f"{name} at {path}: saved in version {version[:9]} of its state, this library reads up to "
+            f"{ours.version}; was it written by a newer version of the library?"
+        )
+    for field in sorted(fields.keys() | ours.fields.keys()):
+        current, default = ours.fields.get(field, ("nothing", "nothing"))
+        saved = fields.get(field, default)
+        if saved != current and saved != _as_json(current):
+            return (
+                f"{name} at {path}: saved {field}={saved}, this pipeline has {field}={current}; "
+                f"{_likely_cause(field)}"
+            )
+    if len(upstreams) != len(ours.upstreams):
+        return (
+            f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
+            f"{len(ours.upstreams)}; was an input added or removed?"
+        )
+    for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=True)):
+        if reason := _compare_nodes(left, right, below(path, upstreams, number)):
+            return reason
+    return None
+
+
+def _as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _likely_cause(field: str) -> str:
+    causes = {
+        "seed": "is the seed taken from the clock, the rank or a changed setting?",
+        "files": "were files added, removed, changed or listed in another order?",
+        "length": "did the data set grow or shrink since the save?",
+        "count": "it may change only where no later stage counts, shuffles or filters items",
+        "index": "behind a filter, each rank resumes from its own state",
+        "batch_size": "it may change only where no later stage counts or shuffles batches",
+    }
+    return causes.get(field, "was the pipeline changed since the save?")

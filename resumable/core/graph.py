@@ -1,0 +1,144 @@
+"""A pipeline's graph: its stages in order, and the same graph with some of them exchanged."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..errors import InvalidArgument
+from .stage import Stage
+
+__all__ = [
+    "Tuning",
+    "Variation",
+    "below",
+    "cut_after",
+    "rebuilt",
+    "threadless",
+    "tuned",
+    "variations",
+    "walk",
+    "without_threads",
+]
+
+Tuning = Mapping[int, Mapping[str, Any]]
+"""New values of fields, by the number of their stage."""
+
+
+class Variation(NamedTuple):
+    """The same pipeline, tuned in another way."""
+
+    label: str
+    tuning: Tuning
+
+
+def below(path: str, upstreams: Sequence[Any], number: int) -> str:
+    """The path of upstream ``number`` of the stage at ``path``."""
+    return f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
+
+
+def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:
+    """Every stage of the graph with its path, outermost first, as the errors name them."""
+    yield stage, path
+    for number, upstream in enumerate(stage.inputs):
+        yield from walk(upstream, path if stage.transparent else below(path, stage.inputs, number))
+
+
+def cut_after(stage: Stage[Any], number: int) -> Stage[Any]:
+    """The pipeline up to the stage ``number``; 0 is all of it."""
+    return [found for found, _ in walk(stage)][number]
+
+
+def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) -> Stage[Any]:
+    """A graph in which each stage is what ``change(number, stage)`` returns for it.
+
+    The stage it is given already has the changed ones before it.
+
+    Raises:
+      InvalidArgument: if a stage keeps the ones before it elsewhere than in its fields.
+    """
+    numbers = count()
+
+    def build(found: Stage[Any]) -> Stage[Any]:
+        number = next(numbers)
+        inputs = tuple(build(upstream) for upstream in found.inputs)
+        if any(new is not old for new, old in zip(inputs, found.inputs, strict=True)):
+            found = _with_inputs(found, inputs)
+        return change(number, found)
+
+    return build(stage)
+
+
+def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
+    """``stage`` over other stages, in whichever fields it keeps those before it."""
+    new = dict(zip(map(id, stage.inputs), inputs, strict=True))
+    changes: dict[str, Any] = {}
+    for field in dataclasses.fields(stage):
+        value = getattr(stage, field.name)
+        if id(value) in new:
+            changes[field.name] = new[id(value)]
+        elif isinstance(value, tuple) and value and all(id(part) in new for part in value):
+            # By place, since one stage may stand in several.
+            changes[field.name] = (
+                inputs if value == stage.inputs else tuple(new[id(part)] for part in value)
+            )
+    try:
+        changed = dataclasses.replace(stage, **changes)
+    except TypeError as error:
+        raise InvalidArgument(f"{type(stage).__name__} cannot be copied: {error}") from error
+    if len(changed.inputs) != len(inputs) or any(
+        now is not wanted for now, wanted in zip(changed.inputs, inputs, strict=True)
+    ):
+        raise InvalidArgument(
+            f"the stages before {type(stage).__name__} must be fields of it, or a tuple in one"
+        )
+    return changed
+
+
+def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
+    """``stage`` with other values in the fields that ``tuning`` names."""
+    return rebuilt(
+        stage,
+        lambda number, found: (
+            dataclasses.replace(found, **tuning[number]) if number in tuning else found
+        ),
+    )
+
+
+def without_threads(stage: Stage[Any]) -> Stage[Any]:
+    """The same pipeline, that computes each item when it is asked for; its states are the same."""
+    return tuned(stage, threadless(stage))
+
+
+def threadless(stage: Stage[Any]) -> Tuning:
+    """The tuning of `without_threads`; empty if there are none."""
+    return _alternatives(stage, 0)
+
+
+def variations(stage: Stage[Any]) -> list[Variation]:
+    """The pipeline as it is, then without what runs ahead, and with more of it."""
+    found = [Variation("as it is", {})]
+    for place in range(2):
+        tuning = _alternatives(stage, place)
+        if tuning:
+            found.append(Variation(f"with {_show(stage, tuning)}", tuning))
+    return found
+
+
+def _alternatives(stage: Stage[Any], place: int) -> Tuning:
+    return {
+        number: found.alternatives[place]
+        for number, (found, _) in enumerate(walk(stage))
+        if len(found.alternatives) > place
+    }
+
+
+def _show(stage: Stage[Any], tuning: Tuning) -> str:
+    shown = []
+    for number, (one, _) in enumerate(walk(stage)):
+        if number in tuning:
+            fields = ", ".join(f"{name}={value!r}" for name, value in tuning[number].items())
+            shown.append(f"{type(one).__name__}({fields})")
+    return ", ".join(shown)

@@ -1,0 +1,1 @@
+"""Sources in files: finding records, reading and decoding them."""

@@ -1,0 +1,1 @@
+"""Every random choice: pure functions of (seed, epoch, index)."""

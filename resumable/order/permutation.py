@@ -1,0 +1,105 @@
+"""Seeded permutations, computed for any block of indices at once."""
+
+# Every random choice of the library is a pure function of (seed, epoch, index), so none of it has
+# to be saved. Beside `random_bits` only one stable sort is used, so an order is the same
+# everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every checkpoint.
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, final
+
+import numpy as np
+
+from ..core.block import Indices
+from .random_bits import derive, random_bits
+
+__all__ = ["Permutation", "permutation"]
+
+# Up to this length a permutation is a table: the stable order of random keys is uniform over
+# all permutations, which a network of few bits is not. Above, the network takes O(1) memory.
+TABLE_LENGTH = 4096
+ROUNDS = 6
+
+
+@lru_cache(maxsize=32)
+def permutation(length: int, seed: int, epoch: int) -> Permutation:
+    """The `Permutation` of ``length`` for (``seed``, ``epoch``), remembered."""
+    return Permutation(length, derive(seed, epoch))
+
+
+@final
+class Permutation:
+    """A bijection of [0, ``length``), computed for a block of indices at once.
+
+    Memory is O(1): a table of at most 4,096 entries, or six keyed rounds of a Feistel
+    network over [0, a) x [0, 2**b) with a * 2**b barely above ``length``; the few values
+    beyond ``length`` walk on along their cycle (Black and Rogaway, *Ciphers with Arbitrary
+    Finite Domains*, CT-RSA 2002).
+
+    Args:
+      length: number of items, at most 2**62.
+      key: 64 bits from `derive`; each gives another permutation.
+    """
+
+    def __init__(self, length: int, key: int) -> None:
+        self.length = length
+        self._table: Indices | None = None
+        if length <= TABLE_LENGTH:
+            keys = random_bits(key, np.arange(length))
+            self._table = np.argsort(keys, kind="stable").astype(np.int64)
+            return
+        # Invariant: left < a, right < 2**b, and x == left * 2**b + right.
+        self._right_bits = ((length - 1).bit_length() + 1) // 2
+        self._left_size = -(-length >> self._right_bits)
+        # In 32-bit words a product of two 16-bit halves still fits.
+        self._word: Any = np.uint32 if length <= 1 << 31 else np.uint64
+        width = 8 * np.dtype(self._word).itemsize
+        self._half = width // 2
+        mask = (1 << width) - 1
+        self._keys = [
+            (self._word(derive(key, turn, 0) & mask), self._word(derive(key, turn, 1) & mask | 1))
+            for turn in range(ROUNDS)
+        ]
+
+    def __call__(self, indices: Indices) -> Indices:
+        """Map ``indices``, int64 in [0, length), to as many different ones."""
+        if self._table is not None:
+            taken: Indices = self._table[indices]
+            return taken
+        values = self._network(indices.astype(self._word))
+        limit = self._word(self.length)
+        outside = np.flatnonzero(values >= limit)
+        while outside.size:
+            walked = self._network(values[outside])
+            values[outside] = walked
+            outside = outside[walked >= limit]
+        walked_home: Indices = values.astype(np.int64)
+        return walked_home
+
+    def _network(self, values: Any) -> Any:
+        word, half = self._word, self._word(self._half)
+        right_bits, left_size = word(self._right_bits), word(self._left_size)
+        right_shift = word(2 * self._half - self._right_bits)
+        left, right = values >> right_bits, values & word((1 << self._right_bits) - 1)
+        mixed, high = np.empty_like(values), np.empty_like(values)
+        for turn, (offset, factor) in enumerate(self._keys):
+            np.bitwise_xor(left if turn % 2 else right, offset, out=mixed)
+            np.multiply(mixed, factor, out=mixed)
+            np.right_shift(mixed, half, out=high)
+            np.bitwise_xor(mixed, high, out=mixed)
+            np.multiply(mixed, factor, out=mixed)
+            if turn % 2:
+                np.right_shift(mixed, right_shift, out=mixed)
+                np.bitwise_xor(right, mixed, out=right)
+            else:
+                # left = (left + number below a) mod a, where a - left wraps to a large value.
+                np.right_shift(mixed, half, out=mixed)
+                np.multiply(mixed, left_size, out=mixed)
+                np.right_shift(mixed, half, out=mixed)
+                np.add(left, mixed, out=left)
+                np.subtract(left, left_size, out=mixed)
+                np.minimum(left, mixed, out=left)
+        np.left_shift(left, right_bits, out=left)
+        np.bitwise_or(left, right, out=left)
+        return left

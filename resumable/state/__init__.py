@@ -1,0 +1,1 @@
+"""A state: what it may hold, and as bytes."""

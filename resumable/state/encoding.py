@@ -1,0 +1,176 @@
+"""A state as bytes, and bytes that anybody may have changed as a state again."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgpack
+import numpy as np
+
+from ..errors import CorruptCheckpoint, UnencodableState
+from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
+from .value import MAX_DEPTH, State, freeze, is_plain_dtype, is_state
+
+__all__ = ["dumps", "dumps_frozen", "loads"]
+
+# The first bytes of every serialised state: a name and the version of this format.
+MAGIC: Final = b"RSM\x01"
+ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
+
+# Making one takes longer than packing a small state. While one is in use it is nobody else's: not
+# another thread's, a signal handler's, or that of a value within the value.
+SPARE_PACKERS: Final[list[msgpack.Packer]] = []
+
+
+def dumps(state: State) -> bytes:
+    """Serialise a state.
+
+    Raises:
+      UnencodableState: if it holds a value without an exact serialised form.
+    """
+    return dumps_frozen(freeze(state))
+
+
+def dumps_frozen(state: State) -> bytes:
+    """As `dumps`, of a value that `freeze` returned.
+
+    Raises:
+      UnencodableState: if it is too large.
+    """
+    packed = _pack(state)
+    # `loads` bounds what it builds; a state that it would refuse is never written.
+    if len(packed) > ALWAYS_WITHIN and (excess := explain_excess(packed)):
+        raise UnencodableState(
+            f"the state is too large: {excess}; carried items should be arrays, or not be carried"
+        )
+    return MAGIC + packed
+
+
+def loads(data: bytes | bytearray | memoryview) -> State:
+    """The state that `dumps` made ``data`` from; nothing in ``data`` is ever executed.
+
+    Raises:
+      CorruptCheckpoint: if ``data`` is anything else.
+    """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise CorruptCheckpoint(f"a serialised state is bytes, got {type(data).__name__}")
+    view = memoryview(data)
+    if (view.format, view.ndim, view.c_contiguous) != ("B", 1, True):
+        view = memoryview(view.tobytes())
+    mark = bytes(view[: len(MAGIC)])
+    if mark != MAGIC:
+        raise CorruptCheckpoint(
+            f"not a serialised state: it starts with {mark!r} instead of {MAGIC!r}"
+        )
+    if excess := explain_excess(view[len(MAGIC) :]):
+        raise CorruptCheckpoint(f"not a serialised state: {excess}")
+    state = _Decoder().unpack(view[len(MAGIC) :])
+    if not isinstance(state, dict):
+        raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
+    if not is_state(state):  # the encoding has kinds of values that a state has not
+        raise CorruptCheckpoint("not a serialised state: it holds other values")
+    return state
+
+
+def _pack(value: Any) -> bytes:
+    try:
+        packer = SPARE_PACKERS.pop()
+    except IndexError:
+        # strict_types sends tuples, NumPy's float64 (a float) and big integers to `_encode`.
+        packer = msgpack.Packer(default=_encode, strict_types=True, unicode_errors="surrogatepass")
+    packed = packer.pack(value)
+    assert packed is not None
+    if len(packed) <= ALWAYS_WITHIN:  # its buffer never shrinks
+        SPARE_PACKERS.append(packer)
+    return packed
+
+
+def _encode(value: Any) -> msgpack.ExtType:
+    if type(value) is tuple:
+        return msgpack.ExtType(TUPLE, _pack(list(value)))
+    if type(value) is int:
+        size = value.bit_length() // 8 + 1
+        return msgpack.ExtType(BIG_INT, value.to_bytes(size, "big", signed=True))
+    if type(value) is complex:
+        return msgpack.ExtType(COMPLEX, _pack([value.real, value.imag]))
+    code = ARRAY if isinstance(value, np.ndarray) else SCALAR
+    described = [value.dtype.str, list(value.shape), value.tobytes()]
+    return msgpack.ExtType(code, _pack(described))
+
+
+class _Decoder:
+    """Decodes one state, within a bound of nesting; `explain_excess` has bounded the rest."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+
+    def unpack(self, data: bytes | memoryview) -> Any:
+        # Each level of extensions is a level of C calls, which Python does not count.
+        if self._depth > MAX_DEPTH:
+            raise CorruptCheckpoint("not a serialised state: nested too deeply")
+        self._depth += 1
+        try:
+            return msgpack.unpackb(
+                data,
+                ext_hook=self._extension,
+                object_pairs_hook=_unique,
+                strict_map_key=True,
+                unicode_errors="surrogatepass",
+            )
+        except CorruptCheckpoint:
+            raise
+        # A damaged length may raise anything the decoder knows, up to running out of memory.
+        except (
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            RecursionError,
+            MemoryError,
+            msgpack.UnpackException,
+        ) as error:
+            raise CorruptCheckpoint(
+                f"not a serialised state: {error or type(error).__name__}"
+            ) from None
+        finally:
+            self._depth -= 1
+
+    def _extension(self, code: int, data: bytes) -> Any:
+        if code == BIG_INT and data:
+            return int.from_bytes(data, "big", signed=True)
+        if code in (TUPLE, COMPLEX, ARRAY, SCALAR):
+            fields = self.unpack(data)
+            if isinstance(fields, list):
+                if code == TUPLE:
+                    return tuple(fields)
+                if code == COMPLEX and len(fields) == 2:
+                    return complex(*fields)
+                if len(fields) == 3 and code in (ARRAY, SCALAR):
+                    array = _decode_array(*fields)
+                    if code == ARRAY:
+                        return array
+                    if array.shape == ():
+                        return array[()]
+        raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
+
+
+def _unique(pairs: list[tuple[Any, Any]]) -> State:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
+    return unique
+
+
+def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not (
+        whole and isinstance(code, str) and ARRAY_CODE.fullmatch(code) and isinstance(data, bytes)
+    ):
+        raise CorruptCheckpoint("not a serialised state: malformed array")
+    dtype = np.dtype(code)
+    if not is_plain_dtype(dtype):
+        raise CorruptCheckpoint(f"not a serialised state: array of dtype {dtype}")
+    if dtype.kind == "b" and data.strip(b"\x00\x01"):
+        raise CorruptCheckpoint("not a serialised state: a truth value is neither 0 nor 1")
+    array: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape).copy()
+    return array

@@ -1,0 +1,84 @@
+"""A pipeline drawn for people: as text, as a Mermaid graph, as HTML."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterator
+from itertools import count
+from typing import Any, NamedTuple
+
+from ..core.stage import Stage
+from .drawing import draw_tree
+from .table import table_lines
+
+__all__ = ["describe", "to_html", "to_mermaid"]
+
+HEADINGS = ("stage", "items", "access", "its part of the state")
+
+
+def describe(stage: Stage[Any]) -> str:
+    """The graph as a tree, the last stage on top, with a line for each."""
+    return "\n".join(table_lines([HEADINGS, *_rows(stage)], "<><"))
+
+
+def to_html(stage: Stage[Any]) -> str:
+    """The same as an HTML table."""
+    lines = ["<table>", _html_row("th", HEADINGS)]
+    lines += [_html_row("td", row) for row in _rows(stage)]
+    return "\n".join([*lines, "</table>"])
+
+
+def to_mermaid(stage: Stage[Any]) -> str:
+    """The graph in the language of Mermaid, sources on top."""
+    return "\n".join(["graph TD", *_mermaid_lines(stage, count())])
+
+
+def _mermaid_lines(
+    stage: Stage[Any], numbers: Iterator[int], above: int | None = None
+) -> Iterator[str]:
+    number = next(numbers)
+    text = stage.label.replace('"', "#quot;")
+    yield f'    s{number}["{text}"]'
+    if above is not None:
+        yield f"    s{number} --> s{above}"
+    for upstream in stage.inputs:
+        yield from _mermaid_lines(upstream, numbers, number)
+
+
+class _Place(NamedTuple):
+    """A stage, and whether it is looked up by index from above."""
+
+    stage: Stage[Any]
+    looked_up: bool
+
+
+def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
+    return draw_tree(_Place(stage, looked_up=False), _inner, _row)
+
+
+def _inner(place: _Place) -> list[_Place]:
+    looked_up = place.looked_up or place.stage.looks_up
+    return [_Place(upstream, looked_up) for upstream in place.stage.inputs]
+
+
+def _row(place: _Place) -> tuple[str, ...]:
+    stage, looked_up = place
+    cost = "nothing: looked up by index" if looked_up else stage.state_cost
+    access = "random access" if stage.random_access else "stream"
+    return stage.label, _length(stage), access, cost
+
+
+def _length(stage: Stage[Any]) -> str:
+    if stage.length is None:
+        return "?"
+    return "endless" if stage.length == math.inf else f"{stage.length:,}"
+
+
+def _html_row(tag: str, cells: tuple[str, ...]) -> str:
+    # Branches of the tree keep their spaces.
+    inner = "".join(
+        f'<{tag} style="text-align: left; white-space: pre">{html.escape(cell)}</{tag}>'
+        for cell in cells
+    )
+    return f"<tr>{inner}</tr>"

@@ -1,0 +1,145 @@
+"""A state as the tree of its pipeline's stages, each with its position."""
+
+# The fingerprint names the stages, the nested positions follow the same tree. Stages that keep no
+# position stand in the fingerprint alone.
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final, final
+
+import numpy as np
+
+from ..core.graph import below
+from ..errors import shorten
+from ..state.value import State
+from .drawing import draw_tree
+from .table import table_lines
+
+__all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
+
+LONGEST_FIELD: Final = 60
+LONGEST_INTEGER: Final = 10_000
+
+
+@final
+@dataclass(frozen=True)
+class StageNode:
+    """A stage of a saved pipeline.
+
+    Attributes:
+      name: of the stage.
+      path: of the stage, as errors name it.
+      identity: its saved identity fields that differ from their defaults.
+      position: what it saved.
+      upstreams: the stages before it.
+    """
+
+    name: str
+    path: str
+    identity: dict[str, Any] = field(default_factory=dict)
+    position: dict[str, Any] = field(default_factory=dict)
+    upstreams: tuple[StageNode, ...] = ()
+
+    def __str__(self) -> str:
+        fields = ", ".join(f"{name}={_cut(repr(value))}" for name, value in self.identity.items())
+        return f"{self.name}({fields})" if fields else self.name
+
+
+def stage_tree(state: State) -> StageNode:
+    """The stages of a state that a `PipelineIterator` gave; one node for any other state."""
+    try:
+        node = json.loads(state["fingerprint"])
+        return _node(node, state.get("pipeline"), "pipeline")
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return StageNode("state", "state", position=dict(state))
+
+
+def _node(node: Any, saved: Any, path: str) -> StageNode:
+    # A file from elsewhere may hold anything, also what a terminal would take for commands.
+    if not (isinstance(node, list) and node and re.fullmatch(r"\w+(@\d+)?", node[0])):
+        raise ValueError("not a fingerprint")
+    identity = node[1] if len(node) > 1 and isinstance(node[1], dict) else {}
+    if not all(re.fullmatch(r"\w+", name) for name in identity):
+        raise ValueError("not a fingerprint")
+    inner = [part for part in node[1:] if part is not identity]
+    position, below_it = _split(saved, len(inner))
+    upstreams = [
+        _node(part, below_it.get(number), below(path, inner, number))
+        for number, part in enumerate(inner)
+    ]
+    return StageNode(node[0], path, identity, position, tuple(upstreams))
+
+
+def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
+    """A stage's own part of ``saved``, and the parts of its upstreams by their number."""
+    if not isinstance(saved, dict):
+        return ({} if saved is None else {"state": saved}), {}
+    own = dict(saved)
+    if own.keys() == {"function", "stage"}:  # of a function with state of its own
+        inner, parts = _split(own.pop("stage"), upstreams)
+        return own | inner, parts
+    if isinstance(own.get("upstreams"), list) and len(own["upstreams"]) == upstreams:
+        return own, dict(enumerate(own.pop("upstreams")))
+    if "upstream" in own and upstreams == 1:
+        return own, {0: own.pop("upstream")}
+    if "upstream" in own and own.get("index") in range(upstreams):
+        return own, {own["index"]: own.pop("upstream")}
+    return own, {}
+
+
+def tree_lines(root: StageNode) -> list[str]:
+    """The tree in text, a stage a line, positions in a column of their own."""
+    rows = draw_tree(root, lambda node: node.upstreams, lambda node: (str(node), _position(node)))
+    return table_lines(rows, "<")
+
+
+def _position(node: StageNode) -> str:
+    return ", ".join(f"{show_name(name)} {show(value)}" for name, value in node.position.items())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_FIELD else text[: LONGEST_FIELD - 3] + "..."
+
+
+def positions(node: StageNode) -> dict[tuple[str, str, str], Any]:
+    """Every saved position by (path, stage, name)."""
+    found = {(node.path, str(node), name): value for name, value in node.position.items()}
+    for upstream in node.upstreams:
+        found |= positions(upstream)
+    return found
+
+
+def show_name(name: str) -> str:
+    """A name out of a file, in which a terminal finds no commands."""
+    return name if name.isidentifier() and name.isascii() else repr(name)
+
+
+def show(value: Any) -> str:
+    """A position in a few words."""
+    if isinstance(value, np.ndarray):
+        return f"array of {value.dtype}, shape {value.shape}"
+    if isinstance(value, bytes) and len(value) > 20:
+        return f"{len(value)} bytes"
+    return shorten(value)
+
+
+def as_json(value: Any) -> Any:
+    """``value`` in terms of JSON; what JSON lacks becomes a dict that tells what it was."""
+    if isinstance(value, dict):
+        return {str(key): as_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [as_json(item) for item in value]
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, complex):
+        return {"complex": [as_json(value.real), as_json(value.imag)]}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return {"dtype": str(value.dtype), "values": as_json(value.tolist())}
+    if isinstance(value, float) and not np.isfinite(value):
+        return {"float": repr(value)}
+    if type(value) is int and value.bit_length() > LONGEST_INTEGER:  # more than Python writes
+        return {"hexadecimal": hex(value)}
+    return value

@@ -1,0 +1,1 @@
+"""The motion of windowed shuffles."""

@@ -1,0 +1,148 @@
+"""A window whose state is O(1): its items are read again, from a snapshot of upstream's state."""
+
+# The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the items
+# in it at any step are known by number. A resume reads upstream again from a snapshot taken
+# before the oldest of them, and keeps only those.
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..core.block import Block, block_items, block_length
+from ..core.transform import Transform
+from ..errors import StateMismatch
+from ..order.slots import OLDEST_WINDOWS
+from ..state.value import State, TakenState, freeze, settled, unpack, unpack_count
+from .reservoir import READ_AT_ONCE, Reservoir
+
+__all__ = ["SnapshotIterator"]
+
+T = TypeVar("T")
+
+SHORTEST_INTERVAL = 256
+
+
+class SnapshotIterator(Reservoir[T]):
+    """A window whose state is its position and a snapshot of upstream's state."""
+
+    def __init__(self, stage: Transform[T], epoch: int, seed: int, window: int) -> None:
+        super().__init__(stage, epoch, seed, window)
+        self._interval = max(window, SHORTEST_INTERVAL)
+        self._consumed = 0  # items read from upstream
+        self._drained = 0  # items handed out since upstream ended
+        # Upstream's states before items k * _interval, with their numbers; oldest first.
+        self._snapshots: deque[tuple[int, TakenState]] = deque()
+        self._rebuilt = True
+
+    def pull(self, count: int) -> Block:
+        if not self._rebuilt:
+            self._rebuild()
+            self._rebuilt = True
+        return super().pull(count)
+
+    def get_state(self) -> State:
+        start, upstream = 0, self._upstream.try_state() if not self._snapshots else {}
+        if self._snapshots:
+            needed = self._snapshot_before(self._position - self._drained)
+            start, upstream = next(pair for pair in reversed(self._snapshots) if pair[0] <= needed)
+        return {
+            "position": self._position,
+            "drained": self._drained,
+            "start": start,
+            "upstream": settled(upstream),
+        }
+
+    def set_state(self, state: State) -> None:
+        names = ("position", "drained", "start", "upstream")
+        position, drained, start, upstream = unpack(self._stage, state, *names)
+        self._position = unpack_count(self._stage, "position", position)
+        self._drained = unpack_count(
+            self._stage, "drained", drained, min(position, self._window), "the window"
+        )
+        start = unpack_count(self._stage, "start", start)
+        if start != self._snapshot_before(position - drained):
+            raise StateMismatch(
+                f"saved start={start} does not belong to position={position}", self._stage
+            )
+        self._upstream.set_state(upstream)
+        self._snapshots.append((start, freeze(upstream)))
+        self._consumed, self._rebuilt = start, False
+
+    def _snapshot_before(self, steps: int) -> int:
+        """Number of the item before which upstream's state is needed after ``steps`` steps.
+
+        The oldest item in the window was read at most 8 * window steps ago.
+        """
+        oldest = steps - 1 - (OLDEST_WINDOWS - 1) * self._window
+        return max(oldest, 0) // self._interval * self._interval
+
+    def _read(self, count: int) -> list[Any]:
+        """Read ``count`` items, and a snapshot wherever one belongs."""
+        items: list[Any] = []
+        while len(items) < count:
+            until = self._interval - self._consumed % self._interval
+            if until == self._interval:
+                self._take_snapshot()
+            wanted = min(count - len(items), until)
+            block = self._upstream.pull(wanted)
+            self._consumed += block_length(block)
+            items += block_items(block)
+            if block_length(block) < wanted:
+                break
+        return items
+
+    def _take_snapshot(self) -> None:
+        if not self._snapshots or self._snapshots[-1][0] < self._consumed:
+            self._snapshots.append((self._consumed, self._upstream.try_state()))
+        needed = self._snapshot_before(self._position)
+        while len(self._snapshots) > 1 and self._snapshots[1][0] <= needed:
+            self._snapshots.popleft()
+
+    def _drain_down(self, count: int) -> list[T]:
+        items = super()._drain_down(count)
+        self._drained += len(items)
+        return items
+
+    def _rebuild(self) -> None:
+        """Read the window again, as it was when the last step before the drain was made."""
+        position, drained = self._position, self._drained
+        self._position, self._drained = position - drained, 0
+        if self._position:
+            self._refill()
+        if drained:
+            # Upstream had ended: filling or exchanging finds that out and drains.
+            more = self._exchange(1) if self._position else self._fill()
+            if more or len(self._slots) < drained:
+                raise self._changed(position)
+            self._drain_down(drained)
+
+    def _refill(self) -> None:
+        """Read the items that were in the window after ``_position`` steps."""
+        steps = self._position
+        hole = int(self._choice.of_steps(steps - 1, steps)[0])
+        numbers = self._choice.contents(steps)
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        slots: list[Any] = [None] * len(numbers)
+        stop = self._window + steps - 1
+        while self._consumed < stop:
+            first = self._consumed
+            wanted = min(READ_AT_ONCE, stop - first)
+            block = self._read(wanted)
+            if len(block) < wanted:
+                raise self._changed(steps)
+            here = slice(*np.searchsorted(ordered, (first, first + wanted)).tolist())
+            places = zip(order[here].tolist(), ordered[here].tolist(), strict=True)
+            for slot, number in places:
+                slots[slot] = block[number - first]
+        self._slots, self._hole = slots, hole
+
+    def _changed(self, position: int) -> StateMismatch:
+        return StateMismatch(
+            f"saved position={position} does not fit the {self._consumed} items of upstream; "
+            "did the data change since the save?",
+            self._stage,
+        )

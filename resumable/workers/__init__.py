@@ -1,0 +1,1 @@
+"""What computes beside the loop: threads, processes and executors."""

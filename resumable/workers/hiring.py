@@ -1,0 +1,84 @@
+"""Who calls the function of a map: which workers an executor's name stands for."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Callable
+from concurrent.futures import Executor
+from typing import Any, NamedTuple
+
+from ..core.arguments import check_int
+from ..errors import InvalidArgument, InvalidType, shorten
+from .executors import ExecutorWorkers, ThreadWorkers, Workers
+
+__all__ = ["Calls", "check_calls", "hired"]
+
+
+class Calls(NamedTuple):
+    """A function, and the workers that are to call it.
+
+    Attributes:
+      fn: called with one item.
+      drop: whether an item whose call raises is dropped.
+      workers: number of threads or processes.
+      executor: ``"thread"``, ``"process"``, or an executor that is there already.
+    """
+
+    fn: Callable[[Any], Any]
+    drop: bool
+    workers: int
+    executor: str | Executor
+
+
+def check_calls(calls: Calls) -> None:
+    """Refuse what `hired` could not carry out.
+
+    Raises:
+      InvalidType: if ``executor`` is none.
+      InvalidArgument: if ``workers`` is below 0, or 0 for an executor, or ``fn`` cannot be pickled.
+      MissingDependency: for processes without the extra ``parallel``.
+    """
+    fn, _, workers, executor = calls
+    check_int("workers", workers, minimum=0)
+    if not isinstance(executor, Executor) and executor not in ("thread", "process"):
+        raise InvalidType(
+            "executor must be 'thread', 'process' or a concurrent.futures.Executor, "
+            f"got {shorten(executor)}"
+        )
+    if executor != "thread" and not workers:
+        raise InvalidArgument(f"workers must be at least 1 for an executor, got {workers}")
+    if executor == "process":
+        from .processes import pickled
+
+        pickled(fn)
+    elif _has_processes(executor):
+        _check_picklable(fn)
+
+
+def hired(calls: Calls, window: int) -> Workers:
+    """Workers for one running iterator, which submits up to ``window`` chunks at once."""
+    fn, drop, workers, executor = calls
+    if isinstance(executor, Executor):
+        return ExecutorWorkers(fn, drop, executor)
+    if executor == "process":
+        from .processes import ProcessWorkers
+
+        return ProcessWorkers(fn, drop, workers, window)
+    return ThreadWorkers(fn, drop, workers)
+
+
+def _has_processes(executor: str | Executor) -> bool:
+    # Its module is loaded wherever there is one, and takes as long as all of this library.
+    module = sys.modules.get("concurrent.futures.process")
+    return module is not None and isinstance(executor, module.ProcessPoolExecutor)
+
+
+def _check_picklable(fn: Callable[[Any], Any]) -> None:
+    try:
+        pickle.dumps(fn)
+    except Exception as error:
+        raise InvalidArgument(
+            f"fn must be picklable for a process pool, got {fn!r} ({error}); define it at the "
+            "top of a module"
+        ) from None

@@ -1,0 +1,132 @@
+"""Items computed ahead in a background thread."""
+
+# Each item in the channel carries upstream's state after it, so the state of the iterator is that
+# of the last item handed out, however far the thread is ahead.
+#
+# The thread knows only the channel and upstream, never this iterator, so dropping the iterator
+# ends the thread.
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from typing import Any, Final, TypeVar
+
+from ..core.block import Block
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..errors import WorkerError
+from ..state.value import State, TakenState, settled
+from .channel import Channel, Entry
+
+__all__ = ["PrefetchIterator"]
+
+T = TypeVar("T")
+
+PATIENCE: Final = 10.0
+"""Seconds that `close` waits for the item in work."""
+
+
+class PrefetchIterator(TransformIterator[T]):
+    """Motion of a stage whose upstream runs in a thread, up to ``buffer_size`` items ahead."""
+
+    def __init__(self, stage: Transform[T], epoch: int, buffer_size: int) -> None:
+        super().__init__(stage, epoch)
+        self._thread: threading.Thread | None = None
+        self._leave: weakref.finalize[Any, Any] | None = None
+        self._channel = Channel(buffer_size)
+        self._epoch = self._upstream.epoch
+        # Upstream's state after the last item handed out, once the thread runs.
+        self._handed_out: TakenState | None = None
+        self._ended = False
+        self._process = os.getpid()
+
+    def __next__(self) -> T:
+        if self._ended:
+            raise StopIteration
+        if self._process != os.getpid():
+            raise WorkerError(
+                f"the prefetch thread of {self._stage!r} stayed in the process that was forked; "
+                "iterate the pipeline in this one"
+            )
+        if self._thread is None:
+            self._thread = self._begin()
+        entry = self._channel.get(self._thread)
+        if entry.kind == "error":
+            raise entry.item
+        self._handed_out, self._epoch = entry.state, entry.epoch
+        if entry.kind == "end":
+            self._ended = True
+            self.close()
+            raise StopIteration
+        item: T = entry.item
+        return item
+
+    def pull(self, count: int) -> Block:
+        items: list[T] = []
+        for _ in range(count):
+            try:
+                items.append(next(self))
+            except StopIteration:
+                break
+        return items
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def get_state(self) -> State:
+        if self._handed_out is None:
+            return self._upstream.get_state()
+        return settled(self._handed_out)
+
+    def set_state(self, state: State) -> None:
+        self._upstream.set_state(state)
+        self._epoch = self._upstream.epoch
+
+    def close(self) -> None:
+        thread = self._thread
+        if thread is not None and self._leave is not None:
+            if self._process != os.getpid():
+                return  # neither the thread nor its locks are ours after a fork
+            self._leave()
+            if thread is not threading.current_thread():
+                thread.join(PATIENCE)
+            if thread.is_alive():
+                warnings.warn(
+                    f"the thread of {self._stage!r} is still busy with an item after "
+                    f"{PATIENCE:g} s; it ends when that item is done",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        else:
+            super().close()
+
+    def _begin(self) -> threading.Thread:
+        self._handed_out = self._upstream.try_state()
+        thread = threading.Thread(
+            target=_produce,
+            args=(self._channel, self._upstream),
+            name="resumable-prefetch",
+            daemon=True,
+        )
+        self._leave = weakref.finalize(self, self._channel.close)
+        thread.start()
+        return thread
+
+
+def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
+    """The thread: upstream's items until the end, an error, or the reader's leaving."""
+    try:
+        for item in upstream.items():
+            if not channel.put(Entry(item, upstream.try_state(), upstream.epoch, "item")):
+                return
+        if not upstream.exhausted:
+            raise RuntimeError("a user function raised StopIteration")
+        channel.put(Entry(None, upstream.try_state(), upstream.epoch, "end"))
+    except BaseException as error:
+        channel.put(Entry(error, {}, 0, "error"))
+    finally:
+        upstream.close()  # its state stays readable

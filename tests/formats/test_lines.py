@@ -1,0 +1,245 @@
+"""Lines of files: every ending, an index that is right and stays right."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.formats import line_file
+from resumable.formats import line_index as index_module
+from resumable.formats import open_files as file_data
+from resumable.formats.line_index import CACHE_SUFFIX, SMALLEST_CACHED, line_index
+
+BIG = b"".join(b"line %d \n" % number for number in range(20_000))
+
+
+def split(data: bytes) -> list[bytes]:
+    """The lines of ``data``, told by another implementation."""
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    ended = data.endswith(b"\n")
+    return [
+        line[:-1] if line.endswith(b"\r") and (ended or number < len(lines) - 1) else line
+        for number, line in enumerate(lines)
+    ]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\r\n", b"\xff", b"bc "]), max_size=30))
+def test_any_bytes_are_split_at_newlines(tmp_path: Path, parts: list[bytes]) -> None:
+    path = tmp_path / "data"
+    data = b"".join(parts)
+    path.write_bytes(data)
+    assert list(rs.lines(path, encoding=None)) == split(data)
+    kept = [line for line in split(data) if line]
+    assert list(rs.lines(path, encoding=None, skip_blank=True)) == kept
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from([b"a", b"\n", b"\r", b"\r\n"]), max_size=6))
+def test_blocks_of_lines_are_the_lines_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
+) -> None:
+    monkeypatch.setattr(line_file, "FEW_LINES", 0)
+    path = tmp_path / "data"
+    path.write_bytes(b"".join(parts))
+    for skip_blank in (False, True):
+        for files in (path, [path, path]):
+            lines = rs.lines(files, encoding=None, skip_blank=skip_blank)
+            expected = list(lines)
+            assert lines.start().pull(100) == expected
+            assert lines.gather(np.arange(len(expected))[::-1]) == expected[::-1]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 7, 64])
+def test_lines_across_the_chunks_of_a_scan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(index_module, "CHUNK", chunk)
+    monkeypatch.setattr(index_module, "SMALLEST_CACHED", 0)
+    for number, data in enumerate([b"a\r\n\r\n\nbc\n\n", b"\n", b"x", b"\r\n\r\n", b"abcdefgh\r"]):
+        path = tmp_path / f"data{number}"
+        path.write_bytes(data)
+        for _ in range(2):  # the second time from the cache
+            assert list(rs.lines(path, encoding=None)) == split(data)
+            kept = [line for line in split(data) if line]
+            assert list(rs.lines(path, encoding=None, skip_blank=True)) == kept
+
+
+def test_a_large_file_has_a_cache_beside_it_which_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    assert len(BIG) >= SMALLEST_CACHED
+    expected = [line.decode() for line in split(BIG)]
+    assert list(rs.lines(path)) == expected
+    cache = tmp_path / f"data{CACHE_SUFFIX}"
+    written = cache.stat().st_mtime_ns
+    assert list(rs.lines(path).shuffle(0).batch(100)) != []
+    assert cache.stat().st_mtime_ns == written
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["data", cache.name]
+
+
+def test_a_small_file_has_none(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"a\nb\n")
+    assert len(rs.lines(tmp_path / "data")) == 2
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_the_cache_may_be_kept_in_a_folder(tmp_path: Path) -> None:
+    for part in ("a", "b"):
+        (tmp_path / part).mkdir()
+        (tmp_path / part / "data").write_bytes(BIG + part.encode())
+    paths = [tmp_path / "a" / "data", tmp_path / "b" / "data"]
+    pipeline = rs.lines(paths, index_dir=tmp_path / "index")
+    assert len(pipeline) == 40_002
+    assert len(list((tmp_path / "index").iterdir())) == 2
+    assert len(list((tmp_path / "a").iterdir())) == 1
+    assert [pipeline[20_000], pipeline[-1]] == ["a", "b"]
+
+
+@pytest.mark.parametrize("change", ["append", "rewrite", "touch"])
+def test_the_index_is_built_anew_when_size_or_mtime_changes(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    pipeline = rs.lines(path)
+    list(pipeline.take(3))
+    data = {"append": BIG + b"more\n", "rewrite": BIG[::-1], "touch": BIG}[change]
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 10**18 + len(change)))
+    assert list(rs.lines(path, encoding=None)) == split(data)
+    file_data._small.clear()
+    file_data._maps.clear()
+    with pytest.raises(rs.MalformedItem, match="changed since the pipeline was built"):
+        list(pipeline)
+
+
+@pytest.mark.parametrize("damage", ["truncate", "junk", "header", "body", "empty", "folder"])
+def test_a_damaged_cache_is_built_anew(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    line_index(path)
+    cache = tmp_path / f"data{CACHE_SUFFIX}"
+    content = cache.read_bytes()
+    cache.unlink()
+    if damage == "folder":
+        cache.mkdir()
+    else:
+        damaged = {
+            "truncate": content[:-8],
+            "junk": content + b"x",
+            "header": content[:20] + b"\xff" + content[21:],
+            "body": content[:100] + bytes([content[100] ^ 1]) + content[101:],
+            "empty": b"",
+        }[damage]
+        cache.write_bytes(damaged)
+    assert list(rs.lines(path, encoding=None)) == split(BIG)
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(index_module, "_write_cache", refuse)
+    (tmp_path / "data").write_bytes(BIG)
+    assert len(rs.lines(tmp_path / "data")) == 20_000
+
+
+def test_ranks_that_build_the_index_at_once_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(BIG)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(len(rs.lines(tmp_path / "data"))))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [20_000] * 8
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_large_index_is_mapped_rather_than_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_module, "LARGEST_READ", 1000)
+    (tmp_path / "data").write_bytes(BIG)
+    ends = line_index(tmp_path / "data").ends
+    assert isinstance(ends, np.memmap)
+    assert list(rs.lines(tmp_path / "data", encoding=None)) == split(BIG)
+
+
+def test_a_pickled_pipeline_holds_paths_and_no_index(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(BIG)
+    pipeline = rs.lines(tmp_path / "data").shuffle(1).batch(10)
+    data = pickle.dumps(pipeline)
+    assert len(data) < 2000
+    assert list(pickle.loads(data)) == list(pipeline)
+
+
+def test_a_line_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"good\nb\xffd\n")
+    pipeline = rs.lines(tmp_path / "data")
+    with pytest.raises(rs.MalformedItem, match=r"data, line 2, byte 2: cannot decode as utf-8"):
+        list(pipeline)
+    assert list(rs.lines(tmp_path / "data", errors="replace")) == ["good", "b\ufffdd"]
+    (tmp_path / "more").write_bytes(b"good\n" * 300 + b"b\xffd\n" + b"good\n" * 300)
+    with iter(rs.lines(tmp_path / "more").batch(200)) as batches:
+        next(batches)
+        with pytest.raises(rs.MalformedItem, match=r"more, line 301, byte 2"):
+            next(batches)
+
+
+def test_the_same_files_elsewhere_are_the_same_pipeline(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "data").write_bytes(b"1\n2\n3\n")
+    state = iter(rs.lines(tmp_path / "a" / "*")).get_state()
+    assert list(rs.lines(tmp_path / "b" / "*").resume(state)) == ["1", "2", "3"]
+
+
+def test_many_files_are_read_through_a_bounded_number_of_open_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_data, "SMALL", 10)
+    monkeypatch.setattr(file_data, "MOST_MAPS", 3)
+    for number in range(40):
+        (tmp_path / f"{number:02}").write_text(f"{number} is the number\n" * 3)
+    pipeline = rs.lines(tmp_path / "*").shuffle(0)
+    assert sorted(pipeline) == sorted(
+        f"{number} is the number" for number in range(40) for _ in "abc"
+    )
+    assert len(file_data._maps) <= 3
+
+
+def test_index_files_are_not_data(tmp_path: Path) -> None:
+    (tmp_path / "part-0").write_bytes(BIG)
+    for _ in range(3):
+        assert len(rs.lines(tmp_path / "*")) == 20_000
+
+
+def test_a_large_file_cut_short_under_a_pipeline_is_an_error_not_a_crash(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(BIG * 8)
+    iterator = iter(rs.lines(tmp_path / "data"))
+    next(iterator)
+    os.truncate(tmp_path / "data", 100)
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(iterator)
+
+
+def test_recursive_patterns_and_sorted_matches(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    for name in ("b.txt", "a.txt", "sub/c.txt", "sub/d.md"):
+        (tmp_path / name).write_text(f"{name}\n")
+    assert list(rs.lines(f"{tmp_path}/**/*.txt")) == ["a.txt", "b.txt", "sub/c.txt"]

@@ -1,0 +1,162 @@
+"""The windowed shuffle: mixing, age of items, and the exactness of its rebuilt window."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from graphs import stream
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.order import slots
+from resumable.order.slots import LARGEST_KEPT_ROUND, OLDEST_WINDOWS, ROUND_EVERY, SlotChoice
+from resumable.testing.laws import resumes_at_every_position, stays_ended
+
+
+def reservoir(length: int, window: int) -> list[int]:
+    """The plain reservoir of tf.data and infinibatch."""
+    chosen = random.Random(0)
+    slots: list[int] = []
+    order = []
+    for item in range(length):
+        if len(slots) < window:
+            slots.append(item)
+            continue
+        slot = chosen.randrange(window)
+        order.append(slots[slot])
+        slots[slot] = item
+    return order
+
+
+def displacement(order: list[int], window: int) -> float:
+    """Root-mean-square displacement, leaving out the ends, in windows."""
+    moved = np.arange(len(order)) - np.array(order)
+    inner = moved[10 * window : -10 * window]
+    return float(np.sqrt(np.mean((inner - inner.mean()) ** 2))) / window
+
+
+def test_it_mixes_nine_tenths_as_well_as_a_reservoir() -> None:
+    window, length = 500, 100_000
+    ours = list(stream(length).shuffle(1, window=window))
+    assert sorted(ours) == list(range(length))
+    plain = displacement(reservoir(length, window), window)
+    assert displacement(ours[: length - window], window) >= 0.9 * plain
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 10, 257])
+def test_no_item_stays_longer_than_eight_windows(window: int) -> None:
+    order = list(stream(window * 60).shuffle(2, window=window))
+    ages = [step - (item - window) for step, item in enumerate(order)]
+    assert max(ages) <= OLDEST_WINDOWS * window
+
+
+@pytest.mark.parametrize("window", [1, 2, 7, 100])
+def test_the_contents_of_the_window_follow_from_the_choices(window: int) -> None:
+    choice = SlotChoice(3, 0, window)
+    slots = list(range(window))
+    chosen = choice.of_steps(0, 40 * window).tolist()
+    for step in range(40 * window):
+        # Before this step, the item of the slot emptied by the step before was replaced.
+        if step:
+            slots[chosen[step - 1]] = window + step - 1
+        expected = choice.contents(step + 1).tolist()
+        assert expected == slots
+
+
+def test_choices_do_not_depend_on_how_they_are_asked_for() -> None:
+    choice = SlotChoice(3, 1, 10)
+    whole = choice.of_steps(0, 500).tolist()
+    parts = [choice.of_steps(start, start + 25).tolist() for start in range(0, 500, 25)]
+    assert list(itertools.chain.from_iterable(parts)) == whole
+
+
+@pytest.mark.parametrize("window", [1, 10, 5_000, LARGEST_KEPT_ROUND, LARGEST_KEPT_ROUND + 1])
+def test_a_round_that_is_kept_is_the_one_computed_in_parts(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around = ROUND_EVERY * window  # where the second round begins
+    places = [(around - 99, around + 99), (0, 50), (2 * around, 2 * around + 7)]
+    places = [(max(start, 0), stop) for start, stop in [*places, *reversed(places)]]
+    kept = SlotChoice(1, 0, window)
+    found = [kept.of_steps(*place).tolist() for place in places]
+    monkeypatch.setattr(slots, "LARGEST_KEPT_ROUND", 0)
+    assert found == [SlotChoice(1, 0, window).of_steps(*place).tolist() for place in places]
+
+
+def test_a_large_window_resumes_across_its_rounds() -> None:
+    pipeline = stream(45_000).shuffle(1, window=5_000)
+    expected = list(pipeline)
+    assert sorted(expected) == list(range(45_000))
+    for position in (1, 19_999, 20_001, 39_990, 44_000):
+        with iter(pipeline) as iterator:
+            assert iterator.skip(position) == position
+            state = rs.loads(rs.dumps(iterator.get_state()))
+        assert list(pipeline.resume(state)) == expected[position:]
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 90), st.integers(1, 20), st.integers(0, 3), st.integers(0, 2**64 - 1))
+def test_it_is_exact_at_every_cut_of_every_length(
+    length: int, window: int, epochs: int, seed: int
+) -> None:
+    pipeline = stream(length).shuffle(seed, window=window).repeat(epochs)
+    resumes_at_every_position(pipeline, 100)
+    stays_ended(pipeline)
+
+
+@pytest.mark.parametrize("length", [2300, 2559, 2560, 2561])
+def test_it_is_exact_across_snapshots(length: int) -> None:
+    pipeline = stream(length).shuffle(5, window=256)
+    expected = list(pipeline)
+    with iter(pipeline) as iterator:
+        states = [rs.dumps(iterator.get_state())]
+        for _ in iterator:
+            states.append(rs.dumps(iterator.get_state()))
+    for position in [*range(0, length, 97), *range(length - 260, length + 1, 13)]:
+        with pipeline.resume(rs.loads(states[position])) as iterator:
+            assert rs.dumps(iterator.get_state()) == states[position]
+            assert list(iterator) == expected[position:]
+
+
+def test_a_stream_that_changed_is_noticed() -> None:
+    with iter(stream(100).shuffle(1, window=10)) as iterator:
+        list(itertools.islice(iterator, 60))
+        state = iterator.get_state()
+        list(iterator)
+        end = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match="did the data change"):
+        next(stream(50).shuffle(1, window=10).resume(state))
+    with pytest.raises(rs.StateMismatch, match="did the data change"):
+        next(stream(150).shuffle(1, window=10).resume(end))
+
+
+def test_carried_items_need_no_reading() -> None:
+    read: list[int] = []
+
+    def note(item: int) -> int:
+        read.append(item)
+        return item
+
+    pipeline = stream(100).map(note).shuffle(1, window=10, carry=True)
+    with iter(pipeline) as iterator:
+        first = list(itertools.islice(iterator, 30))
+        state = iterator.get_state()
+        rest = list(iterator)
+    assert sorted(first + rest) == list(range(100))
+    read.clear()
+    with pipeline.resume(state) as iterator:
+        assert next(iterator) == rest[0]
+        assert len(read) == 1
+
+
+def test_carried_items_that_cannot_be_saved_are_named() -> None:
+    pipeline = stream(9).map(lambda item: {item}).shuffle(1, window=3, carry=True)
+    with iter(pipeline) as iterator:
+        next(iterator)
+        with pytest.raises(rs.UnencodableState, match=r"WindowShuffle.*carried items.*carry=False"):
+            iterator.get_state()
+        next(iterator)

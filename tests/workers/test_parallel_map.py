@@ -1,0 +1,372 @@
+"""Map with workers, by laws: however items are cut into chunks, it is the map without workers."""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from graphs import catalogue, stream, write_data
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.core.block import Block, block_items
+from resumable.testing.comparing import assert_same
+from resumable.workers.executors import Outcome, Workers, attempt
+from resumable.workers.hiring import Calls
+
+NAMES = list(catalogue(Path()))
+AT_MOST = 50
+
+
+class Inline(Workers):
+    """Does what is submitted at once, in chunks of given sizes, and dies now and then."""
+
+    def __init__(
+        self, fn: Callable[[Any], Any], drop: bool, sizes: Iterator[int], deaths: Iterator[str]
+    ) -> None:
+        self._fn = fn
+        self._drop = drop
+        self._sizes = sizes
+        self._deaths = deaths
+        self.closed = False
+
+    @property
+    def chunk(self) -> int:  # type: ignore[override]
+        return next(self._sizes)
+
+    def submit(self, block: Block) -> Future[Any]:
+        assert not self.closed
+        death = next(self._deaths)
+        future: Future[Any] = Future()
+        try:
+            if death == "early":
+                raise BrokenProcessPool("killed")
+            if death == "late":
+                future.set_exception(BrokenProcessPool("killed"))
+            else:
+                future.set_result(attempt(self._fn, block, self._drop))
+        except BrokenProcessPool:
+            raise
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextmanager
+def chunks_of(*sizes: int, deaths: list[str] | None = None) -> Iterator[list[Inline]]:
+    """Maps with workers take chunks of these sizes in turn; gives the workers they hire."""
+    hired: list[Inline] = []
+    endless, dying = itertools.cycle(sizes), itertools.chain(deaths or [], itertools.repeat(""))
+
+    def hire(calls: Calls, window: int) -> Inline:
+        hired.append(Inline(calls.fn, calls.drop, endless, dying))
+        return hired[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("resumable.workers.parallel_map.hired", hire)
+        yield hired
+
+
+def key_of(item: Any) -> int:
+    return zlib.crc32(repr(item).encode()) % 10
+
+
+class Fragile:
+    """Fails on the items with some keys, until they are mended."""
+
+    def __init__(self, keys: set[int], gives: Callable[[Any], Any]) -> None:
+        self.keys = set(keys)
+        self.gives = gives
+
+    def __call__(self, item: Any) -> Any:
+        if key_of(item) in self.keys:
+            raise KeyError(key_of(item), "of", repr(item))
+        return self.gives(item)
+
+
+def named(name: str, data: Path) -> rs.Pipeline[Any]:
+    """A pipeline of the catalogue; a `take` would make a stream of one looked up by index."""
+    pipeline = catalogue(data)[name]()
+    stage = pipeline.stage
+    short = stage.random_access and stage.length is not None and stage.length <= 100
+    return pipeline if short else pipeline.take(AT_MOST)
+
+
+class Event(NamedTuple):
+    """What one call did: items or an error, and the position after it."""
+
+    call: Any
+    items: list[Any]
+    error: str
+    state: bytes
+    epoch: int
+
+
+def trace(make: Callable[[], rs.Pipeline[Any]], calls: list[Any], mend: set[int]) -> list[Event]:
+    """What ``calls`` do one after the other, and then `next` up to the end.
+
+    A call that fails is made again; after the second failure, ``mend`` is emptied.
+    """
+    events: list[Event] = []
+    iterator = iter(make())
+    try:
+        for call in itertools.chain(calls, itertools.repeat("next", AT_MOST)):
+            for _ in range(3):
+                items: list[Any] = []
+                error = ""
+                try:
+                    if call == "resume":
+                        state = rs.loads(rs.dumps(iterator.get_state()))
+                        iterator.close()
+                        iterator = make().resume(state)
+                    elif call == "next":
+                        items = list(itertools.islice(iterator, 1))
+                    elif call < 0:
+                        items = [iterator.skip(-call)]
+                    else:
+                        items = list(block_items(iterator.pull(call)))
+                except KeyError as raised:
+                    # Which of several errors within one pull comes first, is not promised.
+                    error = f"{raised!r}" if call == "next" else "an error"
+                    if events and events[-1].error:
+                        mend.clear()
+                ended = not error and _ended(call, items)
+                # Past the end, positions within the graph may differ.
+                state_now = b"" if ended else rs.dumps(iterator.get_state())
+                # After an error, the epoch is that of the item asked for, or of the one before.
+                events.append(Event(call, items, error, state_now, -1 if error else iterator.epoch))
+                if not error:
+                    break
+            if ended:
+                break  # asked again at the end, some streams read on in vain
+    finally:
+        iterator.close()
+    return events
+
+
+def _ended(call: Any, items: list[Any]) -> bool:
+    """Whether the call got less than it asked for."""
+    if call == "resume":
+        return False
+    if call == "next":
+        return not items
+    received = items[0] if call < 0 else len(items)
+    return bool(received < abs(call))
+
+
+def assert_same_events(got: list[Event], expected: list[Event]) -> None:
+    for number, (ours, theirs) in enumerate(zip(got, expected, strict=True)):
+        assert_same(ours.items, theirs.items, f"items of call {number}, {ours.call}")
+        assert ours._replace(items=[]) == theirs._replace(items=[]), f"call {number}"
+
+
+BETWEEN: dict[str, Callable[[rs.Pipeline[Any], Fragile], rs.Pipeline[Any]]] = {
+    "nothing": lambda upstream, fragile: upstream,
+    "map": lambda upstream, fragile: upstream.map(fragile),
+    "filter": lambda upstream, fragile: upstream.filter(lambda item: fragile(item) is not fragile),
+    "flat_map": lambda upstream, fragile: upstream.flat_map(lambda item: [fragile(item)] * 2),
+    "generator": lambda upstream, fragile: rs.from_iterable(
+        lambda: map(fragile, itertools.islice(upstream, AT_MOST))
+    ),
+    "workers": lambda upstream, fragile: stream(AT_MOST).map(fragile, workers=1),
+}
+
+sizes = st.lists(st.integers(1, 7), min_size=1, max_size=4)
+keys = st.sets(st.integers(0, 9), max_size=3)
+calls = st.lists(
+    st.sampled_from(["next", "next", "resume"]) | st.integers(-7, 12), min_size=2, max_size=10
+)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    write_data(folder)
+    return folder
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(["raise", "skip"]),
+    sizes,
+    keys,
+    st.sampled_from(sorted(BETWEEN)),
+    keys,
+    calls,
+)
+@example("iterable function", "raise", [4], set(), "generator", {5}, ["next"])
+@example("map", "raise", [4], set(), "map", {5, 6}, ["next"])
+@example("range", "skip", [4], set(), "map", {0, 1, 2}, ["next"])
+@example("map", "raise", [4], {1}, "map", {5, 6}, [5, "next"])
+def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
+    data: Path,
+    name: str,
+    on_error: str,
+    sizes: list[int],
+    failing: set[int],
+    between: str,
+    failing_before: set[int],
+    calls: list[Any],
+) -> None:
+    if on_error == "raise" and failing | failing_before:  # without workers, `skip` calls nothing
+        calls = [call if isinstance(call, str) else abs(call) for call in calls]
+
+    def events(workers: int) -> list[Event]:
+        before = Fragile(failing_before, lambda item: item)
+        after = Fragile(failing, lambda item: ("done", item))
+
+        class Both(set[int]):
+            def clear(self) -> None:
+                before.keys.clear()
+                after.keys.clear()
+
+        def make() -> rs.Pipeline[Any]:
+            upstream = BETWEEN[between](named(name, data), before)
+            return upstream.map(after, workers=workers, on_error=on_error)
+
+        return trace(make, calls, Both())
+
+    with chunks_of(*sizes):
+        assert_same_events(events(2), events(0))
+
+
+@settings(max_examples=150)
+@given(
+    st.sampled_from(NAMES),
+    st.sampled_from(["raise", "skip"]),
+    sizes,
+    keys,
+    st.lists(st.sampled_from(["", "", "", "early", "late"]), max_size=30),
+)
+def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
+    data: Path, name: str, on_error: str, sizes: list[int], failing: set[int], deaths: list[str]
+) -> None:
+    def make(workers: int) -> rs.Pipeline[Any]:
+        fn = Fragile(failing if on_error == "skip" else set(), lambda item: ("done", item))
+        upstream = named(name, data)
+        return upstream.map(fn, workers=workers, on_error=on_error)
+
+    expected, states = [], []
+    with iter(make(0)) as iterator:
+        states.append(rs.dumps(iterator.get_state()))
+        for item in iterator:
+            expected.append(item)
+            states.append(rs.dumps(iterator.get_state()))
+        states.append(rs.dumps(iterator.get_state()))  # at the end: more may have been dropped
+    got: list[Any] = []
+    messages: list[str] = []
+    with chunks_of(*sizes, deaths=deaths), iter(make(2)) as iterator:
+        for _ in range(len(deaths) + len(expected) + 1):
+            try:
+                got.append(next(iterator))
+            except StopIteration:
+                assert rs.dumps(iterator.get_state()) == states[-1]
+                break
+            except rs.WorkerError as error:
+                messages.append(str(error))
+            assert rs.dumps(iterator.get_state()) == states[len(got)]
+        assert_same(got, expected, "items across deaths")
+        assert all("a worker of" in message and "Map(fn=" in message for message in messages)
+
+
+@pytest.mark.parametrize("upstream", ["random access", "stream"])
+def test_an_error_of_upstream_comes_after_the_items_before_it(upstream: str) -> None:
+    numbers = rs.range(20) if upstream == "random access" else rs.range(20).filter(lambda i: True)
+
+    def fails_at_nine(item: int) -> int:
+        if item == 9:
+            raise OSError(f"no item {item}")
+        return item
+
+    with chunks_of(4), iter(numbers.map(fails_at_nine).map(abs, workers=2)) as iterator:
+        for item in range(9):
+            assert next(iterator) == item
+            with iter(numbers.map(abs).map(abs)) as plain:
+                list(itertools.islice(plain, item + 1))
+                assert iterator.get_state() == plain.get_state()
+        for _ in range(3):
+            with pytest.raises(OSError, match="no item 9"):
+                next(iterator)
+
+
+def test_the_epoch_is_that_of_the_last_item_handed_out() -> None:
+    with chunks_of(5), iter(stream(3).repeat(4).map(abs, workers=2)) as iterator:
+        assert iterator.epoch == 0
+        assert [iterator.epoch for _ in iterator] == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+def test_no_more_chunks_than_twice_the_workers_are_in_work() -> None:
+    read: list[int] = []
+    calls: Counter[int] = Counter()
+
+    def source() -> Iterator[int]:
+        for item in range(100):
+            read.append(item)
+            yield item
+
+    def note(item: int) -> int:
+        calls[item] += 1
+        return item
+
+    with chunks_of(3), iter(rs.from_iterable(source).map(note, workers=2)) as iterator:
+        next(iterator)
+        assert len(read) == 4 * 3
+        assert list(itertools.islice(iterator, 5)) == [1, 2, 3, 4, 5]
+        assert len(read) == 5 * 3
+    assert set(calls.values()) == {1}
+
+
+def test_the_workers_are_closed_at_the_end_and_when_the_iterator_is() -> None:
+    with chunks_of(3) as hired:
+        with iter(rs.range(10).map(abs, workers=1)) as iterator:
+            list(iterator)
+            assert [workers.closed for workers in hired] == [True]
+            assert list(iterator) == []
+        with iter(rs.range(10).map(abs, workers=1)) as iterator:
+            next(iterator)
+            assert [workers.closed for workers in hired] == [True, False]
+        assert [workers.closed for workers in hired] == [True, True]
+
+
+def test_an_attempt_stops_before_the_first_error_unless_errors_are_dropped() -> None:
+    def inverse(item: int) -> float:
+        return 1 / item
+
+    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], [])
+    assert attempt(inverse, [0, 1, 0, 0], drop=True) == Outcome([1.0], [0, 2, 3])
+    with pytest.raises(ZeroDivisionError):
+        attempt(inverse, [0, 1], drop=False)
+
+
+@pytest.mark.parametrize("raised", [StopIteration, SystemExit, KeyboardInterrupt])
+def test_what_ends_a_program_comes_after_the_results_before_it(
+    raised: type[BaseException],
+) -> None:
+    def ends(item: int) -> int:
+        if item == 2:
+            raise raised
+        return item
+
+    comes = RuntimeError if raised is StopIteration else raised
+    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], [])
+    with pytest.raises(comes):
+        attempt(ends, [2, 3], drop=False)
+    if raised is StopIteration:
+        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0, 3], [1])
+    else:
+        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], [])
+        with pytest.raises(raised):
+            attempt(ends, [2, 3], drop=True)

@@ -1,0 +1,469 @@
+"""Processes that call the function of a map: exact, whoever dies, and leaving nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import stream
+
+import resumable as rs
+from resumable.testing.comparing import assert_same
+from resumable.workers import processes as process_workers
+from resumable.workers.arena import Arena
+from resumable.workers.executors import Outcome
+from resumable.workers.processes import ProcessWorkers
+
+pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
+
+ROOT = Path(__file__).parents[2]
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+
+def processes(pipeline: rs.Pipeline[Any], fn: Callable[[Any], Any], **options: Any) -> Any:
+    return pipeline.map(fn, workers=2, executor="process", **options)
+
+
+def by_value(fn: Any) -> Any:
+    """``fn`` as if it were defined in a script, so that no worker needs to import it."""
+    code, names = fn.__code__, fn.__globals__
+    copied = FunctionType(code, names, fn.__name__, fn.__defaults__, fn.__closure__)
+    copied.__module__ = "__main__"
+    copied.__qualname__ = f"<locals>.{fn.__name__}"
+    return copied
+
+
+def children(parent: int) -> set[int]:
+    """Processes that ``parent`` started and that still run, but for trackers of its resources."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            status = (folder / "stat").read_text().rpartition(")")[2].split()
+            command = (folder / "cmdline").read_text()
+        except OSError:
+            continue
+        if int(status[1]) == parent and status[0] != "Z" and "resource_tracker" not in command:
+            found.add(int(folder.name))
+    return found
+
+
+def is_worker(process: int) -> bool:
+    try:
+        return "loky" in Path(f"/proc/{process}/cmdline").read_text() and (
+            Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        )
+    except OSError:
+        return False
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A script of its own, whose functions no worker could import."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_order_and_states_are_those_of_the_map_without_workers() -> None:
+    offset = 7
+
+    def moved(item: int) -> tuple[int, int]:
+        return item + offset, os.getpid()
+
+    upstream = rs.range(3000).shuffle(1)
+    with iter(upstream.map(lambda item: item + offset)) as iterator:
+        states = [rs.dumps(iterator.get_state())]
+        expected = []
+        for item in iterator:
+            expected.append(item)
+            states.append(rs.dumps(iterator.get_state()))
+    got, pids = [], set()
+    with iter(processes(upstream, moved)) as iterator:
+        for position, (item, pid) in enumerate(iterator, 1):
+            got.append(item)
+            pids.add(pid)
+            assert rs.dumps(iterator.get_state()) == states[position]
+        assert rs.dumps(iterator.get_state()) == states[-1]
+        for position in (2990, 1234):
+            iterator.set_state(rs.loads(states[position]))
+            items = itertools.islice(iterator, 100)
+            assert [item for item, _ in items] == expected[position : position + 100]
+    assert got == expected
+    assert os.getpid() not in pids
+    with upstream.map(lambda item: item + offset).resume(rs.loads(states[777])) as iterator:
+        assert list(iterator) == expected[777:]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda square: processes(rs.range(300), square).batch(7).prefetch(2),
+        lambda square: processes(stream(150), square).repeat(2),
+        lambda square: processes(stream(300).shuffle(1, window=20).batch(4), lambda b: b * b),
+        lambda square: processes(stream(150).repeat(2), square).filter(lambda item: item % 3),
+    ],
+    ids=["batch and prefetch", "epochs of its own", "columns", "epochs of upstream"],
+)
+def test_a_resume_is_exact_within_larger_pipelines(make: Callable[..., Any]) -> None:
+    def square(item: int) -> int:
+        return item * item
+
+    pipeline = make(square)
+    with iter(pipeline) as iterator:
+        head = list(itertools.islice(iterator, 33))
+        state = rs.dumps(iterator.get_state())
+        rest = list(iterator)
+    without = list(rs.from_iterable(lambda: itertools.chain(head, rest)))
+    with pipeline.resume(rs.loads(state)) as iterator:
+        again = list(iterator)
+    assert [np.asarray(item).tolist() for item in again] == [
+        np.asarray(item).tolist() for item in without[33:]
+    ]
+    assert len(without) > 40
+
+
+def test_functions_and_classes_of_a_script_need_no_guard() -> None:
+    done = run("""
+        import resumable as rs
+
+        class Point:
+            def __init__(self, x):
+                self.x = x
+
+        class Odd(Exception):
+            pass
+
+        def point(item):
+            if item == 30:
+                raise Odd(f"no {item}")
+            return Point(item)
+
+        got = []
+        with iter(rs.range(50).map(point, workers=2, executor="process")) as iterator:
+            for _ in range(30):
+                item = next(iterator)
+                assert type(item) is Point
+                got.append(item.x)
+            for _ in range(2):
+                try:
+                    next(iterator)
+                except Odd as error:
+                    print(error)
+        print(got == list(range(30)))
+    """)
+    assert (done.stdout, done.stderr) == ("no 30\nno 30\nTrue\n", "")
+
+
+def _two_arguments() -> None:
+    class Two(Exception):
+        def __init__(self, left: int, right: int) -> None:
+            super().__init__(f"{left} and {right}")
+
+    raise Two(1, 2)
+
+
+def _locked() -> None:
+    error = OSError("kept")
+    error.lock = threading.Lock()  # type: ignore[attr-defined]
+    raise error
+
+
+ERRORS: dict[str, tuple[Callable[[], Any], type[BaseException], str]] = {
+    "built in": (lambda: {"a": 1}["missing"], KeyError, "missing"),
+    "end": (lambda: next(iter(())), RuntimeError, "a user function raised StopIteration"),
+    "exit": (lambda: sys.exit(4), SystemExit, "4"),
+    "of two arguments": (
+        _two_arguments,
+        rs.WorkerError,
+        r"Two: 1 and 2 \(this exception cannot be pickled",
+    ),
+    "with a lock": (
+        _locked,
+        rs.WorkerError,
+        r"OSError: kept \(this exception cannot be pickled",
+    ),
+    "of the result": (
+        lambda: threading.Lock(),
+        rs.InvalidType,
+        "results of fn must be picklable for processes, got <",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_an_error_comes_at_its_item_with_its_type_and_message(name: str) -> None:
+    fails, kind, message = ERRORS[name]
+    fails = by_value(fails)
+
+    def fn(item: int) -> Any:
+        return fails() if item == 60 else item
+
+    with iter(processes(rs.range(80), fn)) as iterator:
+        assert list(itertools.islice(iterator, 60)) == list(range(60))
+        for _ in range(2):
+            with pytest.raises(kind, match=message):
+                next(iterator)
+            assert iterator.get_state()["step"] == 60
+
+
+def test_only_errors_of_the_function_are_dropped() -> None:
+    def tenths(item: int) -> float:
+        if item == 40:
+            os._exit(3)
+        return 10 / (item % 10)
+
+    with iter(processes(rs.range(80), tenths, on_error="skip")) as iterator:
+        with pytest.raises(rs.WorkerError, match=r"worker of .*Map\(fn=.*tenths.* died"):
+            list(iterator)
+        with pytest.raises(rs.WorkerError):  # noqa: PT012
+            while True:
+                next(iterator)
+        assert iterator.get_state()["pipeline"]["upstream"]["position"] <= 40
+        assert iterator.get_state()["pipeline"]["skipped"] <= 4
+
+
+@linux_only
+@pytest.mark.parametrize("kind", ["random access", "stream"])
+def test_killed_workers_lose_and_repeat_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process_workers, "LARGEST_CHUNK", 16)  # so that work is left to do
+
+    def upstream() -> rs.Pipeline[int]:
+        return rs.range(1500).shuffle(3) if kind == "random access" else stream(1500)
+
+    with iter(upstream().map(abs)) as iterator:
+        states = [rs.dumps(iterator.get_state())]
+        expected = []
+        for item in iterator:
+            expected.append(item)
+            states.append(rs.dumps(iterator.get_state()))
+    got: list[int] = []
+    errors: list[str] = []
+    to_kill = [5, 300, 301, 1000]
+    before = children(os.getpid())
+    with iter(processes(upstream(), lambda item: item)) as iterator:
+        while True:
+            if to_kill and len(got) >= to_kill[0]:
+                victims = children(os.getpid()) - before
+                # One that follows another which died is ended by the pool, perhaps just now.
+                with suppress(ProcessLookupError):
+                    if victims:
+                        os.kill(min(victims), signal.SIGKILL)
+                        to_kill.pop(0)
+            try:
+                got.append(next(iterator))
+            except StopIteration:
+                break
+            except rs.WorkerError as error:
+                errors.append(str(error))
+            assert rs.dumps(iterator.get_state()) == states[len(got)]
+    assert got == expected
+    assert not to_kill
+    assert errors
+    assert all("a worker of" in message and "Map(fn=" in message for message in errors)
+
+
+def arrays_of(item: int) -> list[Any]:
+    """One of each kind of array, of sizes that go either way."""
+    import numpy as np
+
+    def random(*shape: int) -> Any:
+        return np.random.default_rng(item).standard_normal(shape)
+
+    strange = np.array([np.nan, -0.0, np.inf, item])
+    record = np.zeros(5, [("x", "f4"), ("y", "S3"), ("z", "i8", (2,))])
+    record["z"] = item
+    return [
+        random(131072),  # 1 MiB
+        random(3),
+        random(300, 400)[::3, ::-2],
+        np.asfortranarray(random(300, 100)),
+        random(0, 7),
+        np.array(item),
+        np.arange(9).astype(">i4"),
+        np.array(["2024-02-29", "NaT"], "datetime64[D]"),
+        np.array([None, item, "x"], object),
+        strange,
+        record,
+    ]
+
+
+def test_arrays_come_bit_for_bit_and_in_memory_of_their_own() -> None:
+    arrays = by_value(arrays_of)
+    kept = []
+    with iter(processes(rs.range(12), arrays)) as iterator:
+        for item, got in enumerate(iterator):
+            assert_same(got, arrays_of(item), f"item {item}")
+            for array in got:
+                assert array.flags.writeable
+            assert got[3].flags.f_contiguous
+            kept.append(got)
+            if item % 2:
+                got[0][:] = -1  # nobody else's
+    for item, got in enumerate(kept):
+        got[0] = arrays_of(item)[0] if item % 2 else got[0]
+        assert_same(got, arrays_of(item), f"item {item}, afterwards")
+
+
+@pytest.fixture
+def at_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Arena]:
+    """This process as if it were a worker, with slots of 1 MiB."""
+    arena = Arena(2, 1 << 20)
+    monkeypatch.setattr(process_workers, "SLOT_BYTES", 1 << 20)
+    for name, value in (("_fn", np.ones), ("_drop", False), ("_arena", arena)):
+        monkeypatch.setattr(process_workers, name, value, raising=False)
+    yield arena
+    arena.close()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "in_memory"), [(100, False), (8192, True), (100_000, True), (200_000, False)]
+)
+def test_large_results_go_through_memory_and_others_through_the_pipe(
+    at_work: Arena, numbers: int, in_memory: bool
+) -> None:
+    reply = process_workers._work([numbers], 1)
+    parts: list[Any]
+    if in_memory:
+        assert reply.parts is None
+        assert len(pickle.dumps(reply)) < 1000
+        parts = list(at_work.read(1, reply.lengths))
+    else:
+        assert reply.parts is not None
+        parts = list(reply.parts)
+    outcome: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+    assert outcome.failed == []
+    assert_same(outcome.results, [np.ones(numbers)], "result")
+
+
+def test_what_comes_before_an_unpicklable_result_is_delivered(
+    at_work: Arena, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fn(item: int) -> Any:
+        if item == 1:
+            raise OSError
+        return threading.Lock() if item == 5 else item
+
+    monkeypatch.setattr(process_workers, "_fn", fn)
+    monkeypatch.setattr(process_workers, "_drop", True)
+
+    def outcome(items: list[int]) -> Outcome:
+        reply = process_workers._work(items, 0)
+        assert reply.parts is not None
+        found: Outcome = pickle.loads(reply.parts[0])
+        return found
+
+    assert outcome(list(range(10))) == Outcome([0, 2, 3, 4], [1])
+    assert outcome([1, 5]) == Outcome([], [0])
+    with pytest.raises(rs.InvalidType):
+        outcome([5, 6])
+
+
+def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
+    workers = ProcessWorkers.__new__(ProcessWorkers)
+    for _ in range(9):
+        workers._adapt(workers.chunk, 1e-6 * workers.chunk, 10 * workers.chunk)
+    assert workers.chunk == 4096
+    workers._adapt(4096, 4096 * 1e-3, 4096)
+    assert workers.chunk == 10
+    workers._adapt(10, 1e-3, 10 << 21)
+    assert workers.chunk == 4
+    workers._adapt(4, 40.0, 4)
+    assert workers.chunk == 1
+
+
+@linux_only
+def test_nothing_is_left_running_or_open() -> None:
+    def started() -> Any:
+        iterator = iter(processes(rs.range(500), lambda item: item))
+        next(iterator)
+        assert len(children(os.getpid()) - before) == 2
+        return iterator
+
+    list(processes(rs.range(5), abs))  # starts the trackers, which stay
+    gc.collect()
+    before = children(os.getpid())
+    opened = len(os.listdir("/proc/self/fd"))
+
+    started().close()
+    assert children(os.getpid()) == before, "after close"
+
+    iterator = started()
+    list(iterator)
+    assert children(os.getpid()) == before, "at exhaustion"
+
+    iterator = started()
+    del iterator
+    gc.collect()
+    wait_until(lambda: children(os.getpid()) == before)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
+    own = f"loky-{os.getpid()}-"  # other tests run beside this one
+    wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
+
+
+@linux_only
+@pytest.mark.parametrize("end", ["killed", "at its end"])
+def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
+    code = """
+        import os, signal, sys
+        import numpy as np
+        import resumable as rs
+
+        print(os.getpid(), flush=True)
+        folder = sys.argv[1]
+        def fn(item):
+            open(os.path.join(folder, str(os.getpid())), "w").close()
+            return np.ones(100_000)
+
+        iterator = iter(rs.range(10**6).map(fn, workers=2, executor="process"))
+        next(iterator)
+        if sys.argv[2] == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+    """
+    done = run(code, str(tmp_path), end)
+    assert done.returncode == (-signal.SIGKILL if end == "killed" else 0), done.stderr
+    assert done.stderr == ""
+    workers = [int(path.name) for path in tmp_path.iterdir()]
+    assert workers
+    wait_until(lambda: not any(map(is_worker, workers)))
+    own = f"loky-{done.stdout.strip()}-"  # other tests run beside this one
+    wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
+
+
+def test_bad_arguments_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = threading.Lock()
+
+    with pytest.raises(rs.InvalidType, match="executor must be 'thread', 'process' or a"):
+        rs.range(3).map(abs, workers=2, executor="processes")
+    with pytest.raises(rs.InvalidArgument, match="workers must be at least 1 for an executor"):
+        rs.range(3).map(abs, workers=0, executor="process")
+    with pytest.raises(rs.InvalidArgument, match="fn must be picklable for processes, got <func"):
+        processes(rs.range(3), lambda item: lock)
+    monkeypatch.setitem(sys.modules, "loky", None)
+    with pytest.raises(rs.MissingDependency, match=r"pip install 'resumable-loader\[parallel\]'"):
+        processes(rs.range(3), abs)

@@ -13,8 +13,9 @@ from collections import deque
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
 
+from .core.external_source import inexact_sources
 from .core.fingerprint import fingerprint
-from .core.graph import walk, without_threads
+from .core.graph import without_threads
 from .core.iterator import EVERYTHING, PipelineIterator
 from .errors import StateMismatch
 from .pipeline import Pipeline
@@ -46,9 +47,7 @@ class ConsumedStates(Generic[T]):
         # Without threads, to pass over items.
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
-        self._reads_once = any(
-            stage.inexact_policy is not None for stage, _ in walk(pipeline.stage)
-        )
+        self._reads_once = any(inexact_sources(pipeline.stage))
         self.start_at(self.first_of(0))
 
     def first_of(self, epoch: int) -> State:

@@ -14,7 +14,7 @@ from .core.arguments import check_choice, check_int
 from .core.block import Block, Indices
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
-from .core.stage import Stage, as_stage
+from .core.stage import Stage, as_stage, by_index
 from .errors import InvalidArgument, InvalidType, shorten
 from .formats.jsonl import parse_json_line
 from .formats.line_file import Paths
@@ -125,12 +125,11 @@ class Pipeline(Generic[T]):
             raise InvalidType(f"indices must be integers, got {shorten(indices)}")
         if chosen.ndim != 1:
             raise InvalidArgument(f"indices must have one axis, got shape {chosen.shape}")
-        length = self.stage.length
-        if not self.stage.random_access or length is None:
-            return self.stage.gather(chosen, epoch)  # which says why it cannot
+        indexed, length = by_index(self.stage, epoch), self.stage.length
+        assert length is not None
         if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < length:
             raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
-        return self.stage.gather(chosen.astype(np.int64), epoch) if chosen.size else []
+        return indexed.gather(chosen.astype(np.int64)) if chosen.size else []
 
     @property
     def random_access(self) -> bool:
@@ -298,7 +297,7 @@ def lines(
     skip_blank: bool = False,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Pipeline[Any]:
-    """The lines of text files; see `resumable.sources.lines.Lines`."""
+    """The lines of text files; see `resumable.formats.lines.Lines`."""
     return Pipeline(
         Lines(paths, skip_blank=skip_blank, index_dir=index_dir, encoding=encoding, errors=errors)
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any, TypeVar
 
 import resumable as rs
-from resumable.core.graph import rebuilt, walk
+from resumable.core.external_source import ExternalSource, apply_policy, inexact_sources
+from resumable.core.graph import rebuilt
 from resumable.core.stage import Stage
 
 __all__ = ["check_policy", "without_policy"]
@@ -21,28 +21,16 @@ def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
     Raises:
       ExternalStateError: if there is such a source and the policy is ``"fail"``.
     """
-    for stage, path in walk(pipeline.stage):
+    for stage, path in inexact_sources(pipeline.stage):
         own = stage.inexact_policy
-        if own is None:
-            continue
-        chosen = policy if own == "fail" else own
-        message = (
-            f"{type(stage).__name__} at {path}: its iterator can only be read once, so a resume "
-            "has to be given a fresh one that delivers the same items; pass a function that makes it"
-        )
-        if chosen == "fail":
-            raise rs.ExternalStateError(
-                f"{message}, or an external_state_policy of 'warn' or 'ignore'"
-            )
-        if chosen == "warn":
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        apply_policy(stage, path, policy if own in (None, "fail") else own, stacklevel=2)
 
 
 def without_policy(pipeline: rs.Pipeline[T]) -> rs.Pipeline[T]:
     """The same pipeline, whose states can be taken whatever they are worth."""
 
     def ignoring(number: int, stage: Stage[Any]) -> Stage[Any]:
-        if stage.inexact_policy is None:
+        if not isinstance(stage, ExternalSource) or stage.inexact_policy is None:
             return stage
         changes: dict[str, Any] = {"external_state_policy": "ignore"}
         return dataclasses.replace(stage, **changes)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import resumable as rs
 from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
-from resumable.core.graph import walk
+from resumable.core.external_source import inexact_sources
 from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
 from resumable.state.value import State
@@ -37,12 +37,11 @@ class Cursor:
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
-        for stage, path in walk(pipeline.stage):
-            if stage.inexact_policy is not None:
-                raise rs.InvalidArgument(
-                    f"pipeline must be one that can be read again, got {stage!r} at {path}; pass "
-                    "from_iterable a function that makes the iterator"
-                )
+        for stage, path in inexact_sources(pipeline.stage):
+            raise rs.InvalidArgument(
+                f"pipeline must be one that can be read again, got {stage!r} at {path}; pass "
+                "from_iterable a function that makes the iterator"
+            )
         self.pipeline = pipeline
         self.jumps = 0
         self.moves = 0

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core.stage import Stage
+from ..core.carried import CallsFunction
+from ..core.indexed import looks_up
+from ..core.stage import Stage, runs_ahead
 from .report import brief
 
 __all__ = ["advise", "advise_on_loop"]
@@ -53,7 +55,7 @@ def advise(
       cpu_share: of the time, that the process computed; None if it is not known.
     """
     named = f"The bottleneck is {brief(stage.label)} at {path}: {share} % of the time."
-    if stage.concurrent and type(stage).__name__ != "Prefetch":
+    if runs_ahead(stage) and type(stage).__name__ != "Prefetch":
         hint = "The loop waits for its workers: give it more of them, or a faster function."
     elif type(stage).__name__ == "Map":
         hint = _map_hint(stage, above, cpu_share)
@@ -73,7 +75,7 @@ def advise_on_loop(share: int) -> str:
 
 
 def _map_hint(stage: Stage[Any], above: list[Stage[Any]], cpu_share: float | None) -> str:
-    if stage.carries_state:
+    if isinstance(stage, CallsFunction) and stage.carries_state:
         return "Its function carries state, so it is called for one item after another."
     waits = cpu_share is not None and cpu_share < IDLE
     how = "map(fn, workers=n)" if waits else 'map(fn, workers=n, executor="process")'
@@ -82,13 +84,13 @@ def _map_hint(stage: Stage[Any], above: list[Stage[Any]], cpu_share: float | Non
         if waits
         else "Its function computes in one Python thread; processes share the work"
     )
-    looking_up = [later for later in above if later.looks_up]
+    looking_up = [later for later in above if looks_up(later)]
     place = f", after {type(looking_up[-1]).__name__}" if looking_up else ""
     return f"{reason}: {how}{place}."
 
 
 def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
-    if any(later.concurrent and type(later).__name__ == "Prefetch" for later in above):
+    if any(runs_ahead(later) and type(later).__name__ == "Prefetch" for later in above):
         return (
             "Reading the source is slower than the loop, though it is read ahead: read larger "
             "pieces at once, or several sources by interleave."

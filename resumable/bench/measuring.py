@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
 from ..core.arguments import check_int, check_seconds
+from ..core.external_source import inexact_sources
 from ..core.graph import walk, without_threads
 from ..core.stage import Stage
 from ..pipeline import Pipeline
@@ -93,7 +94,7 @@ class _Measurement:
         )
 
     def report(self, target: str) -> Report:
-        if any(stage.inexact_policy is not None for stage, _ in walk(self._stage)):
+        if any(inexact_sources(self._stage)):
             self._notes.append("the source can only be read once: there was one pass, and no save")
             whole, times = self._only_pass()
             slowdown, saved = None, None

@@ -1,23 +1,24 @@
 """Time what happens in each stage, without changing how the items move."""
 
 # A timing stage stands after each stage. It offers what its upstream offers (blocks, single items,
-# `items`, random access by block and by index, a pure change of order), so that the stages around
+# `items`, random access, a pure change of order), so that the stages around
 # it take the same ways as without it; any other way would have other costs.
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import count, repeat
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
-from ..core.block import Block, Indices
+from ..core.block import Block
 from ..core.graph import rebuilt
+from ..core.random_access import Indexed
 from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
-from ..core.transform import IndexedTransform, TransformIterator
+from ..core.stage_iterator import Items, StageIterator
+from ..core.transform import PassThrough, PassThroughIterator
 from ..state.value import State
 from .ledger import Ledger
 
@@ -62,7 +63,7 @@ def empty_interval(clock: Callable[[], float]) -> float:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Timed(IndexedTransform[T]):
+class Timed(PassThrough[T]):
     """Upstream's items. State: upstream's own.
 
     Args:
@@ -71,43 +72,24 @@ class Timed(IndexedTransform[T]):
       ledger: told when it is entered and left.
     """
 
-    transparent: ClassVar[bool] = True
-    relies_on: ClassVar[frozenset[str]] = frozenset()
-
     number: int
     ledger: Ledger
-
-    @property
-    def computed(self) -> bool:  # type: ignore[override]
-        return self.upstream.computed
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self.ledger.call(self.number, _TimedIterator, self, epoch)
 
-    def span(self, start: int, stop: int) -> Sequence[T] | None:
-        return self.upstream.span(start, stop)
-
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return self.ledger.call(self.number, self.upstream.gather, indices, epoch)
-
-    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
-        moved = self.ledger.call(self.number, self.upstream.reindexing, epoch)
-        if moved is None:
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        found = self.ledger.call(self.number, self.upstream.indexed, epoch)
+        if found is None:
             return None
-        base, index_map = moved
-        return base, partial(self.ledger.call, self.number, index_map)
-
-    def lookup(self, epoch: int) -> Callable[[int], T]:
-        item_at = self.ledger.call(self.number, self.upstream.lookup, epoch)
-        return partial(self.ledger.call, self.number, item_at)
+        call = partial(self.ledger.call, self.number)
+        if found.base is not None and found.index_map is not None:
+            return Indexed.reordered(found.base, partial(call, found.index_map))
+        return Indexed(partial(call, found.gather), partial(call, found.item), found.span)
 
 
-class _TimedIterator(TransformIterator[T]):
+class _TimedIterator(PassThroughIterator[T]):
     _stage: Timed[T]
-
-    def __init__(self, stage: Timed[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._items: _TimedItems[T] | None = None
 
     def __next__(self) -> T:
         item: T = self._stage.ledger.call(self._stage.number, next, self._upstream)
@@ -119,35 +101,18 @@ class _TimedIterator(TransformIterator[T]):
     def skip(self, count: int) -> int:
         return self._stage.ledger.call(self._stage.number, self._upstream.skip, count)
 
-    def items(self) -> Iterator[T]:
+    def items(self) -> Items[T]:
         number, ledger = self._stage.number, self._stage.ledger
-        self._items = _TimedItems(ledger.call(number, self._upstream.items), number, ledger)
-        return self._items
-
-    @property
-    def exhausted(self) -> bool:
-        ended = self._items is None or self._items.ended
-        return ended and self._upstream.exhausted
-
-    @property
-    def reread(self) -> int:
-        return self._upstream.reread
+        items = ledger.call(number, self._upstream.items)
+        timed_items = _TimedItems(items.iterator, number, ledger)
+        return Items(timed_items, lambda: timed_items.ended and items.ended())
 
     def blocks(self, size: int) -> Iterator[Block]:
         number, ledger = self._stage.number, self._stage.ledger
         return _TimedItems(ledger.call(number, self._upstream.blocks, size), number, ledger)
 
-    def state_after(self, count: int) -> tuple[State, int] | None:
-        return self._upstream.state_after(count)
-
-    def state_before(self, count: int) -> State | None:
-        return self._upstream.state_before(count)
-
-    def get_state(self) -> State:
-        return self._upstream.get_state()
-
-    def set_state(self, state: State) -> None:
-        self._upstream.set_state(state)
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        return self._upstream.state_at(offset)
 
 
 class _TimedItems(Iterator[T]):

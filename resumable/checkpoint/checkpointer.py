@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_bool, check_callable, check_choice, check_int
@@ -229,12 +228,7 @@ class Checkpointer:
     def __enter__(self) -> Checkpointer:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             try:
                 if self._loop is not None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import TracebackType
-from typing import Protocol
+from typing import Any, Protocol
 
 __all__ = ["Progress", "progress_bar"]
 
@@ -22,12 +21,7 @@ class Progress(Protocol):
 
     def __enter__(self) -> Progress: ...
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> object: ...
+    def __exit__(self, kind: Any, error: Any, traceback: Any, /) -> object: ...
 
 
 def progress_bar(total: int | None, unit: str = "steps") -> Progress:
@@ -55,12 +49,7 @@ class _NoBar:
     def __enter__(self) -> _NoBar:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         pass
 
 
@@ -85,12 +74,7 @@ class _PlainBar:
     def __enter__(self) -> _PlainBar:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         sys.stderr.write("\n")
 
     def _draw(self) -> None:

@@ -1,4 +1,8 @@
-"""What a stage is and how items move; the kit of who writes a stage."""
+"""What a stage is and how items move; everything that the author of a stage needs."""
+
+# What a stage says of itself: `stage`, with its usual bases in `transform`, `combine`, `carried` (it
+# calls a function) and `indexed` (it is looked up by index). How it moves: `stage_iterator`, `block`.
+# What its random access is: `random_access`. The pass that a user holds: `iterator`.
 
 from __future__ import annotations
 
@@ -6,6 +10,8 @@ from ..state.value import State as State
 from ..state.value import freeze as freeze
 from ..state.value import unpack as unpack
 from ..state.value import unpack_count as unpack_count
+from ..state.value import unpack_flag as unpack_flag
+from ..state.value import unpack_position as unpack_position
 from .arguments import check_bool as check_bool
 from .arguments import check_callable as check_callable
 from .arguments import check_choice as check_choice
@@ -15,12 +21,24 @@ from .block import Block as Block
 from .block import Indices as Indices
 from .block import block_items as block_items
 from .block import block_length as block_length
+from .carried import CallsFunction as CallsFunction
 from .combine import Combine as Combine
 from .combine import CombineIterator as CombineIterator
 from .indexed import IndexedIterator as IndexedIterator
+from .indexed import LookedUp as LookedUp
+from .random_access import Indexed as Indexed
+from .stage import ALWAYS as ALWAYS
+from .stage import EPOCHS as EPOCHS
+from .stage import ITEMS as ITEMS
+from .stage import NOTHING as NOTHING
+from .stage import RANK as RANK
 from .stage import Stage as Stage
+from .stage_iterator import Items as Items
+from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
 from .transform import CountingIterator as CountingIterator
 from .transform import IndexedTransform as IndexedTransform
+from .transform import PassThrough as PassThrough
+from .transform import PassThroughIterator as PassThroughIterator
 from .transform import Transform as Transform
 from .transform import TransformIterator as TransformIterator

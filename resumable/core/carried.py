@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..errors import InvalidArgument, UnencodableState
-from ..state.value import State, TakenState, freeze, settled, unpack
+from ..state.value import State, TakenState, copy_taken, freeze, unpack
 from .arguments import check_callable
 from .block import Block
 from .external import Protocol, protocol_of, taken_from
-from .stage import Stage
 from .stage_iterator import StageIterator
+from .transform import Transform
 
-__all__ = ["check_stateless", "initial_state", "with_carried_state"]
+__all__ = ["CallsFunction", "check_stateless", "restore_functions", "split_carried"]
 
 T = TypeVar("T")
 
+FUNCTION, STAGE = "function", "stage"
 
-def initial_state(fn: Any) -> TakenState | None:
-    """The state of ``fn`` now, if it carries one."""
-    protocol = protocol_of(fn)
-    return None if protocol is None else taken_from(fn, protocol)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CallsFunction(Transform[T]):
+    """A stage with one upstream and a function, whose own state is saved if it carries one.
+
+    A subclass has the function as a field, and implements `function` and `start_calling`.
+    """
+
+    # The state of the function as it was when the pipeline was built, if it carries one.
+    function_state: TakenState | None = field(init=False, repr=False, default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        protocol = protocol_of(self.function)
+        taken = None if protocol is None else taken_from(self.function, protocol)
+        object.__setattr__(self, "function_state", taken)
+
+    @property
+    @abstractmethod
+    def function(self) -> Callable[..., Any] | None:
+        """What the stage calls."""
+
+    @abstractmethod
+    def start_calling(self, epoch: int) -> StageIterator[T]:
+        """What `start` returns for a function without state."""
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        iterator = self.start_calling(epoch)
+        return _CarryingIterator(self, iterator, epoch) if self.carries_state else iterator
+
+    @property
+    def carries_state(self) -> bool:
+        """Whether the function's own state is saved."""
+        return self.function_state is not None
+
+    @property
+    def state_cost(self) -> str:
+        return "the function's state" if self.carries_state else "nothing"
 
 
 def check_stateless(name: str, fn: Callable[..., Any]) -> None:
@@ -40,61 +77,62 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
         )
 
 
-def with_carried_state(
-    stage: Stage[T], iterator: StageIterator[T], fn: Any, initial: TakenState | None, epoch: int
-) -> StageIterator[T]:
-    """``iterator``, with the state of ``fn`` added to its own if there is an ``initial`` one."""
-    if initial is None:
-        return iterator
-    return _CarriedIterator(stage, iterator, fn, initial, epoch)
+def restore_functions(iterator: StageIterator[Any]) -> None:
+    """Move the functions that ``iterator`` calls to where its pass begins, if no item of it comes."""
+    if isinstance(iterator, _CarryingIterator):
+        iterator.restore_function()
+    for upstream in iterator.inputs:
+        restore_functions(upstream)
 
 
-class _CarriedIterator(StageIterator[T]):
+def split_carried(saved: State) -> tuple[State, Any]:
+    """The function's part of a stage's state, as a dict, and the rest of it."""
+    if saved.keys() == {FUNCTION, STAGE}:
+        return {FUNCTION: saved[FUNCTION]}, saved[STAGE]
+    return {}, saved
+
+
+class _CarryingIterator(StageIterator[T]):
     """Another iterator, and the state of the function that it calls.
 
     A pass that begins at epoch 0 begins with the function as it was when the pipeline was built;
     later epochs go on with it.
     """
 
-    def __init__(
-        self, stage: Stage[T], inner: StageIterator[T], fn: Any, initial: TakenState, epoch: int
-    ) -> None:
+    def __init__(self, stage: CallsFunction[T], inner: StageIterator[T], epoch: int) -> None:
         self._stage = stage
         self._inner = inner
-        self._fn = fn
-        found = protocol_of(fn)
+        self._function = stage.function
+        found = protocol_of(self._function)
         assert found is not None
         self._protocol: Protocol = found
         # What the function is to be set to before the first item.
-        self._pending: TakenState | None = initial if epoch == 0 else None
+        self._pending: TakenState | None = stage.function_state if epoch == 0 else None
+
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._inner,)
 
     def pull(self, count: int) -> Block:
-        self.settle()
+        self.restore_function()
         return self._inner.pull(count)
 
-    def settle(self) -> None:
+    def restore_function(self) -> None:
+        """Set the function to where this pass begins."""
         if self._pending is not None:
             if not isinstance(self._pending, Exception):
-                self._protocol.write(self._fn, freeze(self._pending))
+                self._protocol.write(self._function, freeze(self._pending))
             self._pending = None
-        self._inner.settle()
 
     def get_state(self) -> State:
         taken = self._pending
         if taken is None:
-            taken = taken_from(self._fn, self._protocol)
+            taken = taken_from(self._function, self._protocol)
         if isinstance(taken, UnencodableState):
             raise UnencodableState(f"{self._stage!r}: state of the function: {taken}")
-        return {"function": settled(taken), "stage": self._inner.get_state()}
+        return {FUNCTION: copy_taken(taken), STAGE: self._inner.get_state()}
 
     def set_state(self, state: State) -> None:
-        function, inner = unpack(self._stage, state, "function", "stage")
+        function, inner = unpack(self._stage, state, FUNCTION, STAGE)
         self._inner.set_state(inner)
         self._pending = freeze(function)
-
-    def close(self) -> None:
-        self._inner.close()
-
-    @property
-    def epoch(self) -> int:
-        return self._inner.epoch

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
-from ..errors import InvalidArgument, StateMismatch, shorten
-from ..state.value import State, unpack
+from ..errors import InvalidArgument, StateMismatch
+from ..state.value import State, unpack, unpack_flag
+from .random_access import Indexed
 from .stage import MOST_ITEMS, Stage, as_stage
 from .stage_iterator import StageIterator
 
@@ -30,18 +33,30 @@ class Combine(Stage[T]):
         if not stages:
             raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
         object.__setattr__(self, "upstreams", stages)
-        known = [stage.length for stage in stages if stage.length not in (None, math.inf)]
-        total = sum(length for length in known if length is not None)
+        total = sum(n for n in self.lengths if n is not None and n != math.inf)
         if total > MOST_ITEMS:
             raise InvalidArgument(f"upstreams must have at most 2**62 items together, got {total}")
+        super().__post_init__()
 
     @property
     def inputs(self) -> tuple[Stage[Any], ...]:
         return self.upstreams
 
+    @cached_property
+    def lengths(self) -> tuple[int | float | None, ...]:
+        """The length of each upstream."""
+        return tuple(upstream.length for upstream in self.upstreams)
+
     @property
-    def random_access(self) -> bool:
-        return all(upstream.random_access for upstream in self.upstreams)
+    def total_length(self) -> int | float | None:
+        """The items of all upstreams together."""
+        known = [length for length in self.lengths if length is not None]
+        return sum(known) if len(known) == len(self.upstreams) else None
+
+    def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
+        """The items of each upstream by their index; None unless all of them have random access."""
+        found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
+        return found if len(found) == len(self.upstreams) else None
 
 
 class CombineIterator(StageIterator[T]):
@@ -53,24 +68,16 @@ class CombineIterator(StageIterator[T]):
             upstream.start(epoch) for upstream in stage.upstreams
         ]
 
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return self._upstreams
+
     def get_state(self) -> State:
         return {"upstreams": self.upstream_states()}
 
     def set_state(self, state: State) -> None:
         (states,) = unpack(self._stage, state, "upstreams")
         self.set_upstream_states(states)
-
-    def settle(self) -> None:
-        for upstream in self._upstreams:
-            upstream.settle()
-
-    def close(self) -> None:
-        for upstream in self._upstreams:
-            upstream.close()
-
-    @property
-    def epoch(self) -> int:
-        return self._upstreams[0].epoch
 
     def upstream_states(self) -> list[State]:
         """The states of all upstreams."""
@@ -92,6 +99,4 @@ class CombineIterator(StageIterator[T]):
     def check_flags(self, name: str, values: Any) -> list[bool]:
         """A copy of ``values`` if they are one bool for each upstream."""
         self.check_list(name, values)
-        if not all(isinstance(value, bool) for value in values):
-            raise StateMismatch(f"saved {name} must be bools, got {shorten(values)}", self._stage)
-        return list(values)
+        return [unpack_flag(self._stage, name, value) for value in values]

@@ -37,7 +37,7 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
             f"the function of {type(owner).__name__} must return an iterable or a pipeline, "
             f"got {shorten(made)}"
         ) from None
-    _check_skipped(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
@@ -54,18 +54,18 @@ def _expanded_stage(
         indexed: StageIterator[Any] = IndexedIterator(stage, epoch)
         length = stage.length
         assert length is not None
-        _check_skipped(int(min(offset, length)), offset, owner)
+        _check_passed(int(min(offset, length)), offset, owner)
         indexed.set_state({"position": offset})
         return indexed
     iterator = stage.start(epoch)
-    _check_skipped(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
-def _check_skipped(skipped: int, offset: int, owner: Stage[Any]) -> None:
-    if skipped < offset:
+def _check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
+    if passed < offset:
         raise StateMismatch(
-            f"saved offset={offset} lies beyond the {skipped} items that the function makes of "
+            f"saved offset={offset} lies beyond the {passed} items that the function makes of "
             "this item; does it return the same items in every run?",
             owner,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from ..state.value import TakenState, freeze
+from ..state.value import TakenState, freeze, take_state
 
 __all__ = ["PROTOCOLS", "Protocol", "protocol_of", "taken_from"]
 
@@ -46,8 +46,4 @@ def protocol_of(target: Any) -> Protocol | None:
 
 def taken_from(target: Any, protocol: Protocol) -> TakenState:
     """A copy of the position of ``target``, or the error that taking it raised."""
-    try:
-        taken: TakenState = freeze(protocol.read(target))
-    except Exception as error:
-        return error
-    return taken
+    return take_state(lambda: freeze(protocol.read(target)))

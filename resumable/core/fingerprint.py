@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 from ..errors import shorten
 from .graph import below
-from .stage import Stage
+from .stage import ALWAYS, NOTHING, Reliance, Stage
+from .transform import PassThrough
 
 __all__ = ["explain_mismatch", "fingerprint"]
 
 
-def fingerprint(stage: Stage[Any], relied_on: frozenset[str] = frozenset()) -> str:
+def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     """What identifies a pipeline: its stages with the identity fields that differ from defaults.
 
     A field left out equals its default, so a field added later keeps old states readable.
@@ -27,9 +28,7 @@ def fingerprint(stage: Stage[Any], relied_on: frozenset[str] = frozenset()) -> s
     return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
 
 
-def explain_mismatch(
-    saved: Any, stage: Stage[Any], relied_on: frozenset[str] = frozenset()
-) -> str | None:
+def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHING) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
@@ -58,14 +57,18 @@ class _Identity(NamedTuple):
     upstreams: list[_Identity]
 
 
-def _identified(stage: Stage[Any], relied_on: frozenset[str]) -> _Identity:
+def _identified(stage: Stage[Any], relied_on: Reliance) -> _Identity:
     """What identifies the graph, where later stages rely on ``relied_on``."""
-    if stage.transparent:
-        return _identified(stage.inputs[0], relied_on)
+    if isinstance(stage, PassThrough):
+        return _identified(stage.upstream, relied_on)
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
-    names = list(stage.identity)
-    for what in sorted(relied_on):
-        names += [name for name in stage.identity_if.get(what, ()) if name not in names]
+    # In this order, since the text of a fingerprint is compared first.
+    names = [
+        name
+        for what in sorted(relied_on | ALWAYS)
+        for name, when in stage.identity.items()
+        if what in when
+    ]
     fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
     relied_on |= stage.relies_on
     upstreams = [_identified(upstream, relied_on) for upstream in stage.inputs]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument
 from .stage import Stage
+from .transform import PassThrough
 
 __all__ = [
     "Tuning",
@@ -43,7 +44,8 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
     """Every stage of the graph with its path, outermost first, as the errors name them."""
     yield stage, path
     for number, upstream in enumerate(stage.inputs):
-        yield from walk(upstream, path if stage.transparent else below(path, stage.inputs, number))
+        inner = path if isinstance(stage, PassThrough) else below(path, stage.inputs, number)
+        yield from walk(upstream, inner)
 
 
 def cut_after(stage: Stage[Any], number: int) -> Stage[Any]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from operator import length_hint
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..state.value import State, unpack, unpack_count
+from ..errors import InvalidArgument
+from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
-from .stage import Stage
-from .stage_iterator import StageIterator
+from .stage import Stage, by_index, runs_ahead
+from .stage_iterator import Items, SourceIterator, StageIterator
 
-__all__ = ["IndexedIterator"]
+__all__ = ["IndexedIterator", "LookedUp", "looks_up"]
 
 T = TypeVar("T")
 
@@ -29,23 +31,47 @@ MOST_AT_ONCE = 1 << 62
 EMPTY: Indices = np.empty(0, np.int64)
 
 
-class IndexedIterator(StageIterator[T]):
+@dataclass(frozen=True, eq=False, repr=False)
+class LookedUp(Stage[T]):
+    """A stage that is iterated by looking its items up by index, wherever it has random access.
+
+    The stages before it then move nothing and save nothing.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        waiting = list(self.inputs) if all(one.random_access for one in self.inputs) else []
+        while waiting:
+            upstream = waiting.pop()
+            if runs_ahead(upstream):
+                raise InvalidArgument(
+                    f"{type(self).__name__} looks items up by index, so {type(upstream).__name__} "
+                    "before it would run without its threads or processes, got "
+                    f"{upstream!r}; put it after {type(self).__name__}, which gives the same items"
+                )
+            waiting += upstream.inputs
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return IndexedIterator(self, epoch)
+
+
+def looks_up(stage: Stage[Any]) -> bool:
+    """Whether ``stage`` looks its items up by index, so that those before it save nothing."""
+    return isinstance(stage, LookedUp) and stage.random_access
+
+
+class IndexedIterator(SourceIterator[T]):
     """Iterate a random-access stage in the order of its indices.
 
     State: O(1), the index of the next item. A resume reads nothing.
     """
 
     def __init__(self, stage: Stage[T], epoch: int) -> None:
-        self._stage = stage
-        self._epoch = epoch
+        super().__init__(stage, epoch)
         assert stage.length is not None
         self._length = stage.length
         # `_base` holds the items; the maps lead from our indices to its indices.
-        self._base: Stage[Any] = stage
-        self._maps = []
-        while (moved := self._base.reindexing(epoch)) is not None:
-            self._base, index_map = moved
-            self._maps.append(index_map)
+        self._base, self._maps = by_index(stage, epoch).flattened()
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
@@ -59,62 +85,49 @@ class IndexedIterator(StageIterator[T]):
         indices = self._indices(position, min(count, self._length - position))
         if not len(indices):
             return []
-        block = self._base.gather(indices, self._epoch)
+        block = self._base.gather(indices)
         self._move(position + len(indices))
         return block
 
     def skip(self, count: int) -> int:
         position = self.position
-        skipped = int(min(count, self._length - position))
-        self._move(position + skipped)
-        return skipped
+        passed = int(min(count, self._length - position))
+        self._move(position + passed)
+        return passed
 
-    def items(self) -> Iterator[T]:
+    def items(self) -> Items[T]:
         self._move(self.position)
-        stream = chain.from_iterable(self._cursors())
-        return stream if self._base.computed else map(self._base.lookup(self._epoch), stream)
+        stream: Iterator[Any] = chain.from_iterable(self._cursors())
+        if self._base.span is None:
+            stream = map(self._base.item, stream)
+        return Items(stream, lambda: self._drained)
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._move(self.position)
-        gather, epoch = self._base.gather, self._epoch
+        gather = self._base.gather
         for indices in self._index_blocks(size):
             for start in range(0, len(indices), size):
                 part = indices[start : start + size]
-                block = gather(part, epoch)
+                block = gather(part)
                 self._end += len(part)
                 yield block
 
-    @property
-    def exhausted(self) -> bool:
-        return self._drained
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    def state_after(self, count: int) -> tuple[State, int]:
+    def state_at(self, offset: int) -> tuple[State, int]:
         position = self.position
-        moved = int(min(count, self._length - position))
+        moved = int(min(offset, self._length - position))
         return {"position": position + moved}, moved
-
-    def state_before(self, count: int) -> State:
-        return {"position": self.position - count}
 
     def get_state(self) -> State:
         return {"position": self.position}
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
-        length = self._length
-        self._move(
-            unpack_count(
-                self._stage,
-                "position",
-                position,
-                length,
-                f"the end, length={length}; was the pipeline built over more data?",
-            )
-        )
+        self._move(unpack_position(self._stage, position, self._length))
+
+    @property
+    def drained(self) -> bool:
+        """Whether `items` has come to the end."""
+        return self._drained
 
     @property
     def position(self) -> int:
@@ -129,8 +142,8 @@ class IndexedIterator(StageIterator[T]):
     def _index_blocks(self, size: int) -> Iterator[Indices]:
         """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""
         while (left := self._length - self._end) > 0:
-            ahead = self._block_start + len(self._block) - self._end
-            whole = max(ahead - ahead % size, size)
+            known = self._block_start + len(self._block) - self._end
+            whole = max(known - known % size, size)
             yield self._indices(self._end, min(whole, left))
 
     def _cursors(self) -> Iterator[Iterator[Any]]:
@@ -152,14 +165,10 @@ class IndexedIterator(StageIterator[T]):
         """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
         if not self._maps:
             stop = int(min(self._length, self._end + MOST_AT_ONCE))
-            if not self._base.computed:
-                return range(self._end, stop)
-            span = self._base.span(self._end, stop)
-            if span is not None:
-                return span
+            return (self._base.span or range)(self._end, stop)
         indices = self._indices(self._end, count)
-        if self._base.computed:
-            return block_items(self._base.gather(indices, self._epoch))
+        if self._base.span is not None:
+            return block_items(self._base.gather(indices))
         run: list[int] = indices.tolist()
         return run
 

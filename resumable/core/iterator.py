@@ -10,11 +10,9 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import perf_counter
-from types import TracebackType
 from typing import Any, TypeVar
 
 from ..errors import (
@@ -27,9 +25,10 @@ from ..errors import (
 from ..state.value import State, freeze, unpack, unpack_count
 from .arguments import check_int
 from .block import Block, block_length
+from .external_source import apply_policy, inexact_sources
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
-from .stage import EPOCHS, ITEMS, RANK, Stage
+from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
 from .stage_iterator import StageIterator
 
 __all__ = ["PipelineIterator"]
@@ -42,7 +41,7 @@ R = TypeVar("R")
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
 UNPREPARED: Iterator[Any] = iter(())
-EVERYTHING = frozenset({ITEMS, EPOCHS, RANK})
+EVERYTHING = ITEMS | EPOCHS | RANK
 
 
 class PipelineIterator(StageIterator[T]):
@@ -59,15 +58,14 @@ class PipelineIterator(StageIterator[T]):
     def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
         self._stage = stage
         self._fingerprint = fingerprint(stage)
-        self._inexact = [
-            (found, path) for found, path in walk(stage) if found.inexact_policy is not None
-        ]
+        self._inexact = list(inexact_sources(stage))
         self._closed = False
         self.step = 0
         self._start_epoch = epoch
         # A state of the root, once one could be taken, and the step it was taken at.
         self._good: tuple[State | None, int] = (None, 0)
         self._items: Iterator[T]
+        self._ended: Callable[[], bool]
         self._root = stage.start(epoch)
         self._resume_at(0)
 
@@ -79,7 +77,7 @@ class PipelineIterator(StageIterator[T]):
             item = next(self._items)
             self.step += 1
         except StopIteration:
-            if self._root.exhausted:
+            if self._ended():
                 raise
             self._fail()
             raise RuntimeError("a user function raised StopIteration") from None
@@ -102,9 +100,9 @@ class PipelineIterator(StageIterator[T]):
         what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, in workers, or where
         they carry state.
         """
-        skipped = self._moved(lambda root: root.skip(count) if count else 0, count, int)
+        passed = self._moved(lambda root: root.skip(count) if count else 0, count, int)
         self._snapshot_step = self.step  # an exception must not cost as much as what was passed
-        return skipped
+        return passed
 
     @property
     def epoch(self) -> int:
@@ -119,7 +117,7 @@ class PipelineIterator(StageIterator[T]):
           UnencodableState: if a stage holds a value without an exact serialised form.
         """
         for stage, path in self._inexact:
-            _apply_policy(stage, path)
+            apply_policy(stage, path, stage.inexact_policy or "ignore", stacklevel=2)
         if not self._failed:
             self._good = (self._root.get_state(), self.step)
         positions, ahead = self._last_good()
@@ -131,7 +129,7 @@ class PipelineIterator(StageIterator[T]):
         O(1) where items are looked up by index; None elsewhere, where only moving tells, and after
         an error.
         """
-        found = None if self._failed else self._root.state_after(count)
+        found = None if self._failed else self._root.state_at(count)
         if found is None:
             return None
         positions, moved = found
@@ -153,7 +151,7 @@ class PipelineIterator(StageIterator[T]):
         saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
         step = unpack_count(self._stage, "step", step)
         ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
-        relied_on = EVERYTHING if ahead else frozenset()
+        relied_on = EVERYTHING if ahead else NOTHING
         if reason := explain_mismatch(saved, self._stage, relied_on):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
@@ -178,12 +176,7 @@ class PipelineIterator(StageIterator[T]):
     def __enter__(self) -> PipelineIterator[T]:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -239,7 +232,8 @@ class PipelineIterator(StageIterator[T]):
             if self._failed:
                 self._recover()
             # Never of this object: a cycle would keep dropped threads running.
-            self._items = iter(self._root.items())
+            items = self._root.items()
+            self._items, self._ended = iter(items.iterator), items.ended
         self._due = self._snapshot_step
 
     def _stop(self) -> None:
@@ -320,16 +314,3 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
-
-
-def _apply_policy(stage: Stage[Any], path: str) -> None:
-    message = (
-        f"{type(stage).__name__} at {path}: its iterator can only be read once, so its position "
-        "cannot be restored; pass a function that makes the iterator, or an "
-        "external_state_policy of 'warn' or 'ignore'"
-    )
-    policy = stage.inexact_policy
-    if policy == "fail":
-        raise ExternalStateError(message)
-    if policy == "warn":
-        warnings.warn(message, RuntimeWarning, stacklevel=3)

@@ -11,17 +11,52 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Final, Generic, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, final
 
-from ..state.value import State, TakenState
+from ..state.value import State
 from .block import Block, block_items, block_length
 
-__all__ = ["StageIterator"]
+__all__ = ["Items", "SourceIterator", "StageIterator"]
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 SKIPPED_AT_ONCE: Final = 1024
+
+
+def _always() -> bool:
+    return True
+
+
+@final
+@dataclass(frozen=True)
+class Items(Generic[T]):
+    """The remaining items of an iterator, for a loop that takes all of them.
+
+    Attributes:
+      iterator: gives them; it is valid until the next `pull` or `set_state`.
+      ended: whether a `StopIteration` out of it was the end, and not a user function's.
+    """
+
+    iterator: Iterator[T]
+    ended: Callable[[], bool] = _always
+
+    def through(self, make: Callable[[Iterator[T]], Iterator[U]]) -> Items[U]:
+        """What ``make`` gives, a built-in `map` or `filter` that calls a user's function."""
+        if self.ended is not _always:
+            return Items(make(self.iterator), self.ended)
+        ended = False
+
+        def noting_end() -> Iterator[T]:
+            nonlocal ended
+            # Not `yield from`, which would close upstream when this generator is dropped.
+            for item in self.iterator:  # noqa: UP028
+                yield item
+            ended = True
+
+        return Items(make(noting_end()), lambda: ended)
 
 
 class StageIterator(ABC, Generic[T]):
@@ -30,6 +65,11 @@ class StageIterator(ABC, Generic[T]):
     A subclass implements `pull`, `get_state` and `set_state`; `close` too if it holds
     threads or files.
     """
+
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        """The iterators that it reads."""
+        return ()
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -57,14 +97,14 @@ class StageIterator(ABC, Generic[T]):
         The position is then as after a `pull` of as many. A subclass that knows how does it
         without making the items.
         """
-        skipped = 0
-        while skipped < count:
-            wanted = min(count - skipped, SKIPPED_AT_ONCE)
+        passed = 0
+        while passed < count:
+            wanted = min(count - passed, SKIPPED_AT_ONCE)
             length = block_length(self.pull(wanted))
-            skipped += length
+            passed += length
             if length < wanted:
                 break
-        return skipped
+        return passed
 
     @abstractmethod
     def get_state(self) -> State:
@@ -78,43 +118,17 @@ class StageIterator(ABC, Generic[T]):
           StateMismatch: if ``state`` cannot have come from this stage.
         """
 
-    def state_after(self, count: int) -> tuple[State, int] | None:
-        """The state after up to ``count`` more items, and how many those are; nothing moves.
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        """The state ``offset`` items ahead, or back if below 0, and how far that is; nothing moves.
 
-        None where only moving tells.
+        It is less far only at the end. None where only moving tells. One that answers may be given
+        the state of an item it has handed out again in mid-pass.
         """
         return None
 
-    def state_before(self, count: int) -> State | None:
-        """The state ``count`` items ago, of those this iterator has given; nothing moves.
-
-        None where it is not known. One that answers may be given that state again in mid-pass.
-        """
-        return None
-
-    def try_state(self) -> TakenState:
-        """The state, or the error that `get_state` raised.
-
-        For a stage that takes states ahead of need: one that cannot be saved can still run.
-        """
-        try:
-            return self.get_state()
-        except Exception as error:
-            return error
-
-    def settle(self) -> None:
-        """Carry out what a restore left for the first item; called when no item will come."""
-
-    def close(self) -> None:
-        """End threads and release files; may be called again."""
-
-    def items(self) -> Iterator[T]:
-        """The remaining items as the fastest iterator there is, moving this one along.
-
-        It is valid until the next `pull` or `set_state`. A subclass that returns a built-in
-        iterator over a user function tells by `exhausted` what its end means.
-        """
-        return self
+    def items(self) -> Items[T]:
+        """The remaining items in the fastest way there is, moving this iterator along."""
+        return Items(self)
 
     def blocks(self, size: int) -> Iterator[Block]:
         """The remaining items in blocks of ``size``, fewer only in the last, moving this one along.
@@ -127,17 +141,30 @@ class StageIterator(ABC, Generic[T]):
             if length < size:
                 break
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether a `StopIteration` out of `items` was the end, not a user function's."""
-        return True
+    def close(self) -> None:
+        """End threads and release files; may be called again."""
+        for upstream in self.inputs:
+            upstream.close()
 
     @property
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any, the first one."""
-        return 0
+        return self.inputs[0].epoch if self.inputs else 0
+
+
+class SourceIterator(StageIterator[T]):
+    """Motion that reads no other iterator, in one epoch.
+
+    Attributes:
+      reread: how many items it read again only to come to a restored position.
+    """
+
+    reread = 0
+
+    def __init__(self, stage: object, epoch: int) -> None:
+        self._stage = stage
+        self._epoch = epoch
 
     @property
-    def reread(self) -> int:
-        """Of a source: how many items it read again only to come to a restored position."""
-        return 0
+    def epoch(self) -> int:
+        return self._epoch

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar
 
-from ..state.value import State, unpack, unpack_count
-from .stage import Stage, as_stage
+from ..state.value import State, unpack, unpack_position
+from .stage import NOTHING, Reliance, Stage, as_stage
 from .stage_iterator import StageIterator
 
-__all__ = ["CountingIterator", "IndexedTransform", "Transform", "TransformIterator"]
+__all__ = [
+    "CountingIterator",
+    "IndexedTransform",
+    "PassThrough",
+    "PassThroughIterator",
+    "Transform",
+    "TransformIterator",
+]
 
 T = TypeVar("T")
 
@@ -23,6 +31,7 @@ class Transform(Stage[T]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "upstream", as_stage(self.upstream, "upstream"))
+        super().__post_init__()
 
     @property
     def inputs(self) -> tuple[Stage[Any], ...]:
@@ -31,18 +40,25 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """A stage with one upstream that delivers one item for each, and looks items up as it does.
+    """A stage with one upstream that delivers one item for each.
 
-    A subclass implements `gather`.
+    A subclass implements `indexed` on that of ``upstream``.
     """
 
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         return self.upstream.length
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PassThrough(IndexedTransform[T]):
+    """A stage whose items and state are upstream's own.
+
+    It can be added and removed between a save and a resume, and is left out of the fingerprint.
+    """
+
+    relies_on: ClassVar[Reliance] = NOTHING
+    state_cost = "nothing"
 
 
 class TransformIterator(StageIterator[T]):
@@ -51,27 +67,10 @@ class TransformIterator(StageIterator[T]):
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         self._stage = stage
         self._upstream: StageIterator[Any] = stage.upstream.start(epoch)
-        self._upstream_ended: bool | None = None  # None where upstream tells by itself
 
-    def upstream_items(self) -> Iterator[Any]:
-        """Upstream's items for a built-in `map` or `filter`, with a note of their true end."""
-        items = self._upstream.items()
-        if type(self._upstream).exhausted is not StageIterator.exhausted:
-            return items
-        self._upstream_ended = False
-        return self._noting_end(items)
-
-    def upstream_exhausted(self) -> bool:
-        """Whether the end that such a `map` or `filter` met was upstream's."""
-        if self._upstream_ended is None:
-            return self._upstream.exhausted
-        return self._upstream_ended
-
-    def _noting_end(self, items: Iterator[Any]) -> Iterator[Any]:
-        # Not `yield from`, which would close upstream when this generator is dropped.
-        for item in items:  # noqa: UP028
-            yield item
-        self._upstream_ended = True
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._upstream,)
 
     def get_state(self) -> State:
         return {"upstream": self._upstream.get_state()}
@@ -80,15 +79,15 @@ class TransformIterator(StageIterator[T]):
         (upstream,) = unpack(self._stage, state, "upstream")
         self._upstream.set_state(upstream)
 
-    def settle(self) -> None:
-        self._upstream.settle()
 
-    def close(self) -> None:
-        self._upstream.close()
+class PassThroughIterator(TransformIterator[T]):
+    """Motion of a stage whose state is upstream's own."""
 
-    @property
-    def epoch(self) -> int:
-        return self._upstream.epoch
+    def get_state(self) -> State:
+        return self._upstream.get_state()
+
+    def set_state(self, state: State) -> None:
+        self._upstream.set_state(state)
 
 
 class CountingIterator(TransformIterator[T]):
@@ -103,17 +102,14 @@ class CountingIterator(TransformIterator[T]):
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")
-        limit = self._limit()
-        self._position = unpack_count(
-            self._stage, "position", position, limit, f"the end, length={limit}"
-        )
+        self._position = unpack_position(self._stage, position, self._limit())
         self._upstream.set_state(upstream)
 
     def skip_counted(self, count: int) -> int:
         """`skip` where each item is one of upstream's, whose functions need not be called."""
-        skipped = self._upstream.skip(count)
-        self._position += skipped
-        return skipped
+        passed = self._upstream.skip(count)
+        self._position += passed
+        return passed
 
     def _limit(self) -> int | float | None:
         """The most items there can have been."""

@@ -6,7 +6,7 @@ import bisect
 import codecs
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
 from pathlib import Path
@@ -16,9 +16,9 @@ import numpy as np
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
-from ..core.indexed import IndexedIterator
-from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .line_file import LineFile, Paths, found_files, open_line_file
 
@@ -42,10 +42,11 @@ class LocatedLine(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _LineFiles(Stage[T]):
+class _LineFiles(LookedUp[T]):
     """What the sources of lines share: the files, their indexes and the reading."""
 
-    identity: ClassVar[tuple[str, ...]] = ("files",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS}
+    state_cost = "the position"
 
     paths: Paths
     _: KW_ONLY
@@ -80,10 +81,6 @@ class _LineFiles(Stage[T]):
         self.__post_init__()
 
     @property
-    def random_access(self) -> bool:
-        return True
-
-    @property
     def length(self) -> int:
         return int(self._ends[-1])
 
@@ -98,13 +95,6 @@ class _LineFiles(Stage[T]):
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
         return f"{shorten(first, 24)}{more}, {self.length} lines, {digest.hexdigest()}"
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
-
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        return IndexedIterator(self, epoch)
-
     def _item(self, data: bytes, file: LineFile, line: int) -> T:
         raise NotImplementedError
 
@@ -112,7 +102,10 @@ class _LineFiles(Stage[T]):
         """`_item` of each."""
         raise NotImplementedError
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+    def indexed(self, epoch: int = 0) -> Indexed[T]:
+        return Indexed(self._gather, self._lookup())
+
+    def _gather(self, indices: Indices) -> Block:
         if len(self._files) == 1 or not len(indices):
             return self._items_of(self._files[0], indices)
         numbers = np.searchsorted(self._ends, indices, side="right")
@@ -134,7 +127,7 @@ class _LineFiles(Stage[T]):
             lines = file.unskipped(lines)
         return self._items(file.read(lines), file, lines)
 
-    def lookup(self, epoch: int) -> Callable[[int], T]:
+    def _lookup(self) -> Callable[[int], T]:
         ends = self._ends.tolist()
 
         def item_at(index: int) -> T:
@@ -175,7 +168,9 @@ class Lines(_LineFiles[Any]):
       MalformedItem: while iterating, if a line cannot be decoded.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("files", "encoding", "skip_blank")
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("files", "encoding", "skip_blank"), ALWAYS
+    )
 
     encoding: str | None = "utf-8"
     errors: str = "strict"

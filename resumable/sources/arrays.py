@@ -9,9 +9,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, take_rows
-from ..core.indexed import IndexedIterator
-from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
 
 __all__ = ["FromArrays"]
@@ -19,7 +19,7 @@ __all__ = ["FromArrays"]
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class FromArrays(Stage[Any]):
+class FromArrays(LookedUp[Any]):
     """The rows of an array, or of a tuple or dict of arrays with a common first axis.
 
     Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks
@@ -39,7 +39,8 @@ class FromArrays(Stage[Any]):
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("length",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS}
+    state_cost = "the position"
 
     arrays: Any
 
@@ -57,21 +58,13 @@ class FromArrays(Stage[Any]):
         object.__setattr__(self, "arrays", arrays)
 
     @property
-    def random_access(self) -> bool:
-        return True
-
-    @property
     def length(self) -> int:
         return block_length(self.arrays)
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
+    def indexed(self, epoch: int = 0) -> Indexed[Any]:
+        return Indexed(self._gather)
 
-    def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return IndexedIterator(self, epoch)
-
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+    def _gather(self, indices: Indices) -> Block:
         return take_rows(self.arrays, indices)
 
     def __repr__(self) -> str:

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, Final, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.external import Protocol, protocol_of
-from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
+from ..core.external_source import ExternalSource
+from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 
@@ -27,7 +27,7 @@ __all__ = ["FromIterable"]
 T = TypeVar("T")
 
 TELL: Final = Protocol("tell", "seek")
-SKIP: Final = "iterating anew and skipping"
+ANEW: Final = "iterating anew and skipping"
 ONCE: Final = "none: it can be read once"
 POLICIES: Final = ("fail", "warn", "ignore")
 # Where references are not counted, every object might be held by somebody else.
@@ -36,7 +36,7 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class FromIterable(Stage[T]):
+class FromIterable(ExternalSource[T]):
     """The items of ``iterable``, whatever it is; `repr` tells how its position is restored.
 
     In this order: its own ``get_state/set_state``, ``state_dict/load_state_dict`` or
@@ -59,8 +59,6 @@ class FromIterable(Stage[T]):
       InvalidArgument: if ``external_state_policy`` is another word.
       InvalidType: if ``iterable`` cannot be iterated.
     """
-
-    identity: ClassVar[tuple[str, ...]] = ()
 
     iterable: Iterable[T] | Callable[[], Iterable[T]]
     external_state_policy: str = "fail"
@@ -103,12 +101,12 @@ class FromIterable(Stage[T]):
         """How a position is restored."""
         if self._protocol is not None:
             return str(self._protocol)
-        return ONCE if self._once is not None else SKIP
+        return ONCE if self._once is not None else ANEW
 
     @property
     def indexable(self) -> bool:
         """Whether nothing but iterating anew is offered, and it can be iterated anew."""
-        return self.method == SKIP and not _is_factory(self.iterable)
+        return self.method == ANEW and not _is_factory(self.iterable)
 
     @property
     def inexact_policy(self) -> str | None:
@@ -155,14 +153,14 @@ class _Once(Iterator[T]):
         return item
 
 
-class _FromIterableIterator(StageIterator[T]):
+class _FromIterableIterator(SourceIterator[T]):
     """Opens the iterable at the first item, so that a restore before that touches nothing."""
 
+    _stage: FromIterable[T]
+
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
-        self._stage = stage
-        self._epoch = epoch
+        super().__init__(stage, epoch)
         self._position = 0
-        self._reread = 0
         self._saved: Any = None  # the object's own state, until the iterable is opened
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
@@ -181,14 +179,6 @@ class _FromIterableIterator(StageIterator[T]):
         item = next(self._iterator)
         self._position += 1
         return item
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    @property
-    def reread(self) -> int:
-        return self._reread
 
     def get_state(self) -> State:
         external = self._saved
@@ -267,12 +257,12 @@ class _FromIterableIterator(StageIterator[T]):
                 f"{self._stage!r} cannot go back from item {self._position - count} to item "
                 f"{self._position}; pass a function that makes the iterator"
             )
-        skipped = sum(1 for _ in islice(iterator, count))
-        self._reread += skipped
-        if skipped < count:
+        passed = sum(1 for _ in islice(iterator, count))
+        self.reread += passed
+        if passed < count:
             raise StateMismatch(
                 f"saved position={self._position} lies beyond the end: the iterable has "
-                f"{count - skipped} items fewer; did the data shrink since the save?",
+                f"{count - passed} items fewer; did the data shrink since the save?",
                 self._stage,
             )
         return iterator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
-from ..core.indexed import IndexedIterator
-from ..core.stage import MOST_ITEMS, Stage
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument
 
 __all__ = ["Range"]
@@ -22,7 +22,7 @@ INT64 = np.iinfo(np.int64)
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Range(Stage[int]):
+class Range(LookedUp[int]):
     """The integers ``begin``, ``begin + step``, ... before ``stop``, like the built-in `range`.
 
     Blocks are int64 arrays, items are ints.
@@ -42,8 +42,8 @@ class Range(Stage[int]):
     [2, 5, 8]
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("stop", "begin", "step")
-    computed: ClassVar[bool] = True
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("stop", "begin", "step"), ALWAYS)
+    state_cost = "the position"
 
     stop: int
     _: KW_ONLY
@@ -68,29 +68,18 @@ class Range(Stage[int]):
             object.__setattr__(self, name, value)
 
     @property
-    def random_access(self) -> bool:
-        return True
-
-    @property
     def length(self) -> int:
         return max(0, -((self.begin - self.stop) // self.step))
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
+    def indexed(self, epoch: int = 0) -> Indexed[int]:
+        begin, step = self.begin, self.step
+        return Indexed(self._gather, lambda index: begin + step * index, self._span)
 
-    def start(self, epoch: int = 0) -> StageIterator[int]:
-        return IndexedIterator(self, epoch)
-
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+    def _gather(self, indices: Indices) -> Block:
         if self.step == 1 and self.begin == 0:
             return indices.copy()
         return indices * self.step + self.begin
 
-    def span(self, start: int, stop: int) -> Sequence[int]:
+    def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step
         return range(begin + start * step, begin + stop * step, step)
-
-    def lookup(self, epoch: int) -> Callable[[int], int]:
-        begin, step = self.begin, self.step
-        return lambda index: begin + step * index

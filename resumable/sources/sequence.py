@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
 
 from ..core.block import Block, Indices
-from ..core.indexed import IndexedIterator
-from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidType, shorten
 
 __all__ = ["FromSequence", "Indexable", "is_sequence"]
@@ -39,7 +39,7 @@ def is_sequence(value: object) -> bool:
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class FromSequence(Stage[T]):
+class FromSequence(LookedUp[T]):
     """The items of ``sequence``: a list, a `numpy.memmap`, a torch or Hugging Face dataset.
 
     Many items are asked for at once where the sequence can do that: by ``__getitems__``, or
@@ -57,7 +57,8 @@ class FromSequence(Stage[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("length",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS}
+    state_cost = "the position"
 
     sequence: Indexable[T]
     _length: int = field(init=False, repr=False)
@@ -74,21 +75,15 @@ class FromSequence(Stage[T]):
         object.__setattr__(self, "_length", len(self.sequence))
 
     @property
-    def random_access(self) -> bool:
-        return True
-
-    @property
     def length(self) -> int:
         return self._length
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
+    def indexed(self, epoch: int = 0) -> Indexed[T]:
+        sequence: Any = self.sequence
+        by_array = isinstance(sequence, np.ndarray)
+        return Indexed(self._gather, None if by_array else sequence.__getitem__)
 
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        return IndexedIterator(self, epoch)
-
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+    def _gather(self, indices: Indices) -> Block:
         sequence: Any = self.sequence
         if isinstance(sequence, np.ndarray):
             return np.asarray(sequence).take(indices, axis=0)
@@ -98,13 +93,6 @@ class FromSequence(Stage[T]):
         if many is not None:
             return list(many(indices.tolist()))
         return [sequence[index] for index in indices.tolist()]
-
-    def lookup(self, epoch: int) -> Callable[[int], T]:
-        sequence: Any = self.sequence
-        if isinstance(sequence, np.ndarray):
-            return super().lookup(epoch)
-        item_at: Callable[[int], T] = sequence.__getitem__
-        return item_at
 
     def __repr__(self) -> str:
         kind = type(self.sequence).__name__

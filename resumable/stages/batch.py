@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..core.arguments import check_bool, check_callable, check_int
-from ..core.block import Block, Indices, block_items, block_length, is_columns, stack
-from ..core.carried import initial_state, with_carried_state
-from ..core.stage import ITEMS
-from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform, TransformIterator
-from ..state.value import TakenState
+from ..core.block import Block, block_items, block_length, is_columns, stack
+from ..core.carried import CallsFunction
+from ..core.random_access import Indexed
+from ..core.stage import ITEMS, NOTHING, Reliance
+from ..core.stage_iterator import Items, StageIterator
+from ..core.transform import TransformIterator
 
 __all__ = ["Batch"]
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Batch(Transform[Any]):
+class Batch(CallsFunction[Any]):
     """Group consecutive items into batches of ``batch_size``.
 
     State: upstream's, on a batch boundary. It counts items, so another ``batch_size`` may be
@@ -43,14 +44,13 @@ class Batch(Transform[Any]):
     [array([0, 1]), array([2, 3]), array([4])]
     """
 
-    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {ITEMS: ("batch_size", "drop_last")}
-    relies_on: ClassVar[frozenset[str]] = frozenset()
+    identity: ClassVar[Mapping[str, Reliance]] = {"batch_size": ITEMS, "drop_last": ITEMS}
+    relies_on: ClassVar[Reliance] = NOTHING
 
     _: KW_ONLY
     batch_size: int
     drop_last: bool = False
     collate: Callable[[list[Any]], Any] | None = None
-    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,13 +58,12 @@ class Batch(Transform[Any]):
         check_bool("drop_last", self.drop_last)
         if self.collate is not None:
             check_callable("collate", self.collate)
-            object.__setattr__(self, "initial", initial_state(self.collate))
 
     @property
-    def random_access(self) -> bool:
-        return self.initial is None and self.upstream.random_access
+    def function(self) -> Callable[[list[Any]], Any] | None:
+        return self.collate
 
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         items = self.upstream.length
         if items is None or items == math.inf:
@@ -73,29 +72,20 @@ class Batch(Transform[Any]):
             int(items) // self.batch_size if self.drop_last else -(-int(items) // self.batch_size)
         )
 
-    @property
-    def carries_state(self) -> bool:
-        return self.initial is not None
+    def start_calling(self, epoch: int) -> StageIterator[Any]:
+        return _BatchIterator(self, epoch)
 
-    @property
-    def state_cost(self) -> str:
-        return "the function's state" if self.carries_state else "nothing"
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        upstream, items = self.upstream.indexed(epoch), self.upstream.length
+        if upstream is None or items is None or self.carries_state:
+            return None
+        size, gather = self.batch_size, upstream.gather
 
-    def start(self, epoch: int = 0) -> StageIterator[Any]:
-        iterator = _BatchIterator(self, epoch)
-        return with_carried_state(self, iterator, self.collate, self.initial, epoch)
+        def item(index: int) -> Any:
+            stop = int(min((index + 1) * size, items))
+            return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        items = self.upstream.length
-        assert items is not None
-        batches = []
-        for index in indices.tolist():
-            start = index * self.batch_size
-            stop = int(min(start + self.batch_size, items))
-            batches.append(
-                self.collated(self.upstream.gather(np.arange(start, stop, dtype=np.int64), epoch))
-            )
-        return batches
+        return Indexed(lambda indices: list(map(item, indices.tolist())), item)
 
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
@@ -119,7 +109,10 @@ class _BatchIterator(TransformIterator[Any]):
                 break
         return batches
 
-    def items(self) -> Iterator[Any]:
+    def items(self) -> Items[Any]:
+        return Items(self._batches())
+
+    def _batches(self) -> Iterator[Any]:
         size, drop_last = self._stage.batch_size, self._stage.drop_last
         collated = self._stage.collated
         for block in self._upstream.blocks(size):

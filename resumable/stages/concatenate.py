@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar, final
 
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, concatenate, ungroup
+from ..core.carried import CallsFunction
 from ..core.combine import Combine
 from ..core.graph import walk
+from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -29,49 +33,43 @@ class Concatenate(Combine[T]):
     have it and all but the last are finite.
     """
 
+    state_cost = "which input it is in"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for stage, _ in walk(self):
-            if stage.carries_state:
+            if isinstance(stage, CallsFunction) and stage.carries_state:
                 raise InvalidArgument(
                     "upstreams of Concatenate must not call functions with state of their own, "
                     f"since only the current one's is saved; got {stage!r}"
                 )
 
-    @property
-    def random_access(self) -> bool:
-        finite = all(upstream.length != math.inf for upstream in self.upstreams[:-1])
-        return finite and super().random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
-        total: int | float = 0
-        for upstream in self.upstreams:
-            if upstream.length is None:
-                return None
-            total += upstream.length
-        return total
-
-    @property
-    def state_cost(self) -> str:
-        return "which input it is in"
+        return self.total_length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        ends = np.cumsum([len(upstream) for upstream in self.upstreams[:-1]], dtype=np.int64)
-        numbers = np.searchsorted(ends, indices, side="right")
-        distinct = np.unique(numbers).tolist()
-        blocks = []
-        for number in distinct:
-            start = int(ends[number - 1]) if number else 0
-            within = indices[numbers == number] - start
-            blocks.append(self.upstreams[number].gather(within, epoch))
-        return ungroup(blocks, numbers)
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        inputs, lengths = self.indexed_upstreams(epoch), self.lengths[:-1]
+        if inputs is None or math.inf in lengths:
+            return None
+        ends = np.cumsum(np.array(lengths, np.int64))
+
+        def gather(indices: Indices) -> Block:
+            numbers = np.searchsorted(ends, indices, side="right")
+            blocks = []
+            for number in np.unique(numbers).tolist():
+                start = int(ends[number - 1]) if number else 0
+                blocks.append(inputs[number].gather(indices[numbers == number] - start))
+            return ungroup(blocks, numbers)
+
+        return Indexed(gather)
 
 
 class _ConcatenateIterator(StageIterator[T]):
+    # Only one of the upstreams is there at a time.
     def __init__(self, stage: Concatenate[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch
@@ -111,15 +109,9 @@ class _ConcatenateIterator(StageIterator[T]):
         self._enter(unpack_count(self._stage, "index", index, most, f"upstreams[{most}]"))
         self._upstream.set_state(upstream)
 
-    def settle(self) -> None:
-        self._upstream.settle()
-
-    def close(self) -> None:
-        self._upstream.close()
-
     @property
-    def epoch(self) -> int:
-        return self._epoch
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._upstream,)
 
     def _enter(self, index: int) -> None:
         self._upstream.close()

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, is_columns
+from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 
@@ -23,15 +24,17 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     State: O(1), the position and upstream's. Random access is kept, columns stay columns.
     """
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
+    state_cost = "the position"
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return _numbered(indices, self.upstream.gather(indices, epoch))
+    def indexed(self, epoch: int = 0) -> Indexed[tuple[int, Any]] | None:
+        upstream = self.upstream.indexed(epoch)
+        return upstream and Indexed(
+            lambda indices: _numbered(indices, upstream.gather(indices)),
+            lambda index: (index, upstream.item(index)),
+        )
 
 
 class _EnumerateIterator(CountingIterator[tuple[int, Any]]):

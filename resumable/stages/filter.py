@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable
 from ..core.block import Block, block_items, block_length, concatenate, take_rows
-from ..core.carried import initial_state, with_carried_state
-from ..core.stage import RANK
-from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform, TransformIterator
-from ..state.value import TakenState
+from ..core.carried import CallsFunction
+from ..core.stage import RANK, Reliance
+from ..core.stage_iterator import Items, StageIterator
+from ..core.transform import TransformIterator
 
 __all__ = ["Filter"]
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Filter(Transform[T]):
+class Filter(CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: which items remain is known only by trying.
@@ -35,27 +35,20 @@ class Filter(Transform[T]):
     [1, 3, 5]
     """
 
-    relies_on: ClassVar[frozenset[str]] = frozenset({RANK})
+    relies_on: ClassVar[Reliance] = RANK
 
     predicate: Callable[[Any], object]
-    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("predicate", self.predicate)
-        object.__setattr__(self, "initial", initial_state(self.predicate))
 
     @property
-    def carries_state(self) -> bool:
-        return self.initial is not None
+    def function(self) -> Callable[[Any], object]:
+        return self.predicate
 
-    @property
-    def state_cost(self) -> str:
-        return "the function's state" if self.carries_state else "nothing"
-
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        iterator = _FilterIterator(self, epoch)
-        return with_carried_state(self, iterator, self.predicate, self.initial, epoch)
+    def start_calling(self, epoch: int) -> StageIterator[T]:
+        return _FilterIterator(self, epoch)
 
 
 class _FilterIterator(TransformIterator[T]):
@@ -74,9 +67,5 @@ class _FilterIterator(TransformIterator[T]):
             missing -= len(indices)
         return concatenate(kept)
 
-    def items(self) -> Iterator[T]:
-        return builtins.filter(self._stage.predicate, self.upstream_items())
-
-    @property
-    def exhausted(self) -> bool:
-        return self.upstream_exhausted()
+    def items(self) -> Items[T]:
+        return self._upstream.items().through(partial(builtins.filter, self._stage.predicate))

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.block import Block
 from ..core.carried import check_stateless
 from ..core.expansion import close_expansion, expand
-from ..core.stage import ITEMS, RANK
+from ..core.stage import ITEMS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import StateMismatch
-from ..state.value import State, TakenState, settled, unpack, unpack_count
+from ..state.value import State, TakenState, copy_taken, take_state, unpack, unpack_count
 
 __all__ = ["FlatMap"]
 
@@ -35,17 +35,14 @@ class FlatMap(Transform[T]):
       fn: makes an iterable or a pipeline of one item, the same in every run.
     """
 
-    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    state_cost = "an offset; a resume reads the item it is inside again"
 
     fn: Callable[[Any], Iterable[T]]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
-
-    @property
-    def state_cost(self) -> str:
-        return "an offset; a resume reads the item it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return ExpandingIterator(self, epoch, self.fn)
@@ -90,7 +87,7 @@ class ExpandingIterator(TransformIterator[T]):
 
     def get_state(self) -> State:
         before = self._before
-        upstream = self._upstream.get_state() if before is None else settled(before)
+        upstream = self._upstream.get_state() if before is None else copy_taken(before)
         return {"offset": self._offset, "upstream": upstream}
 
     def set_state(self, state: State) -> None:
@@ -99,7 +96,7 @@ class ExpandingIterator(TransformIterator[T]):
         self._upstream.set_state(upstream)
 
     def _open(self) -> bool:
-        before = self._upstream.try_state()
+        before = take_state(self._upstream.get_state)
         try:
             item = next(self._upstream)
         except StopIteration:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.block import Block, block_items
 from ..core.combine import Combine, CombineIterator
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
@@ -29,7 +32,8 @@ class Interleave(Combine[T]):
       block_length: consecutive items of a turn, at least 1.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("block_length",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"block_length": ALWAYS}
+    state_cost = "whose turn it is"
 
     _: KW_ONLY
     block_length: int = 1
@@ -39,22 +43,9 @@ class Interleave(Combine[T]):
         length = check_int("block_length", self.block_length, minimum=1)
         object.__setattr__(self, "block_length", length)
 
-    @property
-    def random_access(self) -> bool:
-        return False
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
-        total: int | float = 0
-        for upstream in self.upstreams:
-            if upstream.length is None:
-                return None
-            total += upstream.length
-        return total
-
-    @property
-    def state_cost(self) -> str:
-        return "whose turn it is"
+        return self.total_length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveIterator(self, epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
@@ -11,11 +11,19 @@ from ..core.arguments import check_int
 from ..core.block import Block
 from ..core.carried import check_stateless
 from ..core.expansion import close_expansion, expand, inner_stage
-from ..core.stage import ITEMS, RANK
+from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import StateMismatch
-from ..state.value import State, TakenState, settled, unpack, unpack_count
+from ..state.value import (
+    State,
+    TakenState,
+    copy_taken,
+    take_state,
+    unpack,
+    unpack_count,
+    unpack_flag,
+)
 
 __all__ = ["InterleaveMap"]
 
@@ -41,8 +49,8 @@ class InterleaveMap(Transform[T]):
       block_length: consecutive items of a turn, at least 1.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("cycle_length", "block_length")
-    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
+    identity: ClassVar[Mapping[str, Reliance]] = {"cycle_length": ALWAYS, "block_length": ALWAYS}
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
 
     fn: Callable[[Any], Iterable[T]]
     _: KW_ONLY
@@ -78,7 +86,7 @@ class _Place:
         if self.exact:
             assert isinstance(self.items, StageIterator)
             inner = self.items.get_state()
-        return {"upstream": settled(self.before), "offset": self.offset, "inner": inner}
+        return {"upstream": copy_taken(self.before), "offset": self.offset, "inner": inner}
 
     def close(self) -> None:
         close_expansion(self.items)
@@ -128,7 +136,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
         if places is None:
             places = [None if place is None else place.get_state() for place in self._places]
         else:
-            places = [None if saved is None else settled(saved) for saved in places]
+            places = [None if saved is None else copy_taken(saved) for saved in places]
         return {
             "turn": self._turn,
             "taken": self._taken,
@@ -141,13 +149,12 @@ class _InterleaveMapIterator(TransformIterator[T]):
         stage = self._stage
         names = ("turn", "taken", "ended", "places", "upstream")
         turn, taken, ended, places, upstream = unpack(stage, state, *names)
+        self._ended = unpack_flag(stage, "ended", ended)
         self._turn = unpack_count(stage, "turn", turn, stage.cycle_length - 1)
         self._taken = unpack_count(stage, "taken", taken, stage.block_length - 1)
-        if not isinstance(ended, bool) or not isinstance(places, list):
-            raise StateMismatch("saved ended must be a bool and places a list", stage)
-        if len(places) != stage.cycle_length:
+        if not isinstance(places, list) or len(places) != stage.cycle_length:
             raise StateMismatch(
-                f"saved places={len(places)} differ from cycle_length={stage.cycle_length}", stage
+                f"saved places must be a list of cycle_length={stage.cycle_length} entries", stage
             )
         for place in places:
             if place is not None:
@@ -157,8 +164,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
                 opened.set_state(before)
                 opened.close()
         self._upstream.set_state(upstream)
-        self._ended = ended
-        self._saved = [None if place is None else settled(place) for place in places]
+        self._saved = [None if place is None else copy_taken(place) for place in places]
 
     def close(self) -> None:
         for place in self._places:
@@ -170,7 +176,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
         """The expansion of the next item, if there is one."""
         if self._ended:
             return None
-        before = self._upstream.try_state()
+        before = take_state(self._upstream.get_state)
         try:
             item: Any = next(self._upstream)
         except StopIteration:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable, check_choice
-from ..core.block import Block, Indices, block_items, block_length
-from ..core.carried import initial_state, with_carried_state
-from ..core.stage import RANK
-from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform, TransformIterator
+from ..core.block import Block, block_items, block_length
+from ..core.carried import CallsFunction
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, NOTHING, RANK, Reliance
+from ..core.stage_iterator import Items, StageIterator
+from ..core.transform import TransformIterator
 from ..errors import InvalidArgument
-from ..state.value import State, TakenState, unpack, unpack_count
+from ..state.value import State, unpack, unpack_count
 from ..workers.hiring import Calls, check_calls
 from ..workers.parallel_map import ParallelMapIterator
 
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Map(Transform[T]):
+class Map(CallsFunction[T]):
     """The result of ``fn`` for every item.
 
     A function that carries state of its own (``get_state/set_state``,
@@ -57,23 +59,20 @@ class Map(Transform[T]):
         with state is given to workers.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("on_error",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS}
 
     fn: Callable[[Any], T]
     _: KW_ONLY
     workers: int = 0
     executor: str | Executor = "thread"
     on_error: str = "raise"
-    # The state of a function that carries one, as it was when the pipeline was built.
-    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("fn", self.fn)
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_calls(self._calls)
-        object.__setattr__(self, "initial", initial_state(self.fn))
-        if self.workers and self.initial is not None:
+        if self.workers and self.carries_state:
             raise InvalidArgument(
                 f"workers must be 0 for a function that carries state, got {self.workers}"
             )
@@ -83,13 +82,13 @@ class Map(Transform[T]):
         return Calls(self.fn, self.on_error == "skip", self.workers, self.executor)
 
     @property
-    def relies_on(self) -> frozenset[str]:  # type: ignore[override]
+    def relies_on(self) -> Reliance:  # type: ignore[override]
         """Ranks stay in step unless items may be dropped."""
-        return frozenset({RANK}) if self.on_error == "skip" else frozenset()
+        return RANK if self.on_error == "skip" else NOTHING
 
     @property
-    def concurrent(self) -> bool:
-        return self.workers > 0
+    def function(self) -> Callable[[Any], T]:
+        return self.fn
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
@@ -97,18 +96,9 @@ class Map(Transform[T]):
             return ()
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
-    @property
-    def random_access(self) -> bool:
-        exact = self.on_error == "raise" and self.initial is None
-        return exact and self.upstream.random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         return self.upstream.length if self.on_error == "raise" else None
-
-    @property
-    def carries_state(self) -> bool:
-        return self.initial is not None
 
     @property
     def state_cost(self) -> str:
@@ -116,19 +106,17 @@ class Map(Transform[T]):
         parts += ["the function's state"] if self.carries_state else []
         return " and ".join(parts) or "nothing"
 
-    def start(self, epoch: int = 0) -> StageIterator[T]:
+    def start_calling(self, epoch: int) -> StageIterator[T]:
         if self.workers:
             return ParallelMapIterator(self, epoch, self._calls)
-        skips = self.on_error == "skip"
-        iterator = _SkippingMapIterator(self, epoch) if skips else _MapIterator(self, epoch)
-        return with_carried_state(self, iterator, self.fn, self.initial, epoch)
+        return (_DroppingMapIterator if self.on_error == "skip" else _MapIterator)(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return _mapped(self.fn, self.upstream.gather(indices, epoch))
-
-    def lookup(self, epoch: int) -> Callable[[int], T]:
-        fn, item_at = self.fn, self.upstream.lookup(epoch)
-        return lambda index: fn(item_at(index))
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        fn, upstream = self.fn, self.upstream.indexed(epoch)
+        if upstream is None or self.carries_state or self.on_error == "skip":
+            return None
+        gather, item_at = upstream.gather, upstream.item
+        return Indexed(lambda indices: _mapped(fn, gather(indices)), lambda i: fn(item_at(i)))
 
 
 class _MapIterator(TransformIterator[T]):
@@ -145,26 +133,22 @@ class _MapIterator(TransformIterator[T]):
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
 
-    def state_before(self, count: int) -> State | None:
-        upstream = self._upstream.state_before(count)
-        return None if upstream is None else {"upstream": upstream}
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        found = self._upstream.state_at(offset)
+        return found and ({"upstream": found[0]}, found[1])
 
-    def items(self) -> Iterator[T]:
-        return map(self._stage.fn, self.upstream_items())
-
-    @property
-    def exhausted(self) -> bool:
-        return self.upstream_exhausted()
+    def items(self) -> Items[T]:
+        return self._upstream.items().through(partial(map, self._stage.fn))
 
 
-class _SkippingMapIterator(TransformIterator[T]):
+class _DroppingMapIterator(TransformIterator[T]):
     """Drops the items that the function fails on."""
 
     _stage: Map[T]
 
     def __init__(self, stage: Map[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._skipped = 0
+        self._dropped = 0
 
     def pull(self, count: int) -> Block:
         fn = self._stage.fn
@@ -175,17 +159,17 @@ class _SkippingMapIterator(TransformIterator[T]):
                 try:
                     mapped.append(fn(item))
                 except Exception:
-                    self._skipped += 1
+                    self._dropped += 1
             if block_length(block) < missing:
                 break
         return mapped
 
     def get_state(self) -> State:
-        return {"skipped": self._skipped, "upstream": self._upstream.get_state()}
+        return {"skipped": self._dropped, "upstream": self._upstream.get_state()}
 
     def set_state(self, state: State) -> None:
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
-        self._skipped = unpack_count(self._stage, "skipped", skipped)
+        self._dropped = unpack_count(self._stage, "skipped", skipped)
         self._upstream.set_state(upstream)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -12,8 +13,9 @@ import numpy as np
 from ..core.arguments import check_choice, check_seed
 from ..core.block import Block, Indices, ungroup
 from ..core.combine import Combine, CombineIterator
-from ..core.indexed import IndexedIterator
-from ..core.stage import check_sequential
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..order.schedule import Schedule, Weights, integer_weights
 from ..state.value import State, unpack, unpack_count
@@ -25,7 +27,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Mix(Combine[T]):
+class Mix(LookedUp[T], Combine[T]):
     """Items of all upstreams, each in its own order, in the proportions of ``weights``.
 
     The weights are brought to whole numbers w with sum W; every W consecutive turns, counted
@@ -44,7 +46,7 @@ class Mix(Combine[T]):
         the turns of upstreams that have ended, until all have.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("parts", "seed", "stop")
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("parts", "seed", "stop"), ALWAYS)
 
     _: KW_ONLY
     weights: Weights | None = None
@@ -58,16 +60,12 @@ class Mix(Combine[T]):
         if self.seed is not None:
             object.__setattr__(self, "seed", check_seed("seed", self.seed))
         check_choice("stop", self.stop, ("first", "all"))
-        check_sequential(self)
 
-    @property
+    @cached_property
     def length(self) -> int | float | None:
-        lengths = [upstream.length for upstream in self.upstreams if upstream.length is not None]
-        if len(lengths) < len(self.upstreams):
-            return None
-        if self.stop == "all":
-            return sum(lengths)
-        if all(length == math.inf for length in lengths):
+        if None in self.lengths or self.stop == "all":
+            return self.total_length
+        if all(length == math.inf for length in self.lengths):
             return math.inf
         return self.schedule().turns_before_end()
 
@@ -75,28 +73,28 @@ class Mix(Combine[T]):
     def state_cost(self) -> str:
         return "the position" if self.random_access else "the turn"
 
-    @property
-    def looks_up(self) -> bool:
-        return self.random_access
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return IndexedIterator(self, epoch) if self.random_access else _MixIterator(self, epoch)
+        return super().start(epoch) if self.random_access else _MixIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        schedule = self.schedule()
-        turns = indices if self.stop == "first" else schedule.turns_with_items(indices)
-        upstreams, items = schedule.items_of(turns)
-        distinct = np.unique(upstreams).tolist()
-        blocks = [
-            self.upstreams[number].gather(items[upstreams == number], epoch) for number in distinct
-        ]
-        return ungroup(blocks, upstreams)
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        inputs, schedule = self.indexed_upstreams(epoch), self.schedule()
+        if inputs is None:
+            return None
+
+        def gather(indices: Indices) -> Block:
+            turns = indices if self.stop == "first" else schedule.turns_with_items(indices)
+            upstreams, items = schedule.items_of(turns)
+            blocks = [
+                inputs[number].gather(items[upstreams == number])
+                for number in np.unique(upstreams).tolist()
+            ]
+            return ungroup(blocks, upstreams)
+
+        return Indexed(gather)
 
     def schedule(self) -> Schedule:
         """The turns; upstreams of unknown length count as endless."""
-        lengths = tuple(
-            math.inf if upstream.length is None else upstream.length for upstream in self.upstreams
-        )
+        lengths = tuple(math.inf if length is None else length for length in self.lengths)
         return _schedule(self.parts, self.seed, lengths)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices
+from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
-from ..core.transform import IndexedTransform
+from ..core.transform import PassThrough
 from ..workers.prefetching import PrefetchIterator
 
 __all__ = ["Prefetch"]
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Prefetch(IndexedTransform[T]):
+class Prefetch(PassThrough[T]):
     """Upstream's items, up to ``buffer_size`` of them computed ahead by a thread.
 
     The thread starts with the first item and ends with the last one, at `close`, when the
@@ -33,9 +33,6 @@ class Prefetch(IndexedTransform[T]):
         May differ between save and resume.
     """
 
-    relies_on: ClassVar[frozenset[str]] = frozenset()
-    transparent: ClassVar[bool] = True
-
     buffer_size: int
 
     def __post_init__(self) -> None:
@@ -43,22 +40,14 @@ class Prefetch(IndexedTransform[T]):
         check_int("buffer_size", self.buffer_size, minimum=0)
 
     @property
-    def concurrent(self) -> bool:
-        return self.buffer_size > 0
-
-    @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
         size = self.buffer_size
         return ({"buffer_size": 0}, {"buffer_size": 2 * size + 1}) if size else ()
-
-    @property
-    def state_cost(self) -> str:
-        return "nothing"
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.buffer_size == 0:
             return self.upstream.start(epoch)
         return PrefetchIterator(self, epoch, self.buffer_size)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return self.upstream.gather(indices, epoch)
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        return self.upstream.indexed(epoch)

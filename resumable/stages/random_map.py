@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, partial
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_callable, check_seed
 from ..core.block import Block, Indices, block_items
-from ..core.carried import initial_state, with_carried_state
+from ..core.carried import CallsFunction
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import CountingIterator, IndexedTransform
+from ..core.transform import CountingIterator
 from ..order.random_bits import derive, generator
-from ..state.value import TakenState
 
 __all__ = ["RandomMap"]
 
@@ -23,7 +25,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomMap(IndexedTransform[T]):
+class RandomMap(CallsFunction[T]):
     """The result of ``fn(item, rng)`` for every item.
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, index of the item in
@@ -39,42 +41,42 @@ class RandomMap(IndexedTransform[T]):
       seed: in [0, 2**64).
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("seed",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS}
 
     fn: Callable[[Any, np.random.Generator], T]
     _: KW_ONLY
     seed: int = 0
-    initial: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("fn", self.fn)
-        object.__setattr__(self, "initial", initial_state(self.fn))
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
 
     @property
-    def random_access(self) -> bool:
-        return self.initial is None and self.upstream.random_access
+    def function(self) -> Callable[[Any, np.random.Generator], T]:
+        return self.fn
 
-    @property
-    def carries_state(self) -> bool:
-        return self.initial is not None
+    @cached_property
+    def length(self) -> int | float | None:
+        return self.upstream.length
 
     @property
     def state_cost(self) -> str:
         return "the position and the function's state" if self.carries_state else "the position"
 
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        iterator = _RandomMapIterator(self, epoch)
-        return with_carried_state(self, iterator, self.fn, self.initial, epoch)
+    def start_calling(self, epoch: int) -> StageIterator[T]:
+        return _RandomMapIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        key = derive(self.seed, epoch)
-        items = block_items(self.upstream.gather(indices, epoch))
-        return [
-            self.fn(item, generator(key, index))
-            for item, index in zip(items, indices.tolist(), strict=True)
-        ]
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream, key = self.upstream.indexed(epoch), derive(self.seed, epoch)
+        if upstream is None or self.carries_state:
+            return None
+
+        def gather(indices: Indices) -> Block:
+            items = block_items(upstream.gather(indices))
+            return list(map(self.fn, items, map(partial(generator, key), indices.tolist())))
+
+        return Indexed(gather)
 
 
 class _RandomMapIterator(CountingIterator[T]):

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices, block_length, concatenate, ungroup
-from ..core.stage import EPOCHS, ITEMS
+from ..core.carried import restore_functions
+from ..core.random_access import Indexed
+from ..core.stage import EPOCHS, ITEMS, Reliance, by_index
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
-from ..errors import StateMismatch, shorten
-from ..state.value import State, unpack, unpack_count
+from ..state.value import State, unpack, unpack_count, unpack_flag
 
 __all__ = ["Repeat"]
 
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 # An endless repeat that is cut short and repeated in turn must not number its epochs alike.
 ENDLESS_PASSES = 1 << 32
+# How many passes are kept ready to be looked up in.
+MOST_PASSES = 64
 
 
 @final
@@ -45,11 +49,9 @@ class Repeat(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        ITEMS: ("epochs",),
-        EPOCHS: ("epochs",),
-    }
-    relies_on: ClassVar[frozenset[str]] = frozenset({EPOCHS})
+    identity: ClassVar[Mapping[str, Reliance]] = {"epochs": ITEMS | EPOCHS}
+    relies_on: ClassVar[Reliance] = EPOCHS
+    state_cost = "the pass"
 
     _: KW_ONLY
     epochs: int | None = None
@@ -59,12 +61,7 @@ class Repeat(Transform[T]):
         if self.epochs is not None:
             object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
 
-    @property
-    def random_access(self) -> bool:
-        # Which pass an index falls into follows from a finite length.
-        return self.upstream.random_access and self.upstream.length != math.inf
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         items = self.upstream.length
         if self.epochs == 0 or items == 0:
@@ -73,23 +70,27 @@ class Repeat(Transform[T]):
             return None
         return math.inf if self.epochs is None else items * self.epochs
 
-    @property
-    def state_cost(self) -> str:
-        return "the pass"
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _RepeatIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        length = len(self.upstream)
-        passes = indices // length
-        within = indices - passes * length
-        distinct = np.unique(passes).tolist()
-        blocks = [
-            self.upstream.gather(within[passes == number], self.epoch_of(epoch, number))
-            for number in distinct
-        ]
-        return ungroup(blocks, passes)
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream, length = self.upstream, self.upstream.length
+        # Which pass an index falls into follows from a finite length.
+        if length is None or length == math.inf or not upstream.random_access:
+            return None
+        indexed = lru_cache(MOST_PASSES)(
+            lambda number: by_index(upstream, self.epoch_of(epoch, number))
+        )
+
+        def gather(indices: Indices) -> Block:
+            passes, within = np.divmod(indices, int(length))
+            blocks = [
+                indexed(number).gather(within[passes == number])
+                for number in np.unique(passes).tolist()
+            ]
+            return ungroup(blocks, passes)
+
+        return Indexed(gather)
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """The epoch that pass ``number`` of our own ``epoch`` is for upstream."""
@@ -124,12 +125,12 @@ class _RepeatIterator(TransformIterator[T]):
     def skip(self, count: int) -> int:
         missing = count
         while missing and self._within():
-            skipped = self._upstream.skip(missing)
-            self._delivered |= skipped > 0
-            missing -= skipped
+            passed = self._upstream.skip(missing)
+            self._delivered |= passed > 0
+            missing -= passed
             if missing and not self._next_pass():
                 break
-            missing -= self._skip_passes(missing)
+            missing -= self._pass_over(missing)
         return count - missing
 
     def get_state(self) -> State:
@@ -142,15 +143,12 @@ class _RepeatIterator(TransformIterator[T]):
     def set_state(self, state: State) -> None:
         number, delivered, upstream = unpack(self._stage, state, "pass", "delivered", "upstream")
         number = unpack_count(self._stage, "pass", number)
-        if not isinstance(delivered, bool):
-            raise StateMismatch(
-                f"saved delivered must be a bool, got {shorten(delivered)}", self._stage
-            )
+        delivered = unpack_flag(self._stage, "delivered", delivered)
         self._begin(number)
         self._delivered = delivered
         self._upstream.set_state(upstream)
 
-    def _skip_passes(self, count: int) -> int:
+    def _pass_over(self, count: int) -> int:
         """At the start of a pass, pass over all but one of the passes in ``count`` items."""
         if not self._stage.upstream.random_access:
             return 0
@@ -172,7 +170,7 @@ class _RepeatIterator(TransformIterator[T]):
         epochs = self._stage.epochs
         if self._pass + 1 == epochs or (epochs is None and not self._delivered):
             return False
-        self._upstream.settle()
+        restore_functions(self._upstream)
         self._begin(self._pass + 1)
         return True
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable
 from ..core.block import Block, block_items
-from ..core.carried import initial_state, with_carried_state
+from ..core.carried import CallsFunction
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform, TransformIterator
+from ..core.transform import TransformIterator
 from ..errors import UnencodableState
 from ..state.encoding import dumps
-from ..state.value import State, TakenState, freeze, unpack
+from ..state.value import State, freeze, unpack
 
 __all__ = ["Scan"]
 
@@ -23,7 +25,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Scan(Transform[T]):
+class Scan(CallsFunction[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
     The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
@@ -40,21 +42,23 @@ class Scan(Transform[T]):
         cannot.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("initial_digest",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"initial_digest": ALWAYS}
+    state_cost = "the carry"
 
     fn: Callable[[Any, Any], tuple[Any, T]]
     _: KW_ONLY
     initial: Any
-    # The state of a function that carries one, as it was when the pipeline was built.
-    function: TakenState | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("fn", self.fn)
-        object.__setattr__(self, "function", initial_state(self.fn))
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
 
     @property
+    def function(self) -> Callable[[Any, Any], tuple[Any, T]]:
+        return self.fn
+
+    @cached_property
     def length(self) -> int | float | None:
         return self.upstream.length
 
@@ -63,17 +67,8 @@ class Scan(Transform[T]):
         """What identifies ``initial``."""
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
-    @property
-    def carries_state(self) -> bool:
-        return self.function is not None
-
-    @property
-    def state_cost(self) -> str:
-        return "the carry"
-
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        iterator = _ScanIterator(self, epoch)
-        return with_carried_state(self, iterator, self.fn, self.function, epoch)
+    def start_calling(self, epoch: int) -> StageIterator[T]:
+        return _ScanIterator(self, epoch)
 
 
 class _ScanIterator(TransformIterator[T]):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, TypeVar, final
+from functools import cached_property
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
-from ..core.indexed import IndexedIterator
-from ..core.stage import ITEMS, RANK, Stage, check_sequential
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import IndexedIterator, LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ITEMS, RANK, Reliance
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
-from ..state.value import State, unpack, unpack_count
+from ..state.value import State, unpack, unpack_position
 from .skip import Skip
 
 __all__ = ["Shard"]
@@ -26,7 +28,7 @@ ITEMS_AT_ONCE = 1 << 16
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shard(Transform[T]):
+class Shard(LookedUp[T], Transform[T]):
     """Every ``count``-th item: round r gives rank i the item r * count + i.
 
     State: O(1), the global position of the round, the same bytes on every rank. Resumed with
@@ -46,9 +48,10 @@ class Shard(Transform[T]):
     [1, 4]
     """
 
-    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        ITEMS: ("count", "uneven"),
-        RANK: ("index", "count", "uneven"),
+    identity: ClassVar[Mapping[str, Reliance]] = {
+        "index": RANK,
+        "count": ITEMS | RANK,
+        "uneven": ITEMS | RANK,
     }
 
     index: int
@@ -65,13 +68,8 @@ class Shard(Transform[T]):
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
-        check_sequential(self)
 
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         items = self.upstream.length
         if items is None or items == math.inf:
@@ -85,17 +83,14 @@ class Shard(Transform[T]):
             return "the position of the round in the global order"
         return "nothing"
 
-    @property
-    def looks_up(self) -> bool:
-        return self.random_access
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:
             return _IndexedShardIterator(self, epoch)
         return _StreamShardIterator(self, epoch)
 
-    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
-        return (self.upstream, self._global_indices) if self.random_access else None
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream = self.upstream.indexed(epoch)
+        return upstream and Indexed.reordered(upstream, self._global_indices)
 
     def place_in_last(self, rest: int) -> int | None:
         """Which of the ``rest`` items of a short last round is ours."""
@@ -125,7 +120,7 @@ class _IndexedShardIterator(StageIterator[T]):
 
     def __init__(self, stage: Shard[T], epoch: int) -> None:
         self._stage = stage
-        self._epoch = epoch
+        self._start_epoch = epoch
         self._ended = False
         self._deal_from(0)
 
@@ -135,40 +130,34 @@ class _IndexedShardIterator(StageIterator[T]):
         return block
 
     def skip(self, count: int) -> int:
-        skipped = self._rest.skip(count)
-        self._ended = skipped < count
-        return skipped
+        passed = self._rest.skip(count)
+        self._ended = passed < count
+        return passed
 
-    def items(self) -> Iterator[T]:
+    def items(self) -> Items[T]:
         return self._rest.items()
 
     @property
-    def exhausted(self) -> bool:
-        return self._rest.exhausted
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._rest,)
 
     def get_state(self) -> State:
         length = self._stage.upstream.length
         assert length is not None
         position = self._base + self._rest.position * self._stage.count
-        ended = self._ended or self._rest.exhausted
+        ended = self._ended or self._rest.drained
         return {"position": int(length if ended else min(position, length))}
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
-        length = self._stage.upstream.length
-        rule = f"the end, length={length}; was the pipeline built over more data?"
-        self._deal_from(unpack_count(self._stage, "position", position, length, rule))
+        self._deal_from(unpack_position(self._stage, position, self._stage.upstream.length))
 
     def _deal_from(self, position: int) -> None:
         stage = self._stage
         rest = Skip(stage.upstream, position) if position else stage.upstream
         dealt: Shard[T] = Shard(rest, stage.index, stage.count, uneven=stage.uneven)
         self._base = position
-        self._rest: IndexedIterator[T] = IndexedIterator(dealt, self._epoch)
+        self._rest: IndexedIterator[T] = IndexedIterator(dealt, self._start_epoch)
 
 
 class _StreamShardIterator(TransformIterator[T]):

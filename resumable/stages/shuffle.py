@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_seed
-from ..core.block import Indices
-from ..core.indexed import IndexedIterator
-from ..core.stage import MOST_ITEMS, Stage, check_sequential
-from ..core.stage_iterator import StageIterator
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
 from ..order.permutation import permutation
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shuffle(IndexedTransform[T]):
+class Shuffle(LookedUp[T], IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
     A global shuffle without a buffer: each index goes through a permutation computed on demand
@@ -40,7 +39,8 @@ class Shuffle(IndexedTransform[T]):
         window.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("seed",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS}
+    state_cost = "the position"
 
     seed: int
 
@@ -52,7 +52,6 @@ class Shuffle(IndexedTransform[T]):
                 f"shuffle needs a window for a stream, got window=None over {self.upstream!r}; "
                 "use shuffle(seed, window=n)"
             )
-        check_sequential(self)
         length = self.upstream.length
         assert length is not None
         if length == math.inf:
@@ -63,21 +62,8 @@ class Shuffle(IndexedTransform[T]):
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
-
-    @property
-    def looks_up(self) -> bool:
-        return True
-
-    def start(self, epoch: int = 0) -> StageIterator[T]:
-        return IndexedIterator(self, epoch)
-
-    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
-        length = len(self.upstream)
-        return self.upstream, permutation(length, self.seed, epoch) if length else _unchanged
-
-
-def _unchanged(indices: Indices) -> Indices:
-    return indices
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream, length = self.upstream.indexed(epoch), self.upstream.length
+        if upstream is None or not length:
+            return upstream
+        return Indexed.reordered(upstream, permutation(int(length), self.seed, epoch))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices
-from ..core.indexed import IndexedIterator
-from ..core.stage import Stage, check_sequential
+from ..core.block import Block
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
-from ..errors import StateMismatch, shorten
-from ..state.value import State, unpack
+from ..state.value import State, unpack, unpack_flag
 
 __all__ = ["Skip"]
 
@@ -22,7 +23,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Skip(Transform[T]):
+class Skip(LookedUp[T], Transform[T]):
     """All items but the first ``count``.
 
     State: O(1). Random access is kept, and skips at no cost; a stream is read past the items
@@ -33,20 +34,15 @@ class Skip(Transform[T]):
       count: at least 0.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("count",)
+    identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
 
     count: int
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
-        check_sequential(self)
 
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)
@@ -55,18 +51,12 @@ class Skip(Transform[T]):
     def state_cost(self) -> str:
         return "the position" if self.random_access else "whether it has skipped"
 
-    @property
-    def looks_up(self) -> bool:
-        return self.random_access
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return IndexedIterator(self, epoch) if self.random_access else _SkipIterator(self, epoch)
+        return super().start(epoch) if self.random_access else _SkipIterator(self, epoch)
 
-    def reindexing(self, epoch: int) -> tuple[Stage[T], Callable[[Indices], Indices]] | None:
-        if not self.random_access:
-            return None
-        count = self.count
-        return self.upstream, lambda indices: indices + count
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        count, upstream = self.count, self.upstream.indexed(epoch)
+        return upstream and Indexed.reordered(upstream, lambda indices: indices + count)
 
 
 class _SkipIterator(TransformIterator[T]):
@@ -74,29 +64,25 @@ class _SkipIterator(TransformIterator[T]):
 
     def __init__(self, stage: Skip[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._skipped = False
+        self._begun = False  # past the items that are left out
 
     def pull(self, count: int) -> Block:
-        self._skip_first()
+        self._begin()
         return self._upstream.pull(count)
 
     def skip(self, count: int) -> int:
-        self._skip_first()
+        self._begin()
         return self._upstream.skip(count)
 
-    def _skip_first(self) -> None:
-        if not self._skipped:
+    def _begin(self) -> None:
+        if not self._begun:
             self._upstream.skip(self._stage.count)
-            self._skipped = True
+            self._begun = True
 
     def get_state(self) -> State:
-        return {"skipped": self._skipped, "upstream": self._upstream.get_state()}
+        return {"skipped": self._begun, "upstream": self._upstream.get_state()}
 
     def set_state(self, state: State) -> None:
         skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
-        if not isinstance(skipped, bool):
-            raise StateMismatch(
-                f"saved skipped must be a bool, got {shorten(skipped)}", self._stage
-            )
-        self._skipped = skipped
+        self._begun = unpack_flag(self._stage, "skipped", skipped)
         self._upstream.set_state(upstream)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices, block_length
-from ..core.stage import ITEMS
+from ..core.block import Block, block_length
+from ..core.random_access import Indexed
+from ..core.stage import ITEMS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import CountingIterator, Transform
 
@@ -32,7 +34,8 @@ class Take(Transform[T]):
       count: at least 0.
     """
 
-    identity_if: ClassVar[Mapping[str, tuple[str, ...]]] = {ITEMS: ("count",)}
+    identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
+    state_cost = "the position"
 
     count: int
 
@@ -40,26 +43,18 @@ class Take(Transform[T]):
         super().__post_init__()
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
 
-    @property
-    def random_access(self) -> bool:
-        return self.upstream.random_access
-
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         items = self.upstream.length
         if items is None:
             return 0 if self.count == 0 else None
         return min(items, self.count)
 
-    @property
-    def state_cost(self) -> str:
-        return "the position"
-
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return self.upstream.gather(indices, epoch)
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        return self.upstream.indexed(epoch)
 
 
 class _TakeIterator(CountingIterator[T]):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import block_items
-from ..core.stage import ITEMS, RANK
+from ..core.stage import ITEMS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import MalformedItem
@@ -32,11 +32,8 @@ class Unbatch(Transform[Any]):
       MalformedItem: while iterating, if an item is not a batch, or its columns differ in length.
     """
 
-    relies_on: ClassVar[frozenset[str]] = frozenset({ITEMS, RANK})
-
-    @property
-    def state_cost(self) -> str:
-        return "an offset; a resume reads the batch it is inside again"
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    state_cost = "an offset; a resume reads the batch it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return ExpandingIterator(self, epoch, _rows)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_int, check_seed
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..windows.carrying import CarryingIterator
@@ -39,7 +42,7 @@ class WindowShuffle(Transform[T]):
       UnencodableState: by `get_state` under ``carry``, if an item cannot be saved.
     """
 
-    identity: ClassVar[tuple[str, ...]] = ("seed", "window", "carry")
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("seed", "window", "carry"), ALWAYS)
 
     seed: int
     _: KW_ONLY
@@ -53,7 +56,7 @@ class WindowShuffle(Transform[T]):
         object.__setattr__(self, "window", window)
         check_bool("carry", self.carry)
 
-    @property
+    @cached_property
     def length(self) -> int | float | None:
         return self.upstream.length
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, final
 
-from ..core.block import Block, Indices, block_items, block_length, is_columns, slice_block
+from ..core.block import Block, block_items, block_length, is_columns, slice_block
 from ..core.combine import Combine, CombineIterator
+from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 
 __all__ = ["Zip"]
@@ -21,21 +23,21 @@ class Zip(Combine[tuple[Any, ...]]):
     State: the upstreams'. Random access if all upstreams have it; columns stay columns.
     """
 
-    @property
-    def length(self) -> int | float | None:
-        lengths = [upstream.length for upstream in self.upstreams]
-        known = [length for length in lengths if length is not None]
-        return min(known) if len(known) == len(lengths) or 0 in known else None
+    state_cost = "nothing"
 
-    @property
-    def state_cost(self) -> str:
-        return "nothing"
+    @cached_property
+    def length(self) -> int | float | None:
+        known = [length for length in self.lengths if length is not None]
+        return min(known) if len(known) == len(self.upstreams) or 0 in known else None
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[Any, ...]]:
         return _ZipIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
-        return _zipped([upstream.gather(indices, epoch) for upstream in self.upstreams])
+    def indexed(self, epoch: int = 0) -> Indexed[tuple[Any, ...]] | None:
+        inputs = self.indexed_upstreams(epoch)
+        if inputs is None:
+            return None
+        return Indexed(lambda indices: _zipped([each.gather(indices) for each in inputs]))
 
 
 class _ZipIterator(CombineIterator[tuple[Any, ...]]):

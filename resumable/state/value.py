@@ -7,6 +7,7 @@ scalars of bool, integer, float and complex dtypes are carried too, exactly.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
@@ -18,12 +19,15 @@ __all__ = [
     "MAX_DEPTH",
     "State",
     "TakenState",
+    "copy_taken",
     "freeze",
     "is_plain_dtype",
     "is_state",
-    "settled",
+    "take_state",
     "unpack",
     "unpack_count",
+    "unpack_flag",
+    "unpack_position",
 ]
 
 State: TypeAlias = dict[str, Any]
@@ -127,8 +131,16 @@ def _refuse(value: Any, where: str, depth: int) -> None:
     raise UnencodableState(f"{where} holds a {described}, which has no exact serialised form")
 
 
-def settled(taken: TakenState) -> State:
-    """A copy of a state taken ahead; raises the error if there was one."""
+def take_state(get: Callable[[], State]) -> TakenState:
+    """What ``get`` returns, or the error that it raises: what cannot be saved can still run."""
+    try:
+        return get()
+    except Exception as error:
+        return error
+
+
+def copy_taken(taken: TakenState) -> State:
+    """A copy of a state taken ahead of need; raises the error if there was one."""
     if isinstance(taken, Exception):
         raise taken
     copied: State = freeze(taken)
@@ -167,6 +179,27 @@ def unpack_count(
         raise StateMismatch(f"saved {name}={shorten(value)} is below 0", stage)
     if maximum is not None and value > maximum:
         raise StateMismatch(f"saved {name}={value} lies beyond {rule or maximum}", stage)
+    return value
+
+
+def unpack_position(stage: object, value: Any, length: float | None) -> int:
+    """``value`` if it is a number of items that a pass of ``length`` items can have given.
+
+    Raises:
+      StateMismatch: naming ``stage`` and both.
+    """
+    rule = f"the end, length={length}; was the pipeline built over more data?"
+    return unpack_count(stage, "position", value, length, rule)
+
+
+def unpack_flag(stage: object, name: str, value: Any) -> bool:
+    """``value`` if it is a bool.
+
+    Raises:
+      StateMismatch: naming ``stage``, ``name`` and ``value``.
+    """
+    if not isinstance(value, bool):
+        raise StateMismatch(f"saved {name} must be a bool, got {shorten(value)}", stage)
     return value
 
 

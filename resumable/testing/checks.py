@@ -96,11 +96,9 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
         raise InvalidType(f"stage must be a stage or a pipeline, got {shorten(stage)}")
     checked: Stage[Any] = stage.stage if isinstance(stage, Pipeline) else stage
     name = type(checked).__name__
-    fields = {field.name for field in dataclasses.fields(checked)}
-    if isinstance(checked.identity, str) or not fields.issuperset(checked.identity):
-        raise AssertionError(
-            f"identity of {name} must be a tuple of names of its fields, got {checked.identity!r}"
-        )
+    for field in checked.identity:
+        if not hasattr(checked, field):
+            raise AssertionError(f"identity of {name} names {field!r}, which it does not have")
     for over, variant in _variants(checked):
         pipeline = Pipeline(variant)
         try:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, final
+from functools import partial
+from typing import Any, TypeVar, final
 
 from ..core.block import Block, Indices, block_length
 from ..core.graph import rebuilt
+from ..core.random_access import Indexed
 from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
-from ..core.transform import IndexedTransform, TransformIterator
-from ..state.value import State
+from ..core.stage_iterator import SourceIterator, StageIterator
+from ..core.transform import PassThrough, PassThroughIterator
 
 __all__ = ["counted"]
 
@@ -33,11 +34,8 @@ def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Counted(IndexedTransform[T]):
+class Counted(PassThrough[T]):
     """Upstream's items, counted. State: upstream's own."""
-
-    transparent: ClassVar[bool] = True
-    relies_on: ClassVar[frozenset[str]] = frozenset()
 
     number: int
     counter: Counter[int]
@@ -45,12 +43,16 @@ class Counted(IndexedTransform[T]):
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _CountedIterator(self, epoch)
 
-    def gather(self, indices: Indices, epoch: int = 0) -> Block:
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream = self.upstream.indexed(epoch)
+        return upstream and Indexed(partial(self._gather, upstream))
+
+    def _gather(self, upstream: Indexed[T], indices: Indices) -> Block:
         self.counter[self.number] += len(indices)
-        return self.upstream.gather(indices, epoch)
+        return upstream.gather(indices)
 
 
-class _CountedIterator(TransformIterator[T]):
+class _CountedIterator(PassThroughIterator[T]):
     _stage: Counted[T]
 
     def __init__(self, stage: Counted[T], epoch: int) -> None:
@@ -59,13 +61,7 @@ class _CountedIterator(TransformIterator[T]):
 
     def pull(self, count: int) -> Block:
         block = self._upstream.pull(count)
-        reread = self._upstream.reread
+        reread = self._upstream.reread if isinstance(self._upstream, SourceIterator) else 0
         self._stage.counter[self._stage.number] += block_length(block) + reread - self._reread
         self._reread = reread
         return block
-
-    def get_state(self) -> State:
-        return self._upstream.get_state()
-
-    def set_state(self, state: State) -> None:
-        self._upstream.set_state(state)

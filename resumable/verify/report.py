@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, final
 
 from ..core.graph import walk
 from ..core.stage import Stage
+from ..core.transform import PassThrough
 from ..state.encoding import dumps
 from ..state.value import State
 from ..views.state_tree import positions, stage_tree
@@ -113,7 +114,11 @@ def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ..
             found.label,
             path,
             found.state_cost,
-            None if largest is None else 0 if found.transparent else sizes.get(path, 0),
+            None
+            if largest is None
+            else 0
+            if isinstance(found, PassThrough)
+            else sizes.get(path, 0),
         )
         for found, path in walk(stage)
     )

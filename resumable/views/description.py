@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
+from ..core.indexed import looks_up
 from ..core.stage import Stage
 from .drawing import draw_tree
 from .table import table_lines
@@ -58,7 +59,7 @@ def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
 
 
 def _inner(place: _Place) -> list[_Place]:
-    looked_up = place.looked_up or place.stage.looks_up
+    looked_up = place.looked_up or looks_up(place.stage)
     return [_Place(upstream, looked_up) for upstream in place.stage.inputs]
 
 

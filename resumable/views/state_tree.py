@@ -12,6 +12,7 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from ..core.carried import split_carried
 from ..core.graph import below
 from ..errors import shorten
 from ..state.value import State
@@ -77,10 +78,11 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     """A stage's own part of ``saved``, and the parts of its upstreams by their number."""
     if not isinstance(saved, dict):
         return ({} if saved is None else {"state": saved}), {}
+    function, rest = split_carried(saved)
+    if function:
+        inner, parts = _split(rest, upstreams)
+        return function | inner, parts
     own = dict(saved)
-    if own.keys() == {"function", "stage"}:  # of a function with state of its own
-        inner, parts = _split(own.pop("stage"), upstreams)
-        return own | inner, parts
     if isinstance(own.get("upstreams"), list) and len(own["upstreams"]) == upstreams:
         return own, dict(enumerate(own.pop("upstreams")))
     if "upstream" in own and upstreams == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from ..errors import StateMismatch, UnencodableState
-from ..state.value import State, freeze, unpack, unpack_count
+from ..state.value import State, freeze, unpack, unpack_count, unpack_flag
 from .reservoir import Reservoir
 
 __all__ = ["CarryingIterator"]
@@ -37,11 +37,11 @@ class CarryingIterator(Reservoir[T]):
         position, draining, hole, slots, upstream = unpack(self._stage, state, *names)
         self._position = unpack_count(self._stage, "position", position)
         window = self._window
-        if not isinstance(slots, list) or not isinstance(draining, bool) or len(slots) > window:
+        if not isinstance(slots, list) or len(slots) > window:
             raise StateMismatch(
                 f"saved slots must be a list of at most window={window} items", self._stage
             )
-        if draining and hole is not None:
+        if unpack_flag(self._stage, "draining", draining) and hole is not None:
             raise StateMismatch("a window that drains has no hole", self._stage)
         if hole is not None:
             unpack_count(self._stage, "hole", hole, len(slots) - 1, "the window")

@@ -15,7 +15,7 @@ from ..core.block import Block, block_items, block_length
 from ..core.transform import Transform
 from ..errors import StateMismatch
 from ..order.slots import OLDEST_WINDOWS
-from ..state.value import State, TakenState, freeze, settled, unpack, unpack_count
+from ..state.value import State, TakenState, copy_taken, freeze, take_state, unpack, unpack_count
 from .reservoir import READ_AT_ONCE, Reservoir
 
 __all__ = ["SnapshotIterator"]
@@ -44,7 +44,7 @@ class SnapshotIterator(Reservoir[T]):
         return super().pull(count)
 
     def get_state(self) -> State:
-        start, upstream = 0, self._upstream.try_state() if not self._snapshots else {}
+        start, upstream = 0, take_state(self._upstream.get_state) if not self._snapshots else {}
         if self._snapshots:
             needed = self._snapshot_before(self._position - self._drained)
             start, upstream = next(pair for pair in reversed(self._snapshots) if pair[0] <= needed)
@@ -52,7 +52,7 @@ class SnapshotIterator(Reservoir[T]):
             "position": self._position,
             "drained": self._drained,
             "start": start,
-            "upstream": settled(upstream),
+            "upstream": copy_taken(upstream),
         }
 
     def set_state(self, state: State) -> None:
@@ -96,7 +96,7 @@ class SnapshotIterator(Reservoir[T]):
 
     def _take_snapshot(self) -> None:
         if not self._snapshots or self._snapshots[-1][0] < self._consumed:
-            self._snapshots.append((self._consumed, self._upstream.try_state()))
+            self._snapshots.append((self._consumed, take_state(self._upstream.get_state)))
         needed = self._snapshot_before(self._position)
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= needed:
             self._snapshots.popleft()

@@ -7,16 +7,16 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from ..core.block import Block, block_length, slice_block
+from ..core.home_process import HomeProcess
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
-from ..state.value import State, TakenState, settled, unpack, unpack_count
+from ..state.value import State, TakenState, copy_taken, take_state, unpack, unpack_count
 from .executors import Outcome, Workers
 from .hiring import Calls, hired
 
@@ -57,14 +57,14 @@ class ParallelMapIterator(TransformIterator[T]):
     def __init__(self, stage: Transform[T], epoch: int, calls: Calls) -> None:
         super().__init__(stage, epoch)
         self._calls = calls
-        self._skipped = 0
+        self._dropped = 0
         self._window: deque[_Chunk] = deque()
         self._window_size = CHUNKS_PER_WORKER * calls.workers
-        self._process = os.getpid()
+        self._process = HomeProcess()
         self._failure: Exception | None = None  # of upstream, to come after the window
         self._workers: Workers | None = None
         # How many items upstream is ahead of those handed out.
-        self._ahead = 0
+        self._in_work = 0
         # Upstream's position after the last item handed out, once workers run; of one that is
         # looked up by index, where they began.
         self._handed_out: _Position | None = None
@@ -72,7 +72,7 @@ class ParallelMapIterator(TransformIterator[T]):
         self._end: _Position | None = None
 
     def pull(self, count: int) -> Block:
-        if self._process != os.getpid():
+        if not self._process.is_this_one():
             raise WorkerError(
                 f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
                 "the pipeline in this one"
@@ -90,18 +90,20 @@ class ParallelMapIterator(TransformIterator[T]):
         return results
 
     def get_state(self) -> State:
-        before = self._upstream.state_before(self._ahead)
-        if before is None:
+        found = self._upstream.state_at(-self._in_work)
+        if found is not None:
+            before, _ = found
+        else:
             taken = self._handed_out
-            before = self._upstream.get_state() if taken is None else settled(taken.state)
+            before = self._upstream.get_state() if taken is None else copy_taken(taken.state)
         if self._calls.drop:
-            return {"skipped": self._skipped, "upstream": before}
+            return {"skipped": self._dropped, "upstream": before}
         return {"upstream": before}
 
     def set_state(self, state: State) -> None:
         if self._calls.drop:
             upstream, skipped = unpack(self._stage, state, "upstream", "skipped")
-            self._skipped = unpack_count(self._stage, "skipped", skipped)
+            self._dropped = unpack_count(self._stage, "skipped", skipped)
         else:
             (upstream,) = unpack(self._stage, state, "upstream")
         self._upstream.set_state(upstream)
@@ -111,7 +113,7 @@ class ParallelMapIterator(TransformIterator[T]):
         return self._upstream.epoch if self._handed_out is None else self._handed_out.epoch
 
     def close(self) -> None:
-        if self._process != os.getpid():
+        if not self._process.is_this_one():
             return  # neither the workers nor their locks are ours after a fork
         if self._workers is not None:
             self._workers.close()
@@ -144,35 +146,35 @@ class ParallelMapIterator(TransformIterator[T]):
         An error is kept for when the items before it are handed out. Upstream may have lost the
         item that it failed on, so it is not asked again.
         """
-        before = self._upstream.state_before(0)
+        before = self._upstream.state_at(0)
         if before is not None:
             try:
                 block = self._upstream.pull(count)
             except Exception:
-                self._upstream.set_state(before)  # and item by item, as far as it goes
+                self._upstream.set_state(before[0])  # and item by item, as far as it goes
             else:
-                self._ahead += block_length(block)
+                self._in_work += block_length(block)
                 return block, []
         items: list[Any] = []
         positions = []
         while len(items) < count:
-            before = self._upstream.state_before(0)
+            before = self._upstream.state_at(0)
             try:
                 items.append(next(self._upstream))
             except StopIteration:
                 break
             except Exception as error:
                 if before is not None:
-                    self._upstream.set_state(before)  # where `state_before` counts from
+                    self._upstream.set_state(before[0])  # where `state_at` counts from
                 self._failure = error
                 break
             if before is None:
                 positions.append(self._position())
-        self._ahead += len(items)
+        self._in_work += len(items)
         return items, positions
 
     def _position(self) -> _Position:
-        return _Position(self._upstream.try_state(), self._upstream.epoch)
+        return _Position(take_state(self._upstream.get_state), self._upstream.epoch)
 
     def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
         """Up to ``count`` results, past those dropped before the last of them."""
@@ -184,8 +186,8 @@ class ParallelMapIterator(TransformIterator[T]):
             if chunk.passed <= number < stop or (number == stop and len(results) < count):
                 dropped += 1
                 stop += 1
-        self._skipped += dropped
-        self._ahead -= stop - chunk.passed
+        self._dropped += dropped
+        self._in_work -= stop - chunk.passed
         chunk.passed = stop
         if chunk.positions and stop:
             self._handed_out = chunk.positions[stop - 1]

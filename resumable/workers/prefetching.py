@@ -8,17 +8,17 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
 import weakref
 from typing import Any, Final, TypeVar
 
 from ..core.block import Block
+from ..core.home_process import HomeProcess
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
-from ..state.value import State, TakenState, settled
+from ..state.value import State, TakenState, copy_taken, take_state
 from .channel import Channel, Entry
 
 __all__ = ["PrefetchIterator"]
@@ -41,12 +41,12 @@ class PrefetchIterator(TransformIterator[T]):
         # Upstream's state after the last item handed out, once the thread runs.
         self._handed_out: TakenState | None = None
         self._ended = False
-        self._process = os.getpid()
+        self._process = HomeProcess()
 
     def __next__(self) -> T:
         if self._ended:
             raise StopIteration
-        if self._process != os.getpid():
+        if not self._process.is_this_one():
             raise WorkerError(
                 f"the prefetch thread of {self._stage!r} stayed in the process that was forked; "
                 "iterate the pipeline in this one"
@@ -80,7 +80,7 @@ class PrefetchIterator(TransformIterator[T]):
     def get_state(self) -> State:
         if self._handed_out is None:
             return self._upstream.get_state()
-        return settled(self._handed_out)
+        return copy_taken(self._handed_out)
 
     def set_state(self, state: State) -> None:
         self._upstream.set_state(state)
@@ -89,7 +89,7 @@ class PrefetchIterator(TransformIterator[T]):
     def close(self) -> None:
         thread = self._thread
         if thread is not None and self._leave is not None:
-            if self._process != os.getpid():
+            if not self._process.is_this_one():
                 return  # neither the thread nor its locks are ours after a fork
             self._leave()
             if thread is not threading.current_thread():
@@ -105,7 +105,7 @@ class PrefetchIterator(TransformIterator[T]):
             super().close()
 
     def _begin(self) -> threading.Thread:
-        self._handed_out = self._upstream.try_state()
+        self._handed_out = take_state(self._upstream.get_state)
         thread = threading.Thread(
             target=_produce,
             args=(self._channel, self._upstream),
@@ -120,12 +120,13 @@ class PrefetchIterator(TransformIterator[T]):
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
     """The thread: upstream's items until the end, an error, or the reader's leaving."""
     try:
-        for item in upstream.items():
-            if not channel.put(Entry(item, upstream.try_state(), upstream.epoch, "item")):
+        items = upstream.items()
+        for item in items.iterator:
+            if not channel.put(Entry(item, take_state(upstream.get_state), upstream.epoch, "item")):
                 return
-        if not upstream.exhausted:
+        if not items.ended():
             raise RuntimeError("a user function raised StopIteration")
-        channel.put(Entry(None, upstream.try_state(), upstream.epoch, "end"))
+        channel.put(Entry(None, take_state(upstream.get_state), upstream.epoch, "end"))
     except BaseException as error:
         channel.put(Entry(error, {}, 0, "error"))
     finally:

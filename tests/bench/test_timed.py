@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.bench.ledger import Ledger
 from resumable.bench.timed import Timed, empty_interval, readers, timed
+from resumable.core.stage import by_index
 from resumable.testing import pipelines
 from resumable.testing.comparing import assert_same
 
@@ -70,7 +71,9 @@ def indexed_alike(plain: rs.Stage[Any], other: rs.Stage[Any]) -> None:
     assert other.length == plain.length
     if plain.random_access and plain.length:
         indices = np.arange(min(plain.length, 9), dtype=np.int64)[::-1]
-        assert_same([other.gather(indices)], [plain.gather(indices)], "gathered")
+        assert_same(
+            [by_index(other).gather(indices)], [by_index(plain).gather(indices)], "gathered"
+        )
         assert_same([other[0]], [plain[0]], "looked up")
 
 
@@ -164,11 +167,11 @@ def test_orders_are_computed_in_blocks_as_large_as_without_timing() -> None:
     chain = timed(stage, Ledger(readers(stage), time.perf_counter))
     (shuffled,) = chain.inputs[0].inputs
     assert isinstance(shuffled, Timed)
-    moved = shuffled.reindexing(0)
-    assert moved is not None
-    base, _ = moved
-    assert isinstance(base, Timed)  # the range: nothing is gathered through the shuffle
-    assert base.computed
+    indexed = shuffled.indexed(0)
+    assert indexed is not None
+    base, maps = indexed.flattened()
+    assert len(maps) == 1
+    assert base.span is not None  # the range: nothing is gathered through the shuffle
 
 
 def test_what_timing_costs_is_little_and_nothing_on_a_clock_that_stands_still() -> None:

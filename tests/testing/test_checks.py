@@ -13,6 +13,7 @@ from graphs import catalogue, stream, write_data
 from testing import broken_stages as broken
 
 import resumable as rs
+from resumable.core.stage import ALWAYS
 from resumable.testing import check_resumes_everywhere, check_stage
 
 FOUND: dict[type[rs.TransformIterator[Any]], str] = {
@@ -51,11 +52,19 @@ def test_each_broken_stage_is_caught_and_the_message_says_why(
         check_stage(rs.range(51).apply(broken.Broken, motion))
 
 
-def test_an_identity_that_names_no_field_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("motion", ("motions",)):
-        monkeypatch.setattr(broken.Broken, "identity", wrong)
-        with pytest.raises(AssertionError, match=r"identity of Broken must be a tuple of names"):
-            check_stage(rs.range(51).apply(broken.Broken, broken.OffByOne))
+def test_an_identity_that_names_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broken.Broken, "identity", {"motions": ALWAYS})
+    with pytest.raises(AssertionError, match=r"identity of Broken names 'motions', which it does"):
+        check_stage(rs.range(51).apply(broken.Broken, broken.OffByOne))
+
+
+def test_an_identity_that_is_no_mapping_is_refused_with_the_class() -> None:
+    with pytest.raises(
+        rs.InvalidType, match=r"identity of Named must be a mapping .* \('motion',\)"
+    ):
+
+        class Named(broken.Broken):
+            identity = ("motion",)  # type: ignore[assignment]
 
 
 def test_a_stage_that_is_right_passes() -> None:

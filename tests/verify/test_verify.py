@@ -35,7 +35,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import resumable as rs
-from resumable.block import block_items
+from resumable.core import block_items
 
 
 def fails(item):

@@ -269,7 +269,7 @@ def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> 
 
 def test_a_batch_of_lines_looks_at_the_file_once_and_opens_it_never(data: Path) -> None:
     work = steady(lines(data).batch(64))
-    assert work.calls["file_data.file_data"] == work.builtins["stat"] == STEPS
+    assert work.calls["open_files.file_data"] == work.builtins["stat"] == STEPS
     assert not work.builtins["open"]
 
 
@@ -278,7 +278,7 @@ def test_small_files_are_each_read_once_in_a_pass(tmp_path: Path) -> None:
         (tmp_path / f"{number}.txt").write_text(f"{number}\n" * 100)
     pipeline = rs.lines(tmp_path / "*.txt").shuffle(0).batch(64)
     work = spent(lambda: list(pipeline))
-    assert work.calls["file_data._open"] == work.builtins["open"] == 20
+    assert work.calls["open_files._open"] == work.builtins["open"] == 20
 
 
 @pytest.mark.parametrize("size", [100, 256])
@@ -304,7 +304,7 @@ def test_the_first_thousand_batches_cost_the_same_at_any_length(permuted: list[i
     for length in (10**3, 10**6, 10**9, 10**12):
         permuted.clear()
         with iter(rs.range(length).shuffle(0).map(triple).batch(1)) as batches:
-            costs.append(spent(partial(advance, batches, 1000), outside="order"))
+            costs.append(spent(partial(advance, batches, 1000), outside="permutation"))
         assert len(permuted) == 2
         assert sum(permuted) <= FIRST_BLOCK + LARGEST_BLOCK
     for cost in costs:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from graphs import RunningSum
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from waiting import wait_until, waits_in
 
 import resumable as rs
 from resumable.bench import Report, measure, percent
@@ -163,23 +162,12 @@ def test_the_known_costs_of_the_stages_are_found_exactly(
     assert slowest.path in report.advice
 
 
-def waits_in_prefetch(thread: threading.Thread) -> bool:
-    frame = sys._current_frames().get(thread.ident or 0)
-    while frame is not None:
-        if frame.f_code.co_filename.endswith("prefetch.py"):
-            return frame.f_code.co_name in ("get", "close")
-        frame = frame.f_back
-    return False
-
-
 def test_beneath_a_prefetch_the_stage_at_work_is_the_bottleneck() -> None:
     clock, loop = Clock(), threading.current_thread()
 
     def slow(item: int) -> int:
-        beside = threading.current_thread() is not loop
-        deadline = time.monotonic() + 10
-        while beside and not waits_in_prefetch(loop) and time.monotonic() < deadline:
-            time.sleep(0)
+        if threading.current_thread() is not loop:
+            wait_until(lambda: waits_in(loop, "get", "close"))
         clock.now += 3
         return item
 
@@ -199,7 +187,6 @@ def test_a_prefetch_of_nothing_slow_is_named_itself() -> None:
     assert report.stages[1].beside > 0
 
 
-@settings(max_examples=25)
 @given(pipelines())
 def test_the_shares_are_all_of_the_time(pipeline: rs.Pipeline[Any]) -> None:
     report = measure(pipeline, seconds=0.02, items=30)

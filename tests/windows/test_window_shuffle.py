@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 from graphs import stream
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
@@ -98,7 +98,6 @@ def test_a_large_window_resumes_across_its_rounds() -> None:
         assert list(pipeline.resume(state)) == expected[position:]
 
 
-@settings(max_examples=60)
 @given(st.integers(0, 90), st.integers(1, 20), st.integers(0, 3), st.integers(0, 2**64 - 1))
 def test_it_is_exact_at_every_cut_of_every_length(
     length: int, window: int, epochs: int, seed: int

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import stream
+from waiting import wait_until
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
@@ -69,13 +69,6 @@ def is_worker(process: int) -> bool:
         )
     except OSError:
         return False
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
 
 
 def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -257,3 +257,16 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             .prefetch(2)
         ),
     }
+
+
+# Pipelines of an object with state, which belongs to one running iterator at a time.
+SHARE_AN_OBJECT = (
+    "map stateful",
+    "filter stateful",
+    "scan stateful",
+    "random_map stateful",
+    "collate stateful",
+    "iterable getstate",
+    "iterable state_dict",
+    "iterable state_dict repeated",
+)

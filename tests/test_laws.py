@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import catalogue, write_data
+from graphs import SHARE_AN_OBJECT, catalogue, write_data
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,16 +28,6 @@ from resumable.testing.laws import (
 )
 
 NAMES = list(catalogue(Path()))
-SHARE_AN_OBJECT = (
-    "map stateful",
-    "filter stateful",
-    "scan stateful",
-    "random_map stateful",
-    "collate stateful",
-    "iterable getstate",
-    "iterable state_dict",
-    "iterable state_dict repeated",
-)
 CUTS = ([0, 0, 0], [1, 2, 3], [5, 5, 5], [0, 17, 1], [400, 0, 3])
 
 # Parts of a state that belong to the user's objects, which take what they are given; and the place

@@ -96,10 +96,13 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
         raise InvalidType(f"stage must be a stage or a pipeline, got {shorten(stage)}")
     checked: Stage[Any] = stage.stage if isinstance(stage, Pipeline) else stage
     name = type(checked).__name__
-    fields = {field.name for field in dataclasses.fields(checked)}
-    if isinstance(checked.identity, str) or not fields.issuperset(checked.identity):
+    # A property too: what identifies a source may be computed from what it was given.
+    if isinstance(checked.identity, str) or not all(
+        hasattr(checked, field) for field in checked.identity
+    ):
         raise AssertionError(
-            f"identity of {name} must be a tuple of names of its fields, got {checked.identity!r}"
+            f"identity of {name} must be a tuple of names of its fields or properties, got "
+            f"{checked.identity!r}"
         )
     for over, variant in _variants(checked):
         pipeline = Pipeline(variant)

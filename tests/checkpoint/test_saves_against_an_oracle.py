@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
 
 Tree = Any
-
-
-@dataclass
-class Clock:
-    """A clock that is set by hand."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 leaves = st.one_of(

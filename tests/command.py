@@ -1,24 +1,75 @@
-"""Run the `resumable` command as a user does: in a process and a folder of its own."""
+"""Run the `resumable` command, scripts and modules as a user does."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-__all__ = ["run_command"]
+from resumable.cli.main import main
+
+__all__ = ["ROOT", "call_command", "run_command", "run_python"]
+
+ROOT: Final = Path(__file__).parents[1]
 
 
-def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """``resumable ARGUMENTS`` in ``folder``."""
+def run_python(
+    *arguments: str, folder: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python ARGUMENTS`` in ``folder``, which finds the library."""
     return subprocess.run(
-        [sys.executable, "-m", "resumable", *arguments],
+        [sys.executable, *arguments],
         cwd=folder,
-        env=os.environ
-        | {"PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONIOENCODING": "utf-8"},
+        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"} | environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=300,
     )
+
+
+def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """``resumable ARGUMENTS`` in ``folder``, in a process of its own."""
+    return run_python("-m", "resumable", *arguments, folder=folder)
+
+
+def call_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The same in this process, for all that does not depend on how a process starts."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        _as_before(folder),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            status = main(arguments)
+        except SystemExit as error:
+            status = error.code if isinstance(error.code, int) else 1
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _as_before(folder: Path) -> Iterator[None]:
+    """Work in ``folder``, and leave nothing of what a command changes for its process."""
+    directory, path, modules = os.getcwd(), [*sys.path], {*sys.modules}
+    handler = signal.getsignal(signal.SIGTERM)
+    importlib.invalidate_caches()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(directory)
+        signal.signal(signal.SIGTERM, handler)
+        places = {folder.resolve(), *map(Path, {*sys.path} - {*path})}
+        sys.path[:] = path
+        for name in {*sys.modules} - modules:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(file).parent in places:
+                del sys.modules[name]

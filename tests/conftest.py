@@ -10,15 +10,7 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-
-settings.register_profile(
-    "suite",
-    deadline=None,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("suite")
+import tiers
 
 # A job in the background of a script is started with interrupts ignored, and what it starts too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -31,6 +23,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="fail a test that skips for lack of a package",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin the tier that is asked for, before any module of tests is imported."""
+    tiers.begin("deep" if config.getoption("-m") == "deep" else "quick")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In the deep tier every test counts as deep; the quick one leaves out those that say so."""
+    if tiers.is_deep():
+        for item in items:
+            item.add_marker("deep")
+        return
+    left_out = [item for item in items if item.get_closest_marker("deep")]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if not item.get_closest_marker("deep")]
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -66,6 +75,7 @@ def nothing_left_behind() -> Iterator[None]:
     before = _threads()
     yield
     gc.collect()
+    gc.freeze()  # so that after the next test only what that one made is looked through
     deadline = time.monotonic() + 5
     while (left := _threads() - before) and time.monotonic() < deadline:
         time.sleep(0.01)

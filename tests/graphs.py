@@ -126,6 +126,11 @@ def write_data(folder: Path) -> None:
     (folder / "bad.jsonl").write_text('{"a": 1}\n{broken\n[2]\n\n"three"\nnot json\n4')
 
 
+def six_stages(count: int, batch_size: int, batches: int) -> rs.Pipeline[Any]:
+    """Six stages with random access, over ``count`` items."""
+    return rs.range(count).shuffle(0).map(abs).batch(batch_size).repeat().take(batches)
+
+
 def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
     """Pipelines by name; each call makes a new one, with data of its own where it is stateful."""
     text, values, more = folder / "text.txt", folder / "values.jsonl", folder / "more.txt"
@@ -257,3 +262,16 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             .prefetch(2)
         ),
     }
+
+
+# Pipelines of an object with state, which belongs to one running iterator at a time.
+SHARE_AN_OBJECT = (
+    "map stateful",
+    "filter stateful",
+    "scan stateful",
+    "random_map stateful",
+    "collate stateful",
+    "iterable getstate",
+    "iterable state_dict",
+    "iterable state_dict repeated",
+)

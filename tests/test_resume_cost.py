@@ -6,7 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
-from graphs import stream
+from graphs import six_stages, stream
 
 import resumable as rs
 
@@ -32,13 +32,9 @@ def test_resuming_far_into_an_endless_pipeline_calls_nothing_before_the_first_it
     assert batch.tolist() == rs.range(10**12).shuffle(0)[FAR : FAR + 256]
 
 
-def six_stages(count: int) -> rs.Pipeline[Any]:
-    return rs.range(count).shuffle(0).map(abs).batch(256).repeat().take(FAR)
-
-
 @pytest.mark.parametrize("count", [10**3, 10**6, 10**12])
 def test_the_state_of_six_stages_is_at_most_256_bytes(count: int) -> None:
-    with iter(six_stages(count)) as iterator:
+    with iter(six_stages(count, 256, FAR)) as iterator:
         list(itertools.islice(iterator, 3))
         state = iterator.get_state()
     assert len(rs.dumps(state)) <= 256

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import Counter, stream
-from spoilt import refused_state_leaves_no_trace
 
 import resumable as rs
 from resumable.testing.laws import (
     first_items,
+    refused_states_leave_no_trace,
     resumes_at_every_position,
     resumes_for_generations,
     state_is_a_value,
@@ -133,7 +133,9 @@ def test_state_of_another_file_order_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_failed_set_state_leaves_no_bad_state_installed() -> None:
-    refused_state_leaves_no_trace(rs.range(50).shuffle(0).batch(3).repeat(2).prefetch(2), 4)
+    refused_states_leave_no_trace(
+        rs.range(50).shuffle(0).batch(3).repeat(2).prefetch(2), 4, theirs=()
+    )
 
 
 def test_state_does_not_alias_live_objects() -> None:

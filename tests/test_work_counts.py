@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from graphs import six_stages
 
 import resumable as rs
 from resumable.order.permutation import Permutation
@@ -319,13 +320,9 @@ def test_the_first_thousand_batches_cost_the_same_at_any_length(permuted: list[i
     assert costs[0].calls["iterator._snapshot"] <= 10
 
 
-def six_stages(length: int) -> rs.Pipeline[Any]:
-    return rs.range(length).shuffle(0).map(abs).batch(64).repeat().take(10**12).enumerate()
-
-
 @pytest.mark.parametrize("length", [10**3, 10**6, 10**9, 10**12])
 def test_a_state_costs_the_same_everywhere(length: int) -> None:
-    pipeline = six_stages(length)
+    pipeline = six_stages(length, 64, 10**12).enumerate()
     costs = []
     with iter(pipeline) as iterator:
         for steps in (0, 1, 100, FAR):
@@ -344,7 +341,7 @@ def test_a_state_costs_the_same_everywhere(length: int) -> None:
 
 
 def test_a_resume_reads_nothing_and_costs_the_same_everywhere(permuted: list[int]) -> None:
-    pipeline = six_stages(10**12)
+    pipeline = six_stages(10**12, 64, 10**12).enumerate()
     assert len(pipeline) == 10**12  # which is asked for once
     costs = []
     for steps in (1, 1000, FAR):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
 
@@ -187,13 +187,22 @@ def set_state_works_on_a_used_iterator(pipeline: Pipeline[Any], limit: int = ENO
             assert_same(rest, expected[position:], f"a used iterator set to {position}", position)
 
 
-def refused_states_leave_no_trace(pipeline: Pipeline[Any], position: int) -> None:
-    """A spoilt state is refused by StateMismatch and changes nothing, or it is what is restored."""
+def refused_states_leave_no_trace(
+    pipeline: Pipeline[Any], position: int, theirs: Collection[str] | None = None
+) -> None:
+    """A spoilt state is refused by StateMismatch and changes nothing, or it is what is restored.
+
+    Args:
+      pipeline: any.
+      position: where it is when it is given spoilt states.
+      theirs: names of the parts of a state that belong to objects the pipeline was made of. What
+        is spoilt elsewhere must be refused; by default a stage may take any value that it keeps.
+    """
     expected = first_items(pipeline, position + 6)
     with iter(pipeline) as iterator:
         list(itertools.islice(iterator, position))
         before = through_bytes(iterator)
-        for spoilt in _spoilt(loads(before)):
+        for spoilt, surely in _spoilt(loads(before), theirs):
             shown = shorten(spoilt, 300)
             try:
                 iterator.set_state(spoilt)
@@ -206,6 +215,7 @@ def refused_states_leave_no_trace(pipeline: Pipeline[Any], position: int) -> Non
                 raise AssertionError(
                     f"the state {shown} must be refused by StateMismatch, got {error!r}"
                 ) from error
+            require(not surely, f"the state {shown} was accepted")
             require(
                 same(loads(through_bytes(iterator)), spoilt),
                 f"the state {shown} was accepted, and is not what was restored",
@@ -321,17 +331,47 @@ def wreck(value: Any) -> None:
         value.fill(0)
 
 
-def _spoilt(state: State) -> Iterator[State]:
-    """States in which one thing in the positions of the stages is wrong."""
-    for positions in _spoilt_positions(state["pipeline"]):
-        yield {**state, "pipeline": positions}
+def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
+    """States in which one thing is wrong, and whether it must be refused."""
+    around = {key: value for key, value in state.items() if key != "pipeline"}
+    wrong: Any
+    for wrong in (None, [], {}, "state", around):
+        yield wrong, True
+    for spoilt, _ in _spoilt_entries(around, ()):  # the library's own, for every pipeline
+        yield {**spoilt, "pipeline": state["pipeline"]}, True
+    positions = state["pipeline"]
+    # That a stage's state is a dict is what the library answers for.
+    spoil = _spoilt_entries if theirs is None else _spoilt_value
+    for spoilt, surely in spoil(positions, theirs):
+        yield {**state, "pipeline": spoilt}, surely
 
 
-def _spoilt_positions(positions: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield {**positions, "unknown": 1}
-    for key, value in positions.items():
-        yield {name: kept for name, kept in positions.items() if name != key}
-        yield {**positions, key: "spoilt"}
-        if isinstance(value, dict):
-            for inner in _spoilt_positions(value):
-                yield {**positions, key: inner}
+def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
+    """What cannot stand in the place of ``value``, going by its type."""
+    surely = theirs is not None
+    # Negative as a number, of no length as a list, and of another type than anything else.
+    wrong: Any
+    for wrong in (-1, 0.5, "spoilt", ["spoilt"] * 99, {}):
+        if type(wrong) is not type(value) or wrong == -1 or isinstance(wrong, list):
+            yield wrong, surely
+    if isinstance(value, int) and not isinstance(value, bool):
+        yield from ((str(value), surely), (bool(value), surely))
+    if surely:  # a stage that takes anything may take None for nothing, and could not save the rest
+        yield from ((wrong, True) for wrong in (None, object(), [object]) if wrong is not value)
+    if isinstance(value, dict):
+        yield from _spoilt_entries(value, theirs)
+
+
+def _spoilt_entries(
+    entries: dict[str, Any], theirs: Collection[str] | None
+) -> Iterator[tuple[dict[str, Any], bool]]:
+    surely = theirs is not None
+    yield {**entries, "unknown": 1}, surely
+    for key, value in entries.items():
+        yield {name: kept for name, kept in entries.items() if name != key}, surely
+        for wrong, refused in _spoilt_value(value, theirs if key not in (theirs or ()) else None):
+            yield {**entries, key: wrong}, refused
+        if key == "upstreams":
+            for number, upstream in enumerate(value):
+                for wrong, refused in _spoilt_value(upstream, theirs):
+                    yield {**entries, key: [*value[:number], wrong, *value[number + 1 :]]}, refused

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import catalogue, write_data
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
@@ -84,7 +84,6 @@ def test_every_pipeline_of_the_catalogue_delivers_the_same(tmp_path: Path, name:
     delivers_the_same(make, lambda: instrumented(make()))
 
 
-@settings(max_examples=40)
 @given(st.data())
 def test_any_pipeline_delivers_the_same(data: st.DataObject) -> None:
     pipeline = data.draw(pipelines())

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,10 +38,14 @@ EXPECTED: Final[dict[str, tuple[str, str] | None]] = {
 }
 
 
-def verified(name: str, *options: str) -> tuple[int, dict[str, Any]]:
+def verified(
+    name: str,
+    *options: str,
+    command: Callable[..., subprocess.CompletedProcess[str]] = run_command,
+) -> tuple[int, dict[str, Any]]:
     """Exit status and report of ``resumable verify`` on an example, run in an empty folder."""
     with tempfile.TemporaryDirectory() as folder:
-        done = run_command(Path(folder), "verify", f"{EXAMPLES}:{name}", "--json", *options)
+        done = command(Path(folder), "verify", f"{EXAMPLES}:{name}", "--json", *options)
     if not done.stdout:
         raise AssertionError(done.stderr)
     report: dict[str, Any] = json.loads(done.stdout)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.reading import newest_valid, read_checkpoint
@@ -64,14 +65,13 @@ DAMAGES: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 def test_no_damage_to_a_file_is_read(path: Path, damage: str) -> None:
     store, data = rs.Directory(path.parent), path.read_bytes()
     assert read_checkpoint(store, 5).step == 5
-    tried = 0
     # The digest may end in zeros; filling those with zeros is no damage.
-    for damaged in (damaged for damaged in DAMAGES[damage](data) if damaged != data):
+    every = [damaged for damaged in DAMAGES[damage](data) if damaged != data]
+    assert len(every) >= min(len(list(DAMAGES[damage](data))), len(data) - 8)
+    for damaged in thinned(every, 200, damage):
         path.write_bytes(damaged)
         with pytest.raises(rs.CorruptCheckpoint):
             read_checkpoint(store, 5)
-        tried += 1
-    assert tried >= min(len(list(DAMAGES[damage](data))), len(data) - 8)
 
 
 def test_a_file_in_the_place_of_another_is_not_read(path: Path) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import forks
 import numpy as np
 import pytest
 from campaigns.bombs import ACCEPTED, BOMBS, ext, sealed, state_of
 from campaigns.fuzz_checkpoints import fuzz
+from tiers import is_deep
 
 import resumable as rs
 from resumable.checkpoint import envelope
@@ -25,7 +27,6 @@ from resumable.state.encoding import MAGIC
 MOST_SECONDS = 60.0
 MOST_BYTES = 100_000_000
 FILE = "input-000000000001.ckpt"
-TESTS = Path(__file__).parent.parent
 
 measures_memory = pytest.mark.skipif(
     not os.path.exists("/proc/self/clear_refs"), reason="the peak memory is told by Linux"
@@ -34,17 +35,23 @@ measures_memory = pytest.mark.skipif(
 
 def measured(folder: Path) -> dict[str, Any]:
     """What came of reading the checkpoint in ``folder`` in a process of its own."""
-    env = {**os.environ, "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent}"}
-    env.pop("PYTHONDEVMODE", None)  # in which every object is larger
-    done = subprocess.run(
-        [sys.executable, "-m", "campaigns.measure", str(folder)],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    environment = dict(os.environ)
+    environment.pop("PYTHONDEVMODE", None)  # in which every object is larger
+    code = f"import campaigns.measure; campaigns.measure.main({str(folder)!r})"
+    with tempfile.TemporaryFile("w+") as said:
+        process = forks.Popen(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=environment,
+            stdout=said,
+            stderr=forks.STDOUT,
+        )
+        status = process.wait(120)
+        process.stdin.close()
+        said.seek(0)
+        output = said.read()
+    assert status == 0, output
+    found: dict[str, Any] = json.loads(output)
     assert found["seconds"] < MOST_SECONDS, found
     assert found["bytes"] < MOST_BYTES, found
     assert found["asked"] < 2 * MOST_BYTES, found
@@ -113,11 +120,12 @@ def test_what_would_not_be_loaded_is_not_saved(name: str, monkeypatch: pytest.Mo
 
 
 def test_inputs_of_every_hostile_kind_do_nothing_but_be_refused() -> None:
-    report = fuzz(20_000, seed=0)
+    count = 20_000 if is_deep() else 4_000
+    report = fuzz(count, seed=0)
     assert report.failures == []
-    assert report.tried == 20_000
-    assert report.decoded > 500, "hardly anything got past the digest"
-    assert report.resumed > 100, "hardly anything got as far as a pipeline"
+    assert report.tried == count
+    assert report.decoded > count / 40, "hardly anything got past the digest"
+    assert report.resumed > count / 200, "hardly anything got as far as a pipeline"
     assert set(report.refused) == {"CorruptCheckpoint", "NewerFormat", "StateMismatch"}
     assert report.slowest_seconds < MOST_SECONDS
 

@@ -5,22 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hypothesis import given, settings
+from clocks import Clock
+from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
 
 Tree = Any
-
-
-@dataclass
-class Clock:
-    """A clock that is set by hand."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 leaves = st.one_of(
@@ -102,7 +93,6 @@ ticks = st.lists(
 lives = st.lists(st.tuples(ticks, st.booleans(), st.integers(0, 40)), min_size=1, max_size=5)
 
 
-@settings(max_examples=400)
 @given(trees, lives, st.booleans())
 def test_the_steps_saved_are_those_of_the_model(
     tree: Tree, lives: list[tuple[list[tuple[int, bool]], bool, int]], save_at_end: bool

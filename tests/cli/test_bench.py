@@ -8,12 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import run_command
+from command import ROOT, call_command, run_command
 
-ROOT = Path(__file__).parents[2]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 MINE = """
 import time
@@ -46,13 +47,15 @@ number = 5
 """
 
 
-def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def bench(
+    folder: Path, *arguments: str, command: Command = call_command
+) -> subprocess.CompletedProcess[str]:
     (folder / "mine.py").write_text(MINE)
-    return run_command(folder, "bench", *arguments)
+    return command(folder, "bench", *arguments)
 
 
 def test_a_table_figures_and_the_bottleneck_are_printed(tmp_path: Path) -> None:
-    done = bench(tmp_path, "mine:training", "--seconds", "30")
+    done = bench(tmp_path, "mine:training", "--seconds", "30", command=run_command)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].split() == ["stage", "share", "per", "item", "bytes"]
@@ -171,10 +174,10 @@ def test_a_file_that_is_there_is_left_alone_until_it_is_drawn(tmp_path: Path) ->
 
 def test_a_plot_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
-    done = bench(tmp_path, "mine:make", "--plot", "shares.png")
+    done = bench(tmp_path, "mine:make", "--plot", "shares.png", command=run_command)
     assert done.returncode == 2
     assert "--plot needs matplotlib: pip install 'resumable-loader[bench]'" in done.stderr
-    assert bench(tmp_path, "mine:make").returncode == 0
+    assert bench(tmp_path, "mine:make", command=run_command).returncode == 0
 
 
 def test_the_command_line_loads_no_matplotlib() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from command import ROOT, run_command
 
 from resumable.cli.bigram_model import BigramModel
 from resumable.cli.demo import _print_table, _Run
@@ -23,19 +22,20 @@ def text(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "resumable", "demo", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-
-
 def test_nothing_is_lost_or_repeated_when_it_is_killed(text: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    done = run("--kills", "3", "--data", f"{text}/*.txt", "--keep", str(kept), "--every", "10")
+    done = run_command(
+        ROOT,
+        "demo",
+        "--kills",
+        "3",
+        "--data",
+        f"{text}/*.txt",
+        "--keep",
+        str(kept),
+        "--every",
+        "10",
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lines seen                    15,000" in done.stdout
     assert "lines lost                    0" in done.stdout
@@ -48,7 +48,9 @@ def test_nothing_is_lost_or_repeated_when_it_is_killed(text: Path, tmp_path: Pat
 
 
 def test_steps_may_go_over_several_epochs(text: Path) -> None:
-    done = run("--kills", "1", "--steps", "70", "--data", f"{text}/*.txt", "--every", "7")
+    done = run_command(
+        ROOT, "demo", "--kills", "1", "--steps", "70", "--data", f"{text}/*.txt", "--every", "7"
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "lines seen                    17,920" in done.stdout
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import run_command
+from command import call_command, run_command
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 MINE = """
 import resumable as rs
@@ -31,10 +34,12 @@ number = 5
 """
 
 
-def show(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def show(
+    folder: Path, *arguments: str, command: Command = call_command
+) -> subprocess.CompletedProcess[str]:
     (folder / "mine.py").write_text(MINE)
     (folder / "beside.py").write_text("SIZE = 7\n")
-    return run_command(folder, "show", *arguments)
+    return command(folder, "show", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +62,17 @@ def test_a_file_elsewhere_finds_what_stands_beside_it(tmp_path: Path) -> None:
     show(tmp_path / "below", "mine:training")
     done = show(tmp_path, "below/mine.py:training", "--mermaid")
     assert done.stdout.startswith("graph TD\n")
+
+
+def test_a_process_of_its_own_shows_the_same(tmp_path: Path) -> None:
+    for target in ("mine:training", "mine.py:training", "nowhere:training"):
+        here = show(tmp_path, target)
+        there = show(tmp_path, target, command=run_command)
+        assert (there.returncode, there.stdout, there.stderr) == (
+            here.returncode,
+            here.stdout,
+            here.stderr,
+        )
 
 
 @pytest.mark.parametrize(

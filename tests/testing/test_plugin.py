@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from command import run_python
+
 TESTS = """
 import random
 import resumable as rs
@@ -26,15 +25,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_mine.py").write_text(TESTS)
     # Where the library is installed the plugin is known by its name, here by its module.
     plugin = ("-p", "no:resumable", "-p", "resumable.testing.plugin")
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *plugin, *options, "test_mine.py"],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return run_python("-m", "pytest", "-q", *plugin, *options, "test_mine.py", folder=folder)
 
 
 def test_the_fixture_checks_a_pipeline(tmp_path: Path) -> None:

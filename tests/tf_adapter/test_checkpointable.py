@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
@@ -43,7 +43,6 @@ def flow(source: CheckpointableInput[Any], count: int) -> list[str]:
 
 @pytest.mark.parametrize("kind", PIPELINES)
 @given(cuts=st.lists(st.integers(1, 15), min_size=1, max_size=5))
-@settings(max_examples=15)
 def test_a_restored_input_continues_with_the_next_item(
     kind: str, cuts: list[int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,22 +7,39 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import forks
 import pytest
 from campaigns.verify_examples import EXPECTED, problem, verified
-from command import run_command
+from command import ROOT, call_command, run_command
+from tiers import is_deep
+from waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs the command; in the quick tier here, and its processes are forks."""
+    if is_deep() or not hasattr(os, "fork"):
+        return run_command
+    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    return call_command
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_every_example_gets_its_verdict(name: str) -> None:
-    status, report = verified(name, "--positions", "5")
+def test_every_example_gets_its_verdict(name: str, command: Command) -> None:
+    status, report = verified(name, "--positions", "5", command=command)
+    assert problem(name, status, report) is None
+
+
+@pytest.mark.parametrize("name", ["read_once"])
+def test_a_verdict_is_the_same_in_processes_that_are_no_forks(name: str) -> None:
+    status, report = verified(name, "--positions", "3")
     assert problem(name, status, report) is None
 
 
@@ -194,9 +211,9 @@ def mine(tmp_path: Path) -> Path:
     ],
 )
 def test_what_is_wrong_is_named(
-    mine: Path, name: str, reason: str, stage: str, shown: list[str]
+    mine: Path, command: Command, name: str, reason: str, stage: str, shown: list[str]
 ) -> None:
-    done = run_command(mine, "verify", f"mine:{name}", "--positions", "7")
+    done = command(mine, "verify", f"mine:{name}", "--positions", "7")
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"Not exact: {reason}." in done.stdout
     assert f"It first appears at {stage} at pipeline" in done.stdout
@@ -204,22 +221,22 @@ def test_what_is_wrong_is_named(
         assert text in done.stdout
 
 
-def test_an_endless_pipeline_is_looked_at_in_part(mine: Path) -> None:
-    done = run_command(mine, "verify", "mine.py:endless", "--positions", "2")
+def test_an_endless_pipeline_is_looked_at_in_part(mine: Path, command: Command) -> None:
+    done = command(mine, "verify", "mine.py:endless", "--positions", "2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "10,000, and there are more" in done.stdout
     assert "a later stage fixes the ranks of Shard(index=0, count=2)" in done.stdout
     assert "Nothing differs." in done.stdout
 
 
-def test_a_stage_with_fields_of_its_own_names_is_tuned(mine: Path) -> None:
-    done = run_command(mine, "verify", "mine.py:both", "--positions", "3")
+def test_a_stage_with_fields_of_its_own_names_is_tuned(mine: Path, command: Command) -> None:
+    done = command(mine, "verify", "mine.py:both", "--positions", "3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "resumed with Prefetch(buffer_size=0)" in done.stdout
 
 
-def test_what_a_module_does_when_loaded_disturbs_nothing(mine: Path) -> None:
-    done = run_command(mine, "verify", "mine.py:moved_and_talkative", "--positions", "2", "--json")
+def test_what_a_module_does_when_loaded_disturbs_nothing(mine: Path, command: Command) -> None:
+    done = command(mine, "verify", "mine.py:moved_and_talkative", "--positions", "2", "--json")
     assert json.loads(done.stdout)["exact"], done.stderr
 
 
@@ -243,13 +260,6 @@ def test_nothing_is_left_of_what_was_interrupted(mine: Path, number: int) -> Non
         assert list(folder.iterdir()) == []
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 def _using(folder: Path) -> list[int]:
     """Processes that a verification has started which keeps its files in ``folder``."""
     found = []
@@ -271,8 +281,10 @@ def _using(folder: Path) -> list[int]:
         (["mine:endless", "--positions", "0"], "positions must be at least 1, got 0"),
     ],
 )
-def test_what_cannot_be_verified_is_told(mine: Path, arguments: list[str], message: str) -> None:
-    done = run_command(mine, "verify", *arguments)
+def test_what_cannot_be_verified_is_told(
+    mine: Path, command: Command, arguments: list[str], message: str
+) -> None:
+    done = command(mine, "verify", *arguments)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from graphs import catalogue, stream, write_data
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import resumable as rs
@@ -197,7 +197,6 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@settings(max_examples=150)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["raise", "skip"]),
@@ -243,7 +242,6 @@ def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
         assert_same_events(events(2), events(0))
 
 
-@settings(max_examples=150)
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["raise", "skip"]),

@@ -10,23 +10,17 @@ import sys
 import threading
 import time
 import weakref
-from typing import Any
+from functools import partial
 
 import pytest
 from graphs import stream
+from waiting import wait_until, waits_in
 
 import resumable as rs
 
 
 def alive() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("resumable")]
-
-
-def wait_until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.005)
-    assert condition()
 
 
 def test_it_runs_ahead_by_no_more_than_its_buffer() -> None:
@@ -38,10 +32,13 @@ def test_it_runs_ahead_by_no_more_than_its_buffer() -> None:
 
     with iter(rs.range(100).map(note).prefetch(4)) as iterator:
         assert made == []
-        next(iterator)
-        wait_until(lambda: len(made) >= 6)  # one out, four ready, one in work
-        time.sleep(0.05)
-        assert len(made) == 6
+        # Those handed out, four that are ready, and one for which there is no room yet.
+        for ahead in range(6, 11):
+            next(iterator)
+            (thread,) = alive()
+            wait_until(lambda: len(made) >= ahead)  # noqa: B023
+            wait_until(partial(waits_in, thread, "put"))
+            assert len(made) == ahead
 
 
 def test_the_thread_ends_with_the_pipeline() -> None:

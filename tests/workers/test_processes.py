@@ -11,7 +11,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +19,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command import run_python
 from graphs import stream
+from waiting import wait_until
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
@@ -71,23 +72,9 @@ def is_worker(process: int) -> bool:
         return False
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert condition()
-
-
-def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A script of its own, whose functions no worker could import."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=120,
-        check=False,
-    )
+    return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
 
 
 def test_order_and_states_are_those_of_the_map_without_workers() -> None:
@@ -149,7 +136,7 @@ def test_a_resume_is_exact_within_larger_pipelines(make: Callable[..., Any]) -> 
 
 
 def test_functions_and_classes_of_a_script_need_no_guard() -> None:
-    done = run("""
+    done = script("""
         import resumable as rs
 
         class Point:
@@ -445,7 +432,7 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
         if sys.argv[2] == "killed":
             os.kill(os.getpid(), signal.SIGKILL)
     """
-    done = run(code, str(tmp_path), end)
+    done = script(code, str(tmp_path), end)
     assert done.returncode == (-signal.SIGKILL if end == "killed" else 0), done.stderr
     assert done.stderr == ""
     workers = [int(path.name) for path in tmp_path.iterdir()]

@@ -1,0 +1,150 @@
+"""Break the library in one place after another, and see whether the quick tests notice.
+
+Run from the root of the checkout: ``PYTHONPATH=tests python -m campaigns.mutants``. Each fault of
+`mutations.MUTATIONS` is put into a copy of the tree, and the tests of its room are run there until
+one fails. It prints each that survives, and fails if more than one in twenty do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Final, NamedTuple
+
+from campaigns.mutations import MUTATIONS, Mutation
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).parents[2]
+MOST_SURVIVORS: Final = 0.05
+SECONDS: Final = 600.0
+"""After so long a run hangs, which is noticing too."""
+
+FOR_ITEMS: Final = (
+    "tests/test_laws.py tests/core tests/test_golden_states.py tests/test_consumed.py"
+)
+TESTS: Final = {
+    "stages": f"tests/stages {FOR_ITEMS} tests/test_what_others_get_wrong_about_order.py "
+    "tests/test_what_others_get_wrong_about_state.py tests/workers tests/sources",
+    "sources": f"tests/sources {FOR_ITEMS} tests/test_what_others_get_wrong_about_state.py",
+    "formats": f"tests/formats {FOR_ITEMS}",
+    "core": f"{FOR_ITEMS} tests/stages tests/sources tests/workers tests/test_work_counts.py "
+    "tests/state tests/test_what_others_get_wrong_about_state.py",
+    "state": "tests/state tests/test_laws.py tests/core tests/checkpoint/test_hostile_files.py",
+    "order": f"tests/order tests/windows {FOR_ITEMS} tests/stages",
+    "windows": f"tests/windows {FOR_ITEMS}",
+    "workers": f"tests/workers {FOR_ITEMS}",
+    "triggers": "tests/triggers tests/checkpoint",
+    "checkpoint": "tests/checkpoint tests/triggers tests/cli/test_inspect.py",
+}
+
+
+class Verdict(NamedTuple):
+    """What became of a mutation: the test that noticed it, if one did."""
+
+    mutation: Mutation
+    noticed_by: str | None
+    seconds: float
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Try the mutations; the exit status tells whether enough were noticed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
+    parser.add_argument("--only", default="", help="modules whose path begins so, such as stages/")
+    options = parser.parse_args(arguments)
+    chosen = [mutation for mutation in MUTATIONS if mutation.path.startswith(options.only)]
+    for mutation in chosen:
+        _check_found(mutation)
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as executor:
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for number in range(options.jobs):
+            trees.put(_copied_tree(Path(folder) / str(number)))
+
+        def judged(mutation: Mutation) -> Verdict:
+            tree = trees.get()
+            try:
+                return _judged(mutation, tree)
+            finally:
+                trees.put(tree)
+
+        verdicts = []
+        for verdict in executor.map(judged, chosen):
+            verdicts.append(verdict)
+            _show(verdict)
+    survivors = [verdict for verdict in verdicts if verdict.noticed_by is None]
+    caught = len(verdicts) - len(survivors)
+    print(f"{caught} of {len(verdicts)} mutations were noticed")
+    for verdict in survivors:
+        print(f"survived: {_described(verdict.mutation)}")
+    return int(len(survivors) > MOST_SURVIVORS * len(verdicts))
+
+
+def _check_found(mutation: Mutation) -> None:
+    found = (ROOT / "resumable" / mutation.path).read_text(encoding="utf-8").count(mutation.old)
+    if found != 1:
+        raise SystemExit(f"found {found} times, must be once: {_described(mutation)}")
+
+
+def _copied_tree(tree: Path) -> Path:
+    for name in ("resumable", "adapters", "benchmarks", "tests"):
+        shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
+        shutil.copy(ROOT / name, tree)
+    return tree
+
+
+def _judged(mutation: Mutation, tree: Path) -> Verdict:
+    path = tree / "resumable" / mutation.path
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
+    began = time.monotonic()
+    try:
+        noticed_by = _first_failure(tree, TESTS[mutation.path.split("/")[0]].split())
+    finally:
+        path.write_text(text, encoding="utf-8")
+    return Verdict(mutation, noticed_by, time.monotonic() - began)
+
+
+def _first_failure(tree: Path, tests: list[str]) -> str | None:
+    # No bytecode: a module that is changed twice within a second would be the old one.
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+    try:
+        done = subprocess.run(
+            [*command, *tests],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "it hangs"
+    if done.returncode == 0:
+        return None
+    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else f"pytest ends with status {done.returncode}"
+
+
+def _show(verdict: Verdict) -> None:
+    told = verdict.noticed_by or "SURVIVED"
+    print(f"{verdict.seconds:6.1f} s  {_described(verdict.mutation)}\n          {told}", flush=True)
+
+
+def _described(mutation: Mutation) -> str:
+    old, new = (" ".join(text.split()) for text in (mutation.old, mutation.new))
+    return f"{mutation.path}: {old!r} -> {new!r}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,255 @@
+"""Small faults, each of which the tests must notice: a piece of the source, and what is put there."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = ["MUTATIONS", "Mutation"]
+
+
+class Mutation(NamedTuple):
+    """A fault in one place.
+
+    Attributes:
+      path: of the module, below the package.
+      old: what stands there, once in the module.
+      new: what is put in its place.
+    """
+
+    path: str
+    old: str
+    new: str
+
+
+BLOCK: Final = "core/block.py"
+CARRIED: Final = "core/carried.py"
+INDEXED: Final = "core/indexed.py"
+ITERATOR: Final = "core/iterator.py"
+FINGERPRINT: Final = "core/fingerprint.py"
+VALUE: Final = "state/value.py"
+ENCODING: Final = "state/encoding.py"
+RESERVOIR: Final = "windows/reservoir.py"
+SNAPSHOTS: Final = "windows/snapshots.py"
+PARALLEL: Final = "workers/parallel_map.py"
+SIGNALS: Final = "triggers/signals.py"
+DIRECTORY: Final = "checkpoint/directory.py"
+FILES: Final = "checkpoint/files.py"
+LOOP: Final = "checkpoint/loop.py"
+READING: Final = "checkpoint/reading.py"
+RETENTION: Final = "checkpoint/retention.py"
+SAVER: Final = "checkpoint/saver.py"
+
+MUTATIONS: Final = [
+    # stages
+    Mutation("stages/batch.py", "if length == stage.batch_size or (length", "if (length"),
+    Mutation("stages/batch.py", "(rest > 0 and not self._stage.drop_last)", "(rest > 0)"),
+    Mutation(
+        "stages/batch.py",
+        '{"batch_size": ITEMS, "drop_last": ITEMS}',
+        '{"batch_size": NOTHING, "drop_last": ITEMS}',
+    ),
+    Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
+    Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
+    Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
+    Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
+    Mutation("stages/flat_map.py", "self._before, self._offset = None, 0", "self._before = None"),
+    Mutation("stages/flat_map.py", "self._before = before\n        return True", "return True"),
+    Mutation("stages/interleave.py", "        self._taken = 0\n", "        pass\n"),
+    Mutation(
+        "stages/interleave.py",
+        "self._turn = (self._turn + 1) % len(self._upstreams)",
+        "self._turn = (self._turn - 1) % len(self._upstreams)",
+    ),
+    Mutation("stages/interleave_map.py", "place.offset += len(drawn)", "pass"),
+    Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
+    Mutation("stages/map.py", "self._dropped += 1", "self._dropped += 2"),
+    Mutation(
+        "stages/map.py",
+        "if len(mapped) != len(items):  # `map`",
+        "if len(mapped) > len(items):  # `map`",
+    ),
+    Mutation("stages/mix.py", 'if self._stage.stop == "first":', 'if self._stage.stop == "all":'),
+    Mutation("stages/mix.py", "            self._turn += 1\n", "            self._turn += 2\n"),
+    Mutation("stages/random_map.py", "first + number)", "number)"),
+    Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
+    Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
+    Mutation(
+        "stages/repeat.py",
+        "self._begin(self._pass + passes - 1)",
+        "self._begin(self._pass + passes)",
+    ),
+    Mutation(
+        "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"
+    ),
+    Mutation("stages/shard.py", "return self.index % rest", "return self.index % self.count"),
+    Mutation(
+        "stages/shard.py",
+        "position = self._base + self._rest.position * self._stage.count",
+        "position = self._rest.position * self._stage.count",
+    ),
+    Mutation("stages/shard.py", '"count": ITEMS | RANK,', '"count": RANK,'),
+    Mutation(
+        "stages/shuffle.py",
+        "permutation(int(length), self.seed, epoch)",
+        "permutation(int(length), self.seed, 0)",
+    ),
+    Mutation("stages/skip.py", "lambda indices: indices + count", "lambda indices: indices + 1"),
+    Mutation(
+        "stages/take.py",
+        "count = min(count, self._stage.count - self._position)",
+        "count = min(count, self._stage.count)",
+    ),
+    Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
+    # sources and formats
+    Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
+    Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
+    Mutation("sources/iterable.py", "copied.__dict__ = dict(attributes)", "pass"),
+    Mutation(
+        "sources/range.py", "return indices * self.step + self.begin", "return indices * self.step"
+    ),
+    Mutation(
+        "sources/sequence.py",
+        "return list(many(indices.tolist()))",
+        "return list(many(sorted(indices.tolist())))",
+    ),
+    Mutation("formats/jsonl.py", "if line.number == 1 and", "if"),
+    Mutation(
+        "formats/line_index.py", "if header != _header(status, lines, blanks, digest):", "if False:"
+    ),
+    Mutation(
+        "formats/line_index.py",
+        "return np.flatnonzero(blank).astype(np.int64) + first",
+        "return np.flatnonzero(blank).astype(np.int64)",
+    ),
+    Mutation(
+        "formats/open_files.py",
+        "    _check_unchanged(os.stat(path), key)\n    return mapped",
+        "    return mapped",
+    ),
+    # what a stage is and how items move
+    Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
+    Mutation(BLOCK, "if all(_same_columns(first, block) for block in filled[1:]):", "if True:"),
+    Mutation(CARRIED, "self._pending = freeze(function)", "self._pending = None"),
+    Mutation(CARRIED, "stage.function_state if epoch == 0 else None", "stage.function_state"),
+    Mutation(
+        INDEXED,
+        "                self._end += len(part)\n",
+        "                self._end = len(part)\n",
+    ),
+    Mutation(INDEXED, "return self._end - length_hint(self._cursor)", "return self._end"),
+    Mutation(
+        INDEXED,
+        "        self._drained = False\n        # The indices",
+        "        self._drained = True\n        # The indices",
+    ),
+    Mutation(
+        ITERATOR,
+        "        self._root.close()\n        self._root, self._start_epoch",
+        "        self._root, self._start_epoch",
+    ),
+    Mutation(ITERATOR, "self._resume_at(step - ahead)", "self._resume_at(step)"),
+    Mutation(ITERATOR, '"pipeline": freeze(positions)', '"pipeline": positions'),
+    Mutation(
+        ITERATOR, "            drawn = self._root.skip(missing)\n", "            drawn = missing\n"
+    ),
+    Mutation(
+        ITERATOR,
+        "            self._fail()\n            self._name_stage(error)\n            raise\n        return item",
+        "            self._name_stage(error)\n            raise\n        return item",
+    ),
+    Mutation(FINGERPRINT, "relied_on |= stage.relies_on", "pass"),
+    Mutation(FINGERPRINT, "if value != default}", "}"),
+    # states
+    Mutation(VALUE, "    if value < 0:\n", "    if value < -1:\n"),
+    Mutation(VALUE, "value > maximum:", "value > maximum + 1:"),
+    Mutation(
+        VALUE, "return np.array(value) if isinstance(value, np.ndarray) else value", "return value"
+    ),
+    Mutation(
+        VALUE,
+        "if type(key) is not str:\n                raise _Refused",
+        "if False:\n                raise _Refused",
+    ),
+    Mutation(VALUE, "if state.keys() != set(names):", "if not set(names) <= state.keys():"),
+    Mutation(
+        ENCODING, "size = value.bit_length() // 8 + 1", "size = (value.bit_length() + 7) // 8"
+    ),
+    Mutation(ENCODING, "if len(unique) != len(pairs):", "if False:"),
+    Mutation(
+        "state/bounds.py",
+        "if sum(heads[0x80:0xA0]) + sum(heads[0xDC:0xE0]) > MOST_CONTAINERS:",
+        "if False:",
+    ),
+    # orders and windows
+    Mutation("order/permutation.py", "while outside.size:", "if outside.size:"),
+    Mutation(
+        "order/schedule.py",
+        "return upstreams, numbers * self._parts[upstreams] + ranks",
+        "return upstreams, numbers + ranks",
+    ),
+    Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
+    Mutation(RESERVOIR, "self._position += count\n", "self._position += 1\n"),
+    Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),
+    Mutation(SNAPSHOTS, "self._drained += len(items)", "self._drained = len(items)"),
+    Mutation("windows/carrying.py", "slots[self._hole] = None", "pass"),
+    # what computes beside the loop
+    Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= len(results)"),
+    Mutation(PARALLEL, "chunk.positions[chunk.passed :]", "chunk.positions"),
+    Mutation(
+        "workers/prefetching.py",
+        "self._handed_out, self._epoch = entry.state, entry.epoch",
+        "self._epoch = entry.epoch",
+    ),
+    Mutation("workers/executors.py", "if drop and isinstance(error, Exception):", "if drop:"),
+    # when to save
+    Mutation(
+        "triggers/steps.py",
+        "progress.step // self.steps > progress.saved_step // self.steps",
+        "progress.step % self.steps == 0",
+    ),
+    Mutation(
+        "triggers/steps.py", "progress.saved_step < step <=", "progress.saved_step <= step <="
+    ),
+    Mutation("triggers/seconds.py", ">= self.seconds", "> self.seconds"),
+    Mutation(
+        "triggers/base.py",
+        "return any([trigger.is_due(progress) for trigger in self.triggers])",
+        "return any(trigger.is_due(progress) for trigger in self.triggers)",
+    ),
+    Mutation(SIGNALS, "signal.signal(self._number, self._previous)\n", "pass\n"),
+    Mutation(
+        SIGNALS,
+        "if not self._active or os.getpid() != self._process:\n            self._pass_on",
+        "if not self._active:\n            self._pass_on",
+    ),
+    # where to keep it
+    Mutation(
+        DIRECTORY,
+        "        if file_identity(path) is not None:\n            raise",
+        "        if False:\n            raise",
+    ),
+    Mutation(DIRECTORY, "            sync_folder(self.folder)\n        except", "        except"),
+    Mutation(FILES, "        os.fsync(descriptor)\n        status", "        status"),
+    Mutation(FILES, "            rest = rest[count:]", "            break"),
+    Mutation("checkpoint/envelope.py", "!= digest:\n        raise", "== b'':\n        raise"),
+    Mutation(
+        "checkpoint/names.py",
+        "return found if text.startswith(_file_name(found.name, found.step)) else None",
+        "return found",
+    ),
+    Mutation(READING, "step = max(steps)", "step = min(steps)"),
+    Mutation(READING, "if damaged or store.has_damaged():", "if damaged:"),
+    Mutation(READING, "if checkpoint.step != step:", "if False:"),
+    Mutation(RETENTION, "kept = set(steps[-self.latest :])", "kept = set(steps[: self.latest])"),
+    Mutation(RETENTION, "firsts.setdefault(span, step)", "firsts[span] = step"),
+    Mutation(SAVER, "self.stopped = self.stopped or bool(answer)", "self.stopped = bool(answer)"),
+    Mutation(SAVER, "        self._failures.append(failure)\n", ""),
+    Mutation(SAVER, "self._done = replace(mark, seconds=self._clock())", "self._done = mark"),
+    Mutation(LOOP, "        if step == done.step:\n            return\n", ""),
+    Mutation(
+        LOOP,
+        "        self.finished = True\n        self._signals.close()",
+        "        self._signals.close()",
+    ),
+]
+"""At least one in every room that moves items or keeps states."""

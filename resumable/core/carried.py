@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidArgument, UnencodableState
 from ..state.value import State, TakenState, copy_taken, freeze, unpack
@@ -26,8 +26,11 @@ FUNCTION, STAGE = "function", "stage"
 class CallsFunction(Transform[T]):
     """A stage with one upstream and a function, whose own state is saved if it carries one.
 
-    A subclass has the function as a field, and implements `function` and `start_calling`.
+    A subclass has the function as a field, and implements `start_calling`.
     """
+
+    calls: ClassVar[str] = "fn"
+    """The field that is the function."""
 
     # The state of the function as it was when the pipeline was built, if it carries one.
     function_state: TakenState | None = field(init=False, repr=False, default=None)
@@ -39,9 +42,9 @@ class CallsFunction(Transform[T]):
         object.__setattr__(self, "function_state", taken)
 
     @property
-    @abstractmethod
-    def function(self) -> Callable[..., Any] | None:
+    def function(self) -> Any:
         """What the stage calls."""
+        return getattr(self, self.calls)
 
     @abstractmethod
     def start_calling(self, epoch: int) -> StageIterator[T]:

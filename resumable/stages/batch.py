@@ -46,6 +46,7 @@ class Batch(CallsFunction[Any]):
 
     identity: ClassVar[Mapping[str, Reliance]] = {"batch_size": ITEMS, "drop_last": ITEMS}
     relies_on: ClassVar[Reliance] = NOTHING
+    calls: ClassVar[str] = "collate"
 
     _: KW_ONLY
     batch_size: int
@@ -58,10 +59,6 @@ class Batch(CallsFunction[Any]):
         check_bool("drop_last", self.drop_last)
         if self.collate is not None:
             check_callable("collate", self.collate)
-
-    @property
-    def function(self) -> Callable[[list[Any]], Any] | None:
-        return self.collate
 
     @cached_property
     def length(self) -> int | float | None:

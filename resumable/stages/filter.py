@@ -36,16 +36,13 @@ class Filter(CallsFunction[T]):
     """
 
     relies_on: ClassVar[Reliance] = RANK
+    calls: ClassVar[str] = "predicate"
 
     predicate: Callable[[Any], object]
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_callable("predicate", self.predicate)
-
-    @property
-    def function(self) -> Callable[[Any], object]:
-        return self.predicate
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

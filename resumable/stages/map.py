@@ -87,10 +87,6 @@ class Map(CallsFunction[T]):
         return RANK if self.on_error == "skip" else NOTHING
 
     @property
-    def function(self) -> Callable[[Any], T]:
-        return self.fn
-
-    @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
         if not self.workers:
             return ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -15,7 +15,7 @@ from ..core.carried import CallsFunction
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import CountingIterator
+from ..core.transform import CountingIterator, IndexedTransform
 from ..order.random_bits import derive, generator
 
 __all__ = ["RandomMap"]
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class RandomMap(CallsFunction[T]):
+class RandomMap(CallsFunction[T], IndexedTransform[T]):
     """The result of ``fn(item, rng)`` for every item.
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, index of the item in
@@ -51,14 +51,6 @@ class RandomMap(CallsFunction[T]):
         super().__post_init__()
         check_callable("fn", self.fn)
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
-
-    @property
-    def function(self) -> Callable[[Any, np.random.Generator], T]:
-        return self.fn
-
-    @cached_property
-    def length(self) -> int | float | None:
-        return self.upstream.length
 
     @property
     def state_cost(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable
@@ -13,7 +12,7 @@ from ..core.block import Block, block_items
 from ..core.carried import CallsFunction
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import TransformIterator
+from ..core.transform import IndexedTransform, TransformIterator
 from ..errors import UnencodableState
 from ..state.encoding import dumps
 from ..state.value import State, freeze, unpack
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Scan(CallsFunction[T]):
+class Scan(CallsFunction[T], IndexedTransform[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
     The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
@@ -53,14 +52,6 @@ class Scan(CallsFunction[T]):
         super().__post_init__()
         check_callable("fn", self.fn)
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
-
-    @property
-    def function(self) -> Callable[[Any, Any], tuple[Any, T]]:
-        return self.fn
-
-    @cached_property
-    def length(self) -> int | float | None:
-        return self.upstream.length
 
     @property
     def initial_digest(self) -> str:

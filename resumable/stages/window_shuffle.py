@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_int, check_seed
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform
+from ..core.transform import IndexedTransform
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 
@@ -23,7 +22,7 @@ LARGEST_WINDOW = 2**31
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class WindowShuffle(Transform[T]):
+class WindowShuffle(IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch) within a moving window.
 
     State: O(1), the position and one snapshot of upstream's state. A resume reads at most
@@ -55,10 +54,6 @@ class WindowShuffle(Transform[T]):
         window = check_int("window", self.window, minimum=1, maximum=LARGEST_WINDOW)
         object.__setattr__(self, "window", window)
         check_bool("carry", self.carry)
-
-    @cached_property
-    def length(self) -> int | float | None:
-        return self.upstream.length
 
     @property
     def state_cost(self) -> str:

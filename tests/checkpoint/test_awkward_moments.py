@@ -8,11 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from checkpoint.saving_loops import run_loop
 from checkpoint.wrapped import Wrapped
 
 import resumable as rs
@@ -43,9 +45,7 @@ class Told(rs.CheckpointListener):
         self.calls.get("end", lambda: None)()
 
 
-def run(store: rs.Store | Path, trigger: rs.Trigger, **options: Any) -> list[int]:
-    with rs.Checkpointer(store, trigger, **options) as checkpointer:
-        return list(checkpointer.resume(NUMBERS))
+run = partial(run_loop, NUMBERS)
 
 
 def test_a_save_while_an_item_is_computed_is_refused() -> None:

@@ -6,9 +6,9 @@ import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from checkpoint.saving_loops import run_loop
 
 import resumable as rs
 from resumable.checkpoint.survey import survey
@@ -56,20 +56,12 @@ def open_store(request: pytest.FixtureRequest) -> Callable[..., rs.Remote]:
     )
 
 
-def run(store: rs.Store, steps: int | None, **options: Any) -> list[int]:
-    seen = []
-    with rs.Checkpointer(store, rs.EverySteps(4), **options) as checkpointer:
-        for item in checkpointer.resume(NUMBERS):
-            seen.append(item)
-            if len(seen) == steps:
-                break
-    return seen
-
-
 def test_a_loop_saves_and_resumes(open_store: Callable[..., rs.Remote]) -> None:
-    first = run(open_store(), 10)
+    first = run_loop(NUMBERS, open_store(), rs.EverySteps(4), 10)
     assert open_store().steps() == [4, 8, 10]
-    rest = run(open_store(), None, retention=rs.Retention(2), asynchronous=True)
+    rest = run_loop(
+        NUMBERS, open_store(), rs.EverySteps(4), retention=rs.Retention(2), asynchronous=True
+    )
     assert first + rest == list(NUMBERS)
     assert open_store().steps() == [96, 100]
 
@@ -125,13 +117,13 @@ def test_a_put_is_create_only_also_against_one_who_comes_between(
 
 
 def test_damaged_ones_are_set_aside(open_store: Callable[..., rs.Remote]) -> None:
-    run(open_store(), 10)
+    run_loop(NUMBERS, open_store(), rs.EverySteps(4), 10)
     store = open_store()
     data = store.load(10)
     store.remove(10)
     store.save(10, data[:-1])
     with pytest.warns(RuntimeWarning, match="step 10 is damaged: .*set aside"):
-        assert run(open_store(), 3) == NUMBERS[8:11]
+        assert run_loop(NUMBERS, open_store(), rs.EverySteps(4), 3) == NUMBERS[8:11]
 
 
 def test_what_is_no_checkpoint_is_not_read_whole(open_store: Callable[..., rs.Remote]) -> None:

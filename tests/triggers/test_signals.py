@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from checkpoint.saving_loops import run_loop
 
 import resumable as rs
 from resumable.triggers.signals import SignalRecorder
@@ -29,20 +30,23 @@ def received() -> Iterator[list[int]]:
     signal.signal(TERM, before)
 
 
-def run(store: rs.Store, trigger: rs.Trigger, at: dict[int, int], **options: Any) -> list[int]:
+def signalled(
+    store: rs.Store, trigger: rs.Trigger, at: dict[int, int], **options: Any
+) -> list[int]:
     """Loop for 10 steps, and receive the signal ``at[step]`` within each step in ``at``."""
-    seen = []
-    with rs.Checkpointer(store, trigger, save_at_end=False, **options) as checkpointer:
-        for item in checkpointer.resume(NUMBERS.take(10)):
-            seen.append(item)
-            if checkpointer.step in at:
-                os.kill(os.getpid(), at[checkpointer.step])
-    return seen
+
+    def receive(step: int) -> None:
+        if step in at:
+            os.kill(os.getpid(), at[step])
+
+    return run_loop(
+        NUMBERS.take(10), store, trigger, after_step=receive, save_at_end=False, **options
+    )
 
 
 def test_each_signal_saves_once_at_the_next_step_boundary(received: list[int]) -> None:
     store = rs.Memory()
-    assert len(run(store, rs.OnSignal(TERM), {3: TERM, 7: TERM})) == 10
+    assert len(signalled(store, rs.OnSignal(TERM), {3: TERM, 7: TERM})) == 10
     assert store.steps() == [3, 7]
 
 
@@ -54,15 +58,15 @@ def test_the_loop_ends_cleanly_if_asked_to(received: list[int]) -> None:
             ended.append(step)
 
     store = rs.Memory()
-    first = run(store, rs.OnSignal(TERM), {3: TERM}, stop_on_signal=True, listeners=[Ended()])
+    first = signalled(store, rs.OnSignal(TERM), {3: TERM}, stop_on_signal=True, listeners=[Ended()])
     assert (len(first), store.steps(), ended) == (3, [3], [3])
-    rest = run(store, rs.OnSignal(TERM), {}, stop_on_signal=True)
+    rest = signalled(store, rs.OnSignal(TERM), {}, stop_on_signal=True)
     assert first + rest == NUMBERS[:10]
 
 
 def test_the_handler_before_is_called_and_back_afterwards(received: list[int]) -> None:
     handler = signal.getsignal(TERM)
-    run(rs.Memory(), rs.OnSignal(TERM), {3: TERM, 7: TERM})
+    signalled(rs.Memory(), rs.OnSignal(TERM), {3: TERM, 7: TERM})
     assert received == [TERM, TERM]
     assert signal.getsignal(TERM) is handler
     os.kill(os.getpid(), TERM)
@@ -86,14 +90,14 @@ def test_what_the_handler_before_raises_is_raised_after_the_save(received: list[
     for stop_on_signal in (False, True):
         store = rs.Memory()
         with pytest.raises(SystemExit, match="143"):
-            run(store, rs.OnSignal(TERM), {3: TERM}, stop_on_signal=stop_on_signal)
+            signalled(store, rs.OnSignal(TERM), {3: TERM}, stop_on_signal=stop_on_signal)
         assert store.steps() == [3]
         assert signal.getsignal(TERM) is leave
 
 
 def test_an_interrupt_saves_instead_of_raising_and_is_itself_again_afterwards() -> None:
     store = rs.Memory()
-    assert len(run(store, rs.OnSignal(signal.SIGINT), {3: signal.SIGINT})) == 10
+    assert len(signalled(store, rs.OnSignal(signal.SIGINT), {3: signal.SIGINT})) == 10
     assert store.steps() == [3]
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
@@ -157,7 +161,7 @@ def test_a_long_step_can_look_for_signals_and_save_at_once(received: list[int]) 
 def test_with_and_the_loop_ends_at_the_first_save_after_the_signal(received: list[int]) -> None:
     store = rs.Memory()
     trigger = rs.OnSignal(TERM) & rs.When(lambda progress: progress.step % 4 == 0)
-    assert len(run(store, trigger, {5: TERM}, stop_on_signal=True)) == 8
+    assert len(signalled(store, trigger, {5: TERM}, stop_on_signal=True)) == 8
     assert store.steps() == [8]
 
 

@@ -21,8 +21,6 @@ from .errors import StateMismatch
 from .pipeline import Pipeline
 from .state.value import State
 
-__all__ = ["ConsumedStates"]
-
 T = TypeVar("T")
 
 MARK_SHARE: Final = 10

@@ -8,25 +8,6 @@ from __future__ import annotations
 
 import reprlib
 
-__all__ = [
-    "CorruptCheckpoint",
-    "ExternalStateError",
-    "InvalidArgument",
-    "InvalidType",
-    "IteratorClosed",
-    "MalformedItem",
-    "MissingDependency",
-    "NewerFormat",
-    "NoValidCheckpoint",
-    "ResumableError",
-    "SaveError",
-    "StateMismatch",
-    "UnencodableState",
-    "UnknownLength",
-    "WorkerError",
-    "shorten",
-]
-
 
 class ResumableError(Exception):
     """Base of every exception raised on purpose by this library."""

@@ -47,20 +47,6 @@ from .stages.zip import Zip
 from .state.value import State
 from .views.description import describe, to_html, to_mermaid
 
-__all__ = [
-    "Pipeline",
-    "concatenate",
-    "from_arrays",
-    "from_iterable",
-    "from_sequence",
-    "interleave",
-    "jsonl",
-    "lines",
-    "mix",
-    "range",
-    "zip",
-]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

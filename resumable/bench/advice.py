@@ -9,8 +9,6 @@ from ..core.indexed import looks_up
 from ..core.stage import Stage, runs_ahead
 from .report import brief
 
-__all__ = ["advise", "advise_on_loop"]
-
 IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
 

@@ -16,8 +16,6 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar, final
 
-__all__ = ["Ledger", "Totals"]
-
 T = TypeVar("T")
 
 

@@ -27,8 +27,6 @@ from .report import AROUND, Report, StageTime, percent
 from .saving import Saving, measure_saving
 from .timed import empty_interval, readers, timed
 
-__all__ = ["measure"]
-
 WARM_UP: Final = 0.1
 """How long the warm-up is at most, as a share of a pass."""
 NO_ITEM: Final = "The pipeline delivers no item."

@@ -11,8 +11,6 @@ from ..core.iterator import PipelineIterator
 from ..pipeline import Pipeline
 from ..verify import CannotRun
 
-__all__ = ["Clocks", "Pace", "Part", "run"]
-
 TICK: Final = 0.01
 """Seconds after which to look at the clock, where items come faster than that."""
 MOST_AT_ONCE: Final = 1 << 16

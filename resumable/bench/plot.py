@@ -9,8 +9,6 @@ from typing import Any, Final
 from ..errors import InvalidArgument, MissingDependency
 from .report import Report, brief, percent
 
-__all__ = ["check_plot", "draw"]
-
 COLOUR: Final = "#9db4c8"
 COLOUR_OF_BOTTLENECK: Final = "#c8553d"
 LONGEST_LABEL: Final = 44

@@ -8,8 +8,6 @@ from typing import Any, Final, NamedTuple, final
 
 from .saving import Saving
 
-__all__ = ["AROUND", "Report", "StageTime", "brief", "percent"]
-
 WHOLE: Final = 1000
 AROUND: Final = "the loop around them"
 """Stands for the time in no stage: that of the iterator which the loop holds."""

@@ -14,8 +14,6 @@ from ..state.encoding import dumps
 from ..state.value import State
 from ..triggers import AtEnd
 
-__all__ = ["Saving", "measure_saving"]
-
 TIMINGS: Final = 50
 """How often a state is taken at each position."""
 

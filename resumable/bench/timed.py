@@ -22,8 +22,6 @@ from ..core.transform import PassThrough, PassThroughIterator
 from ..state.value import State
 from .ledger import Ledger
 
-__all__ = ["Timed", "empty_interval", "readers", "timed"]
-
 T = TypeVar("T")
 
 TRIALS: Final = 5

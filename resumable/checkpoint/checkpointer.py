@@ -28,8 +28,6 @@ from .saver import Mark, Saver
 from .store import Store
 from .writer import background_writer, direct_writer
 
-__all__ = ["Checkpointer"]
-
 T = TypeVar("T")
 
 

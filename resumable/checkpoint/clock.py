@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
-__all__ = ["SteadyClock"]
-
 
 @final
 class SteadyClock:

@@ -20,8 +20,6 @@ from .files import file_identity, make_folders, read_checkpoint_file, sync_folde
 from .names import CheckpointNames
 from .store import Store
 
-__all__ = ["Directory"]
-
 
 @final
 class Directory(Store):

@@ -16,8 +16,6 @@ from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
 from ..state.value import State
 
-__all__ = ["Checkpoint", "check_before_holding", "decode", "encode"]
-
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
 DIGEST_BYTES: Final = 32

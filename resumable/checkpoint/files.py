@@ -12,8 +12,6 @@ from typing import Final
 from ..errors import CorruptCheckpoint
 from .envelope import check_before_holding
 
-__all__ = ["file_identity", "make_folders", "read_checkpoint_file", "sync_folder", "write_new_file"]
-
 NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
 # Some file systems cannot sync a folder; there is then nothing more to be done.
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)

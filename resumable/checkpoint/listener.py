@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["CheckpointListener"]
-
 
 class CheckpointListener:
     """Is told when the loop begins and ends, and about each save; every method may be left out.

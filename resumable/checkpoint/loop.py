@@ -18,8 +18,6 @@ from .listener import CheckpointListener
 from .progress_bar import StepBar
 from .saver import Mark, Saver
 
-__all__ = ["LoopPolicy", "ResumedLoop"]
-
 T = TypeVar("T")
 
 NO_SIGNALS: Final[frozenset[int]] = frozenset()

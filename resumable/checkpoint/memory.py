@@ -6,8 +6,6 @@ from typing import final
 
 from .store import Store
 
-__all__ = ["Memory"]
-
 
 @final
 class Memory(Store):

@@ -17,8 +17,6 @@ from typing import Any, Final, final
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
 
-__all__ = ["CheckpointNames", "FileName", "check_name", "parse_file_name", "task_name"]
-
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 FILE_NAME: Final = re.compile(
     rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})\.ckpt(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"

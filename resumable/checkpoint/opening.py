@@ -14,8 +14,6 @@ from .envelope import Checkpoint
 from .remote import Remote
 from .store import Store
 
-__all__ = ["as_store", "check_listeners", "check_pipeline", "started_at"]
-
 T = TypeVar("T")
 L = TypeVar("L")
 

@@ -10,8 +10,6 @@ from ..errors import MissingDependency, UnknownLength
 from ..pipeline import Pipeline
 from .listener import CheckpointListener
 
-__all__ = ["StepBar"]
-
 
 @final
 class StepBar(CheckpointListener):

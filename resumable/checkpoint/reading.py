@@ -8,8 +8,6 @@ from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
 from .store import Store
 
-__all__ = ["newest_valid", "read_checkpoint", "read_valid", "supersede_after"]
-
 
 def read_checkpoint(store: Store, step: int) -> Checkpoint:
     """The checkpoint of ``step``.

@@ -13,8 +13,6 @@ from .envelope import check_before_holding
 from .names import CheckpointNames
 from .store import Store
 
-__all__ = ["Remote"]
-
 
 @final
 class Remote(Store):

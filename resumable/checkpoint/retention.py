@@ -13,8 +13,6 @@ from ..errors import CorruptCheckpoint, NewerFormat
 from .reading import read_checkpoint
 from .store import Store
 
-__all__ = ["Retention", "Retainer"]
-
 SECONDS_PER_HOUR: Final = 3600.0
 
 

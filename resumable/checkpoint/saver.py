@@ -19,8 +19,6 @@ from .listener import CheckpointListener
 from .store import Store
 from .writer import direct_writer
 
-__all__ = ["Mark", "Saver"]
-
 
 @final
 @dataclass(frozen=True)

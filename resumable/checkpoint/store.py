@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-__all__ = ["Store"]
-
 
 class Store(ABC):
     """Bytes by step. What `save` acknowledges by returning survives; what it does not may not.

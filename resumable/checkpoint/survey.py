@@ -13,8 +13,6 @@ from .envelope import Checkpoint, decode
 from .files import read_checkpoint_file
 from .names import parse_file_name
 
-__all__ = ["FoundFile", "examine", "survey"]
-
 
 @final
 @dataclass(frozen=True)

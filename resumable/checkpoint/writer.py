@@ -9,8 +9,6 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, TypeVar, final
 
-__all__ = ["background_writer", "direct_writer"]
-
 T = TypeVar("T")
 
 

@@ -15,8 +15,6 @@ from ..verify.target import TargetError, load_pipeline
 from ..views.table import table_lines
 from .progress import progress_bar
 
-__all__ = ["add_parser"]
-
 HEADINGS: Final = ("stage", "share", "per item", "bytes", "")
 MOSTLY: Final = 0.5
 UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))

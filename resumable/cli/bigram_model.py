@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from ..checkpoint import CheckpointListener
 
-__all__ = ["BigramModel", "ModelSaver", "bigrams", "join_lines"]
-
 BYTES: Final = 256
 LEARNING_RATE: Final = 4.0
 MODELS_KEPT: Final = 3

@@ -24,8 +24,6 @@ from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
 from .progress import Progress, progress_bar
 
-__all__ = ["add_parser"]
-
 BATCH_SIZE: Final = 256
 LATEST_KILL_DELAY: Final = 0.02
 """Seconds after the chosen step within which the kill comes: in a step, a save or a start."""

@@ -17,8 +17,6 @@ from ..checkpoint import Checkpointer, Directory, Store
 from ..triggers import EverySteps
 from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
-__all__ = ["Settings", "train"]
-
 
 @dataclass(frozen=True)
 class Settings:

@@ -16,8 +16,6 @@ from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
 from .inspect import explain, show_age, show_time
 
-__all__ = ["add_parser"]
-
 ABSENT: Final = object()
 """Stands for a position that only one of the two has."""
 

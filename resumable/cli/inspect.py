@@ -15,8 +15,6 @@ from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
 
-__all__ = ["add_parser", "explain", "show_age", "show_time"]
-
 
 def add_parser(commands: Any) -> None:
     """Add ``inspect`` to the command line."""

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from .. import __version__
 from . import bench, demo, diff, inspect, show, verify
 
-__all__ = ["main"]
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `resumable`; returns the exit status."""

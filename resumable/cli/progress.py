@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from typing import Any, Protocol
 
-__all__ = ["Progress", "progress_bar"]
-
 WIDTH = 40
 
 

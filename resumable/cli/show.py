@@ -8,8 +8,6 @@ from typing import Any
 
 from ..verify.target import TargetError, load_pipeline
 
-__all__ = ["add_parser"]
-
 
 def add_parser(commands: Any) -> None:
     """Add ``show`` to the command line."""

@@ -17,8 +17,6 @@ from ..verify.target import TargetError
 from ..views.table import table_lines
 from .progress import progress_bar
 
-__all__ = ["add_parser"]
-
 MOST_PROCESSES: Final = 4
 
 

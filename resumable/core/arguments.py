@@ -11,16 +11,6 @@ import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, shorten
 
-__all__ = [
-    "check_bool",
-    "check_callable",
-    "check_choice",
-    "check_hours",
-    "check_int",
-    "check_seed",
-    "check_seconds",
-]
-
 SEED_LIMIT = 2**64
 
 

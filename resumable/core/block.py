@@ -21,19 +21,6 @@ import numpy.typing as npt
 
 from ..errors import MalformedItem
 
-__all__ = [
-    "Block",
-    "Indices",
-    "block_items",
-    "block_length",
-    "concatenate",
-    "is_columns",
-    "slice_block",
-    "stack",
-    "take_rows",
-    "ungroup",
-]
-
 Block: TypeAlias = Any
 Indices: TypeAlias = npt.NDArray[np.int64]
 

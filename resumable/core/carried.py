@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ..errors import InvalidArgument, UnencodableState
 from ..state.value import State, TakenState, copy_taken, freeze, unpack
@@ -15,11 +15,15 @@ from .external import Protocol, protocol_of, taken_from
 from .stage_iterator import StageIterator
 from .transform import Transform
 
-__all__ = ["CallsFunction", "check_stateless", "restore_functions", "split_carried"]
-
 T = TypeVar("T")
 
 FUNCTION, STAGE = "function", "stage"
+
+
+class _Taken(NamedTuple):
+    """The state of a function, which may be None."""
+
+    state: TakenState
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,13 +37,14 @@ class CallsFunction(Transform[T]):
     """The field that is the function."""
 
     # The state of the function as it was when the pipeline was built, if it carries one.
-    function_state: TakenState | None = field(init=False, repr=False, default=None)
+    first_state: _Taken | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         protocol = protocol_of(self.function)
-        taken = None if protocol is None else taken_from(self.function, protocol)
-        object.__setattr__(self, "function_state", taken)
+        if protocol is not None:
+            taken = _Taken(taken_from(self.function, protocol))
+            object.__setattr__(self, "first_state", taken)
 
     @property
     def function(self) -> Any:
@@ -57,7 +62,7 @@ class CallsFunction(Transform[T]):
     @property
     def carries_state(self) -> bool:
         """Whether the function's own state is saved."""
-        return self.function_state is not None
+        return self.first_state is not None
 
     @property
     def state_cost(self) -> str:
@@ -110,7 +115,7 @@ class _CarryingIterator(StageIterator[T]):
         assert found is not None
         self._protocol: Protocol = found
         # What the function is to be set to before the first item.
-        self._pending: TakenState | None = stage.function_state if epoch == 0 else None
+        self._pending: _Taken | None = stage.first_state if epoch == 0 else None
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -123,14 +128,15 @@ class _CarryingIterator(StageIterator[T]):
     def restore_function(self) -> None:
         """Set the function to where this pass begins."""
         if self._pending is not None:
-            if not isinstance(self._pending, Exception):
-                self._protocol.write(self._function, freeze(self._pending))
+            if not isinstance(self._pending.state, Exception):
+                self._protocol.write(self._function, freeze(self._pending.state))
             self._pending = None
 
     def get_state(self) -> State:
-        taken = self._pending
-        if taken is None:
+        if self._pending is None:
             taken = taken_from(self._function, self._protocol)
+        else:
+            taken = self._pending.state
         if isinstance(taken, UnencodableState):
             raise UnencodableState(f"{self._stage!r}: state of the function: {taken}")
         return {FUNCTION: copy_taken(taken), STAGE: self._inner.get_state()}
@@ -138,4 +144,4 @@ class _CarryingIterator(StageIterator[T]):
     def set_state(self, state: State) -> None:
         function, inner = unpack(self._stage, state, FUNCTION, STAGE)
         self._inner.set_state(inner)
-        self._pending = freeze(function)
+        self._pending = _Taken(freeze(function))

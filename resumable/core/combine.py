@@ -14,8 +14,6 @@ from .random_access import Indexed
 from .stage import MOST_ITEMS, Stage, as_stage
 from .stage_iterator import StageIterator
 
-__all__ = ["Combine", "CombineIterator"]
-
 T = TypeVar("T")
 
 

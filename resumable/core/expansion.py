@@ -11,8 +11,6 @@ from .indexed import IndexedIterator
 from .stage import Stage, as_stage
 from .stage_iterator import StageIterator
 
-__all__ = ["close_expansion", "expand", "inner_stage"]
-
 
 def inner_stage(made: Any) -> Stage[Any] | None:
     """The stage that ``made`` is or wraps, if it is a pipeline."""

@@ -6,8 +6,6 @@ from typing import Any, Final, NamedTuple
 
 from ..state.value import TakenState, freeze, take_state
 
-__all__ = ["PROTOCOLS", "Protocol", "protocol_of", "taken_from"]
-
 
 class Protocol(NamedTuple):
     """The names of a pair of methods: one reads a position, the other restores it."""

@@ -12,8 +12,6 @@ from ..errors import ExternalStateError
 from .graph import walk
 from .stage import Stage
 
-__all__ = ["ExternalSource", "apply_policy", "inexact_sources"]
-
 T = TypeVar("T")
 
 

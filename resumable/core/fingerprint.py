@@ -13,8 +13,6 @@ from .graph import below
 from .stage import ALWAYS, NOTHING, Reliance, Stage
 from .transform import PassThrough
 
-__all__ = ["explain_mismatch", "fingerprint"]
-
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     """What identifies a pipeline: its stages with the identity fields that differ from defaults.

@@ -11,19 +11,6 @@ from ..errors import InvalidArgument
 from .stage import Stage
 from .transform import PassThrough
 
-__all__ = [
-    "Tuning",
-    "Variation",
-    "below",
-    "cut_after",
-    "rebuilt",
-    "threadless",
-    "tuned",
-    "variations",
-    "walk",
-    "without_threads",
-]
-
 Tuning = Mapping[int, Mapping[str, Any]]
 """New values of fields, by the number of their stage."""
 

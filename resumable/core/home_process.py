@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from typing import final
 
-__all__ = ["HomeProcess"]
-
 
 @final
 class HomeProcess:

@@ -21,8 +21,6 @@ from .block import Block, Indices, block_items
 from .stage import Stage, by_index, runs_ahead
 from .stage_iterator import Items, SourceIterator, StageIterator
 
-__all__ = ["IndexedIterator", "LookedUp", "looks_up"]
-
 T = TypeVar("T")
 
 FIRST_BLOCK = 512

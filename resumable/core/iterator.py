@@ -31,8 +31,6 @@ from .graph import walk
 from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
 from .stage_iterator import StageIterator
 
-__all__ = ["PipelineIterator"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

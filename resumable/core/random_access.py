@@ -9,8 +9,6 @@ import numpy as np
 
 from .block import Block, Indices, block_items
 
-__all__ = ["Indexed"]
-
 T = TypeVar("T")
 
 

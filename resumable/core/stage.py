@@ -20,20 +20,6 @@ from .block import block_items
 from .random_access import Indexed
 from .stage_iterator import StageIterator
 
-__all__ = [
-    "ALWAYS",
-    "EPOCHS",
-    "ITEMS",
-    "MOST_ITEMS",
-    "NOTHING",
-    "RANK",
-    "Reliance",
-    "Stage",
-    "as_stage",
-    "by_index",
-    "runs_ahead",
-]
-
 T = TypeVar("T")
 
 MOST_ITEMS: Final = 2**62

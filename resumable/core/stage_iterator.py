@@ -18,8 +18,6 @@ from typing import Any, Final, Generic, TypeVar, final
 from ..state.value import State
 from .block import Block, block_items, block_length
 
-__all__ = ["Items", "SourceIterator", "StageIterator"]
-
 T = TypeVar("T")
 U = TypeVar("U")
 

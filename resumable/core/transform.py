@@ -11,15 +11,6 @@ from ..state.value import State, unpack, unpack_position
 from .stage import NOTHING, Reliance, Stage, as_stage
 from .stage_iterator import StageIterator
 
-__all__ = [
-    "CountingIterator",
-    "IndexedTransform",
-    "PassThrough",
-    "PassThroughIterator",
-    "Transform",
-    "TransformIterator",
-]
-
 T = TypeVar("T")
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from ..errors import MalformedItem
 from .lines import LocatedLine
 
-__all__ = ["parse_json_line"]
-
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

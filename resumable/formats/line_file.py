@@ -16,8 +16,6 @@ from ..errors import InvalidArgument, InvalidType, shorten
 from .line_index import CACHE_SUFFIX, LineIndex, line_index
 from .open_files import FileData, file_data
 
-__all__ = ["LineFile", "Paths", "found_files", "open_line_file"]
-
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 

@@ -23,8 +23,6 @@ import numpy as np
 
 from ..core.block import Indices
 
-__all__ = ["CACHE_SUFFIX", "LineIndex", "line_index"]
-
 CACHE_SUFFIX: Final = ".lines.idx"
 SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data below which building an index costs less than reading it from a file."""

@@ -22,8 +22,6 @@ from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .line_file import LineFile, Paths, found_files, open_line_file
 
-__all__ = ["Lines", "LocatedLine", "LocatedLines"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from typing import Final, TypeAlias
 
 from ..errors import MalformedItem
 
-__all__ = ["FileData", "file_data"]
-
 FileData: TypeAlias = "bytes | mmap.mmap"
 
 SMALL: Final = 1 << 20

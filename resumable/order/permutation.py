@@ -14,8 +14,6 @@ import numpy as np
 from ..core.block import Indices
 from .random_bits import derive, random_bits
 
-__all__ = ["Permutation", "permutation"]
-
 # Up to this length a permutation is a table: the stable order of random keys is uniform over
 # all permutations, which a network of few bits is not. Above, the network takes O(1) memory.
 TABLE_LENGTH = 4096

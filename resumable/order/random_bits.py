@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from ..core.block import Indices
 
-__all__ = ["derive", "generator", "random_below", "random_bits"]
-
 MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 

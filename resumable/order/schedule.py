@@ -15,8 +15,6 @@ from ..errors import InvalidArgument, InvalidType, shorten
 from .permutation import permutation
 from .random_bits import derive
 
-__all__ = ["Schedule", "Weights", "integer_weights"]
-
 Weights: TypeAlias = Sequence[float]
 
 LONGEST_ROUND = 4096

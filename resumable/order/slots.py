@@ -15,8 +15,6 @@ from ..core.block import Indices
 from .permutation import permutation
 from .random_bits import derive, random_below
 
-__all__ = ["OLDEST_WINDOWS", "SlotChoice"]
-
 OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 

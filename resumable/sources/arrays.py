@@ -14,8 +14,6 @@ from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
 
-__all__ = ["FromArrays"]
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)

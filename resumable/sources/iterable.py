@@ -22,8 +22,6 @@ from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 
-__all__ = ["FromIterable"]
-
 T = TypeVar("T")
 
 TELL: Final = Protocol("tell", "seek")

@@ -15,8 +15,6 @@ from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument
 
-__all__ = ["Range"]
-
 INT64 = np.iinfo(np.int64)
 
 

@@ -14,8 +14,6 @@ from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidType, shorten
 
-__all__ = ["FromSequence", "Indexable", "is_sequence"]
-
 T = TypeVar("T")
 
 BUILT_IN = (list, tuple, range)  # whose look-up raises no error of a user

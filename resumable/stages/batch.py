@@ -18,8 +18,6 @@ from ..core.stage import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 
-__all__ = ["Batch"]
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)

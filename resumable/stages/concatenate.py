@@ -19,8 +19,6 @@ from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 
-__all__ = ["Concatenate"]
-
 T = TypeVar("T")
 
 

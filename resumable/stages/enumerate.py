@@ -13,8 +13,6 @@ from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 
-__all__ = ["Enumerate"]
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)

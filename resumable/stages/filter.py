@@ -15,8 +15,6 @@ from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 
-__all__ = ["Filter"]
-
 T = TypeVar("T")
 
 

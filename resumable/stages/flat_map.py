@@ -16,8 +16,6 @@ from ..core.transform import Transform, TransformIterator
 from ..errors import StateMismatch
 from ..state.value import State, TakenState, copy_taken, take_state, unpack, unpack_count
 
-__all__ = ["FlatMap"]
-
 T = TypeVar("T")
 
 

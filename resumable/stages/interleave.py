@@ -14,8 +14,6 @@ from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
-__all__ = ["Interleave"]
-
 T = TypeVar("T")
 
 

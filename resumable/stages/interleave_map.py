@@ -25,8 +25,6 @@ from ..state.value import (
     unpack_flag,
 )
 
-__all__ = ["InterleaveMap"]
-
 T = TypeVar("T")
 
 

@@ -20,8 +20,6 @@ from ..state.value import State, unpack, unpack_count
 from ..workers.hiring import Calls, check_calls
 from ..workers.parallel_map import ParallelMapIterator
 
-__all__ = ["Map"]
-
 T = TypeVar("T")
 
 

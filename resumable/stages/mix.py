@@ -20,8 +20,6 @@ from ..core.stage_iterator import StageIterator
 from ..order.schedule import Schedule, Weights, integer_weights
 from ..state.value import State, unpack, unpack_count
 
-__all__ = ["Mix"]
-
 T = TypeVar("T")
 
 

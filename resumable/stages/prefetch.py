@@ -12,8 +12,6 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough
 from ..workers.prefetching import PrefetchIterator
 
-__all__ = ["Prefetch"]
-
 T = TypeVar("T")
 
 

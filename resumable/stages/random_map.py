@@ -18,8 +18,6 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 from ..order.random_bits import derive, generator
 
-__all__ = ["RandomMap"]
-
 T = TypeVar("T")
 
 

@@ -19,8 +19,6 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_count, unpack_flag
 
-__all__ = ["Repeat"]
-
 T = TypeVar("T")
 
 # An endless repeat that is cut short and repeated in turn must not number its epochs alike.

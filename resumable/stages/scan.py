@@ -17,8 +17,6 @@ from ..errors import UnencodableState
 from ..state.encoding import dumps
 from ..state.value import State, freeze, unpack
 
-__all__ = ["Scan"]
-
 T = TypeVar("T")
 
 

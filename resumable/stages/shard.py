@@ -19,8 +19,6 @@ from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .skip import Skip
 
-__all__ = ["Shard"]
-
 T = TypeVar("T")
 
 ITEMS_AT_ONCE = 1 << 16

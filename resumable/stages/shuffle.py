@@ -15,8 +15,6 @@ from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
 from ..order.permutation import permutation
 
-__all__ = ["Shuffle"]
-
 T = TypeVar("T")
 
 

@@ -16,8 +16,6 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_flag
 
-__all__ = ["Skip"]
-
 T = TypeVar("T")
 
 

@@ -14,8 +14,6 @@ from ..core.stage import ITEMS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import CountingIterator, Transform
 
-__all__ = ["Take"]
-
 T = TypeVar("T")
 
 

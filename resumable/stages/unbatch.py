@@ -15,8 +15,6 @@ from ..core.transform import Transform
 from ..errors import MalformedItem
 from .flat_map import ExpandingIterator
 
-__all__ = ["Unbatch"]
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,8 +13,6 @@ from ..core.transform import IndexedTransform
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 
-__all__ = ["WindowShuffle"]
-
 T = TypeVar("T")
 
 LARGEST_WINDOW = 2**31

@@ -12,8 +12,6 @@ from ..core.combine import Combine, CombineIterator
 from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 
-__all__ = ["Zip"]
-
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from operator import mul
 from typing import Final
 
-__all__ = ["ALWAYS_WITHIN", "ARRAY", "BIG_INT", "COMPLEX", "SCALAR", "TUPLE", "explain_excess"]
-
 BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
 """Codes of the extensions by which a state holds what msgpack has no form for."""
 

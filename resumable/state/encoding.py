@@ -12,8 +12,6 @@ from ..errors import CorruptCheckpoint, UnencodableState
 from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
 from .value import MAX_DEPTH, State, freeze, is_plain_dtype, is_state
 
-__all__ = ["dumps", "dumps_frozen", "loads"]
-
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")

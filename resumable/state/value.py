@@ -15,21 +15,6 @@ import numpy as np
 
 from ..errors import StateMismatch, UnencodableState, shorten
 
-__all__ = [
-    "MAX_DEPTH",
-    "State",
-    "TakenState",
-    "copy_taken",
-    "freeze",
-    "is_plain_dtype",
-    "is_state",
-    "take_state",
-    "unpack",
-    "unpack_count",
-    "unpack_flag",
-    "unpack_position",
-]
-
 State: TypeAlias = dict[str, Any]
 TakenState: TypeAlias = "State | Exception"
 """A state taken ahead of need, or the error that taking it raised."""

@@ -27,8 +27,6 @@ from .comparing import assert_same
 from .fresh_process import resume_in_a_fresh_process
 from .laws import ENOUGH, first_items, require
 
-__all__ = ["check_resumes_everywhere", "check_stage"]
-
 BEYOND: Final = 100
 """Items compared after the last of the given positions."""
 COLUMNS: Final = {"x": np.arange(80.0).reshape(40, 2), "y": np.arange(40)}

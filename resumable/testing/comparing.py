@@ -9,8 +9,6 @@ import numpy as np
 
 from ..errors import shorten
 
-__all__ = ["array_bytes", "assert_same", "same"]
-
 
 def same(left: Any, right: Any) -> bool:
     """Equal in value, type, dtype and shape, bit for bit.

@@ -19,8 +19,6 @@ from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from ..state.encoding import loads
 
-__all__ = ["main", "resume_in_a_fresh_process"]
-
 
 def resume_in_a_fresh_process(
     pipeline: Pipeline[Any], states: list[bytes], counts: list[int]

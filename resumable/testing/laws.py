@@ -20,27 +20,6 @@ from ..state.encoding import dumps, loads
 from ..state.value import State
 from .comparing import assert_same, same
 
-__all__ = [
-    "ENOUGH",
-    "blocks_agree_with_pull",
-    "first_items",
-    "gather_agrees_with_iteration",
-    "next_and_pull_may_be_mixed",
-    "pull_agrees_with_next",
-    "refused_states_leave_no_trace",
-    "require",
-    "resumes_at_every_position",
-    "resumes_for_generations",
-    "runs_alike",
-    "skip_agrees_with_next",
-    "set_state_works_on_a_used_iterator",
-    "state_is_a_value",
-    "states_along",
-    "stays_ended",
-    "through_bytes",
-    "wreck",
-]
-
 ENOUGH: Final = 400
 """Items of a pipeline that a law looks at, unless told otherwise."""
 
@@ -356,8 +335,10 @@ def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[
             yield wrong, surely
     if isinstance(value, int) and not isinstance(value, bool):
         yield from ((str(value), surely), (bool(value), surely))
-    if surely:  # a stage that takes anything may take None for nothing, and could not save the rest
-        yield from ((wrong, True) for wrong in (None, object(), [object]) if wrong is not value)
+    if value is not None:
+        yield None, surely
+    if surely:  # a stage that takes anything could not save these
+        yield from ((wrong, True) for wrong in (object(), [object]))
     if isinstance(value, dict):
         yield from _spoilt_entries(value, theirs)
 

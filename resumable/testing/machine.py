@@ -24,8 +24,6 @@ from .comparing import assert_same
 from .laws import first_items, require, through_bytes
 from .strategies import pipelines
 
-__all__ = ["PipelineMachine"]
-
 MOST_ITEMS: Final = 200
 
 

@@ -11,8 +11,6 @@ from ..pipeline import Pipeline
 from .checks import check_resumes_everywhere
 from .laws import first_items
 
-__all__ = ["assert_resumable"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""

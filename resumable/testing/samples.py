@@ -8,8 +8,6 @@ import numpy as np
 
 from ..pipeline import Pipeline, from_iterable
 
-__all__ = ["Counter", "columns", "fails_on_some", "stream", "with_noise"]
-
 
 class Counter:
     """An iterable whose iterator has get_state/set_state."""
@@ -22,6 +20,8 @@ class Counter:
 
 
 class CounterIterator:
+    """The motion of a `Counter`."""
+
     def __init__(self, count: int) -> None:
         self.count = count
         self.position = 0

@@ -11,8 +11,6 @@ from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from .samples import Counter, columns, fails_on_some, stream, with_noise
 
-__all__ = ["cut_points", "items", "pipelines"]
-
 
 def items() -> st.SearchStrategy[Any]:
     """Items as a source may deliver them: None, numbers, short strings, and tuples of these."""

@@ -8,8 +8,6 @@ from typing import NamedTuple, final
 
 from ..errors import InvalidType, shorten
 
-__all__ = ["AllOf", "AnyOf", "Progress", "Trigger"]
-
 
 @final
 class Progress(NamedTuple):

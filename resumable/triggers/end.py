@@ -7,8 +7,6 @@ from typing import final
 
 from .base import Progress, Trigger
 
-__all__ = ["AtEnd"]
-
 
 @final
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from .base import Trigger
 from .seconds import EverySeconds
 from .steps import EverySteps
 
-__all__ = ["every"]
-
 
 def every(save_steps: int | None = None, save_secs: float | None = None) -> Trigger:
     """``EverySteps(save_steps)`` or ``EverySeconds(save_secs)``, whichever is given.

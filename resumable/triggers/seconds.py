@@ -8,8 +8,6 @@ from typing import final
 from ..core.arguments import check_seconds
 from .base import Progress, Trigger
 
-__all__ = ["EverySeconds"]
-
 
 @final
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument
 from .base import Progress, Trigger
 
-__all__ = ["OnSignal", "SignalRecorder"]
-
 
 @final
 @dataclass(frozen=True, init=False)

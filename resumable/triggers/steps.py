@@ -10,8 +10,6 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .base import Progress, Trigger
 
-__all__ = ["AtSteps", "EverySteps"]
-
 
 @final
 @dataclass(frozen=True)

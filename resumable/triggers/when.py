@@ -9,8 +9,6 @@ from typing import final
 from ..core.arguments import check_callable
 from .base import Progress, Trigger
 
-__all__ = ["When"]
-
 
 @final
 @dataclass(frozen=True)

@@ -12,8 +12,6 @@ from .processes import Outcome, Task, Workers
 from .runs import Digests
 from .work import Resumed, ResumedRun
 
-__all__ = ["Link", "follow", "plan_chains"]
-
 
 class Link(NamedTuple):
     """A resume: of which chain, where, how, and what came of it."""

@@ -12,8 +12,6 @@ from typing import Any, Final, final
 
 import numpy as np
 
-__all__ = ["Conditions"]
-
 MOMENT: Final = 1_600_000_000
 """Where a clock stands that was stopped, in seconds since the epoch."""
 

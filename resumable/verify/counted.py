@@ -14,8 +14,6 @@ from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
 
-__all__ = ["counted"]
-
 T = TypeVar("T")
 
 

@@ -22,8 +22,6 @@ from .report import Finding
 from .runs import Difference, Digests, Run
 from .work import Consumption, Passes, Resumed, ResumedHere, Work
 
-__all__ = ["Diagnosis"]
-
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3

@@ -19,8 +19,6 @@ import numpy as np
 
 from ..testing.comparing import array_bytes
 
-__all__ = ["DIGEST_BYTES", "item_digest"]
-
 DIGEST_BYTES: Final = 16
 MOST_VISITS: Final = 100_000
 """Parts of one item that are looked at before objects are told by their number."""

@@ -28,8 +28,6 @@ from .conditions import Conditions
 from .target import load_pipeline
 from .work import Work
 
-__all__ = ["Outcome", "Task", "Workers", "main"]
-
 T = TypeVar("T")
 
 POLL: Final = 0.1

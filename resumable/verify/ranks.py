@@ -21,8 +21,6 @@ from .report import Finding
 from .runs import Digests, Watch
 from .work import Passes, Resumed, Work
 
-__all__ = ["Ranks", "RanksDiffer", "check_ranks", "other_counts", "ranks_may_change", "shards"]
-
 
 def shards(stage: Stage[Any]) -> list[tuple[int, Shard[Any]]]:
     """The shards of a pipeline, by their numbers."""

@@ -4,24 +4,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = [
-    "COUNTS_PASSES",
-    "DEPENDS_ON_THREADS",
-    "FUNCTION_KEEPS_STATE",
-    "HASH_ORDER",
-    "NOT_REPRODUCIBLE",
-    "RANDOMNESS",
-    "RANKS_DIFFER",
-    "READ_ONCE",
-    "SOURCE_CHANGED",
-    "STATE_INCOMPLETE",
-    "STATE_NOT_SAVED",
-    "STATE_REFUSED",
-    "TIME",
-    "UNSTEADY",
-    "Reason",
-]
-
 
 class Reason(NamedTuple):
     """A cause.

@@ -12,8 +12,6 @@ from ..state.encoding import dumps
 from ..state.value import State
 from ..views.state_tree import positions, stage_tree
 
-__all__ = ["Finding", "Report", "StageCost", "stage_costs"]
-
 
 @final
 @dataclass(frozen=True)

@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple, final
 from ..errors import shorten
 from .digest import DIGEST_BYTES, item_digest
 
-__all__ = ["Difference", "Digests", "Run", "Timed", "Watch", "draw", "text_of"]
-
 Watch = Callable[[int], object]
 """Told now and then how many items were drawn."""
 

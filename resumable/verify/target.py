@@ -13,8 +13,6 @@ from ..core.stage import Stage
 from ..errors import shorten
 from ..pipeline import Pipeline
 
-__all__ = ["TargetError", "load_pipeline"]
-
 
 class TargetError(Exception):
     """What was named is no pipeline, or cannot be loaded."""

@@ -32,8 +32,6 @@ from .runs import Digests, Run
 from .target import load_pipeline
 from .work import Costs, Measure, Passes, Resumed
 
-__all__ = ["CannotRun", "verify"]
-
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
 MEASURED: Final = 5

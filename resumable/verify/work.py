@@ -22,17 +22,6 @@ from ..triggers import AtEnd, AtSteps
 from .counted import counted
 from .runs import Digests, Run, Timed, Watch, draw
 
-__all__ = [
-    "Consumption",
-    "Costs",
-    "Measure",
-    "Passes",
-    "Resumed",
-    "ResumedHere",
-    "ResumedRun",
-    "Work",
-]
-
 AFTER_RESUME: Final = 20
 """Items drawn after a resume to see what it reads again."""
 TIMINGS: Final = 50

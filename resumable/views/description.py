@@ -13,8 +13,6 @@ from ..core.stage import Stage
 from .drawing import draw_tree
 from .table import table_lines
 
-__all__ = ["describe", "to_html", "to_mermaid"]
-
 HEADINGS = ("stage", "items", "access", "its part of the state")
 
 

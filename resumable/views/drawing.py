@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-__all__ = ["draw_tree"]
-
 N = TypeVar("N")
 
 

@@ -19,8 +19,6 @@ from ..state.value import State
 from .drawing import draw_tree
 from .table import table_lines
 
-__all__ = ["StageNode", "as_json", "positions", "stage_tree", "tree_lines"]
-
 LONGEST_FIELD: Final = 60
 LONGEST_INTEGER: Final = 10_000
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["table_lines"]
-
 
 def table_lines(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
     """``rows`` as lines with a column below the other.

@@ -8,8 +8,6 @@ from ..errors import StateMismatch, UnencodableState
 from ..state.value import State, freeze, unpack, unpack_count, unpack_flag
 from .reservoir import Reservoir
 
-__all__ = ["CarryingIterator"]
-
 T = TypeVar("T")
 
 

@@ -12,8 +12,6 @@ from ..core.block import Block, block_items
 from ..core.transform import Transform, TransformIterator
 from ..order.slots import Choices, SlotChoice
 
-__all__ = ["READ_AT_ONCE", "Reservoir"]
-
 T = TypeVar("T")
 
 READ_AT_ONCE = 4096

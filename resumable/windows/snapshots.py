@@ -18,8 +18,6 @@ from ..order.slots import OLDEST_WINDOWS
 from ..state.value import State, TakenState, copy_taken, freeze, take_state, unpack, unpack_count
 from .reservoir import READ_AT_ONCE, Reservoir
 
-__all__ = ["SnapshotIterator"]
-
 T = TypeVar("T")
 
 SHORTEST_INTERVAL = 256

@@ -14,8 +14,6 @@ from itertools import accumulate
 from multiprocessing import reduction
 from typing import Any, final
 
-__all__ = ["SHARES_MEMORY", "Arena"]
-
 SHARES_MEMORY = hasattr(reduction, "DupFd")  # not on Windows
 
 

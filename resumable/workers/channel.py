@@ -9,8 +9,6 @@ from typing import Any, Final, NamedTuple
 from ..errors import WorkerError
 from ..state.value import TakenState
 
-__all__ = ["Channel", "Entry"]
-
 HEARTBEAT: Final = 1.0
 """Seconds between looks at whether the thread is still alive."""
 

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items
 
-__all__ = ["ExecutorWorkers", "Outcome", "ThreadWorkers", "Workers", "attempt"]
-
 
 class Outcome(NamedTuple):
     """What became of the first items of a chunk.

@@ -12,8 +12,6 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .executors import ExecutorWorkers, ThreadWorkers, Workers
 
-__all__ = ["Calls", "check_calls", "hired"]
-
 
 class Calls(NamedTuple):
     """A function, and the workers that are to call it.

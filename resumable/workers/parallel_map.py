@@ -20,8 +20,6 @@ from ..state.value import State, TakenState, copy_taken, take_state, unpack, unp
 from .executors import Outcome, Workers
 from .hiring import Calls, hired
 
-__all__ = ["ParallelMapIterator"]
-
 T = TypeVar("T")
 
 CHUNKS_PER_WORKER = 2

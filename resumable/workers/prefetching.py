@@ -21,8 +21,6 @@ from ..errors import WorkerError
 from ..state.value import State, TakenState, copy_taken, take_state
 from .channel import Channel, Entry
 
-__all__ = ["PrefetchIterator"]
-
 T = TypeVar("T")
 
 PATIENCE: Final = 10.0

@@ -23,8 +23,6 @@ from ..errors import InvalidArgument, InvalidType, MissingDependency, WorkerErro
 from .arena import SHARES_MEMORY, Arena
 from .executors import Outcome, Workers, attempt
 
-__all__ = ["ProcessWorkers", "pickled"]
-
 CHUNK_SECONDS: Final = 0.01
 LONGEST_SECONDS: Final = 0.1
 SLICES: Final = 16

@@ -37,7 +37,8 @@ class Mutant:
     def subject(self) -> Subject:
         changed_files = edited(files, self.files)
         changed_directory = edited(directory, self.directory)
-        for name in files.__all__:
+        taken_over = vars(directory).keys() & dict(inspect.getmembers(files, inspect.isfunction))
+        for name in taken_over:
             vars(changed_directory)[name] = vars(changed_files)[name]
         return Subject(changed_directory, changed_files)
 

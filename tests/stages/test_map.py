@@ -161,3 +161,36 @@ def test_the_mapped_function_is_no_part_of_the_identity() -> None:
         next(iterator)
         state = iterator.get_state()
     assert next(rs.range(9).map(str).resume(state)) == "1"
+
+
+class Remembering:
+    """Numbers its calls, and has no state before the first of them."""
+
+    def __init__(self) -> None:
+        self.calls: int | None = None
+
+    def __call__(self, item: int) -> tuple[int, int]:
+        self.calls = (self.calls or 0) + 1
+        return item, self.calls
+
+    def get_state(self) -> int | None:
+        return self.calls
+
+    def set_state(self, state: int | None) -> None:
+        self.calls = state
+
+
+def test_a_function_whose_state_is_none_is_restored_like_any_other() -> None:
+    def mapped() -> rs.Pipeline[tuple[int, int]]:
+        return rs.range(4).map(Remembering())
+
+    expected = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    pipeline = mapped()
+    iterator = iter(pipeline)
+    at_start = iterator.get_state()
+    first = [next(iterator), next(iterator)]
+    state = iterator.get_state()
+    assert first + list(mapped().resume(state)) == expected
+    assert list(iterator) == expected[2:]
+    assert list(pipeline.resume(at_start)) == expected
+    assert list(pipeline) == expected

@@ -2,31 +2,39 @@
 
 Run from the root of the checkout: ``PYTHONPATH=tests python -m campaigns.mutants``. Each fault of
 `mutations.MUTATIONS` is put into a copy of the tree, and the tests of its room are run there until
-one fails. It prints each that survives, and fails if more than one in twenty do.
+one fails, or runs several times as long as all of them without the fault. It prints each that
+survives, and fails if more than one in twenty do.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from campaigns.mutations import MUTATIONS, Mutation
 
 __all__ = ["main"]
 
+R = TypeVar("R")
+
 ROOT: Final = Path(__file__).parents[2]
 MOST_SURVIVORS: Final = 0.05
-SECONDS: Final = 600.0
-"""After so long a run hangs, which is noticing too."""
+MEMORY: Final = 4 << 30
+"""Bytes that a run may hold: a fault may let it go on for ever."""
+PATIENCE: Final = 4.0
+"""After so many times the time of the tests without a fault a run hangs, which is noticing too."""
 
 FOR_ITEMS: Final = (
     "tests/test_laws.py tests/core tests/test_golden_states.py tests/test_consumed.py"
@@ -69,12 +77,18 @@ def main(arguments: list[str] | None = None) -> int:
         for number in range(options.jobs):
             trees.put(_copied_tree(Path(folder) / str(number)))
 
-        def judged(mutation: Mutation) -> Verdict:
+        def in_a_tree(work: Callable[..., R], *arguments: Any) -> R:
             tree = trees.get()
             try:
-                return _judged(mutation, tree)
+                return work(tree, *arguments)
             finally:
                 trees.put(tree)
+
+        rooms = sorted({_room(mutation) for mutation in chosen})
+        limits = dict(zip(rooms, executor.map(partial(in_a_tree, _limit), rooms), strict=True))
+
+        def judged(mutation: Mutation) -> Verdict:
+            return in_a_tree(_judged, mutation, limits[_room(mutation)])
 
         verdicts = []
         for verdict in executor.map(judged, chosen):
@@ -102,30 +116,44 @@ def _copied_tree(tree: Path) -> Path:
     return tree
 
 
-def _judged(mutation: Mutation, tree: Path) -> Verdict:
+def _room(mutation: Mutation) -> str:
+    return mutation.path.split("/")[0]
+
+
+def _limit(tree: Path, room: str) -> float:
+    """The seconds after which the tests of ``room`` hang, going by those without a fault."""
+    began = time.monotonic()
+    failure = _first_failure(tree, room, None)
+    if failure is not None:
+        raise SystemExit(f"without a fault: {failure}")
+    return PATIENCE * (time.monotonic() - began)
+
+
+def _judged(tree: Path, mutation: Mutation, limit: float) -> Verdict:
     path = tree / "resumable" / mutation.path
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     began = time.monotonic()
     try:
-        noticed_by = _first_failure(tree, TESTS[mutation.path.split("/")[0]].split())
+        noticed_by = _first_failure(tree, _room(mutation), limit)
     finally:
         path.write_text(text, encoding="utf-8")
     return Verdict(mutation, noticed_by, time.monotonic() - began)
 
 
-def _first_failure(tree: Path, tests: list[str]) -> str | None:
+def _first_failure(tree: Path, room: str, limit: float | None) -> str | None:
     # No bytecode: a module that is changed twice within a second would be the old one.
     environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
     try:
         done = subprocess.run(
-            [*command, *tests],
+            [*command, *TESTS[room].split()],
             cwd=tree,
             env=environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=limit,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
             check=False,
         )
     except subprocess.TimeoutExpired:

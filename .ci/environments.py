@@ -13,7 +13,7 @@ from pathlib import Path
 CACHE = Path(
     os.environ.get("RESUMABLE_CI_CACHE")
     or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "resumable-ci")
-)
+).absolute()
 VERSIONS = ("3.10", "3.11", "3.13")
 
 

@@ -1,0 +1,115 @@
+"""What is checked: a few lines of shell for each step, and the packages that it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from environments import Environment
+
+
+@dataclass(frozen=True)
+class Step:
+    """Lines of bash in the root of the checkout, the first that fails ends them.
+
+    Args:
+      name: one word, with which the step can be run alone.
+      title: what is checked.
+      environment: its programs come first on the path; none: only bare interpreters are there.
+      script: the lines. ``$WORK`` is an empty folder, removed after the step.
+    """
+
+    name: str
+    title: str
+    environment: Environment | None
+    script: str
+
+
+CORE = ("numpy", "msgpack")
+TESTING = ("pytest>=8", "pytest-xdist", "hypothesis")
+TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib")
+TYPES = ("mypy==2.4.*", "types-tqdm", "msgpack-types")
+# MosaicML Streaming imports torchvision, of which there is no build without a GPU's libraries.
+# Of PyTorch a version is named that has one.
+PEERS = [
+    line
+    for line in Path("benchmarks/requirements.txt").read_text().split()
+    if not line.startswith(("torch==", "mosaicml"))
+]
+PYTORCH = "torch==2.13.*"
+
+LINT = Environment("3.11", "ruff==0.17.*", *TYPES, *CORE, *TESTING)
+PLAIN = Environment("3.11", *CORE, *TESTING, *TOOLS)
+OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
+NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
+REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
+DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
+LOADERS = Environment("3.11", PYTORCH, *PEERS, "msgpack", "loky", "psutil")
+TORCH = Environment(
+    "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate",
+    *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+)  # fmt: skip
+TF_OLD = Environment(
+    "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "numpy==1.26.*", "msgpack",
+    *TESTING, "tqdm", "fsspec",
+)  # fmt: skip
+TF_NEW = Environment("3.11", "tensorflow-cpu==2.21.*", *CORE, *TESTING, "tqdm", "fsspec")
+BUILD = Environment("3.11", "build", "hatchling")
+
+STRICT = """
+# In the environment rather than as options, so that the workers of the test runner get it.
+PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error python -m pytest
+"""
+
+STEPS = [
+    Step("lint", "lint and types", LINT, """
+ruff format --check .
+ruff check .
+mypy
+MYPYPATH=.ci mypy .ci/*.py
+"""),
+    Step("readme", "the README's commands in a fresh environment", None, """
+python3.11 -m venv "$WORK/fresh"
+source "$WORK/fresh/bin/activate"
+{ pip install -e . && resumable demo; } || exit 1
+{ pip install -e ".[test]" && pytest; } || exit 1
+"""),
+    Step("deep", "the tests with many examples", PLAIN, """
+PYTHONPATH=. python -m pytest -m deep
+"""),
+    Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, STRICT),
+    Step("new", "the tests with the newest Python, warnings as errors", NEW, STRICT),
+    Step("torch", "PyTorch, torchdata, Lightning, transformers and Accelerate", TORCH, """
+export PYTHONPATH=.
+MYPYPATH=benchmarks mypy \\
+    adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/torch_*.py
+python -m pytest --require-packages tests/torch_adapter
+"""),
+    Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
+PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter
+"""),
+    Step("tf-2.21", "TensorFlow 2.21", TF_NEW, """
+PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter
+"""),
+    Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
+PYTHONPATH=. python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
+"""),
+    Step("remote", "the remote store against a server that speaks S3", REMOTE, """
+PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
+"""),
+    Step("dask", "a map on a Dask cluster of two processes", DASK, """
+PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py
+"""),
+    Step("archives", "wheel and sdist in empty environments", BUILD, """
+python -m build --no-isolation --outdir "$WORK/dist" . >/dev/null
+for version in 3.10 3.13; do
+    for archive in "$WORK"/dist/*.whl "$WORK"/dist/*.tar.gz; do
+        "python$version" -m venv --clear "$WORK/empty"
+        "$WORK/empty/bin/python" -m pip install --quiet "$archive"
+        "$WORK/empty/bin/python" -W error -I .ci/installed.py
+        "$WORK/empty/bin/resumable" --version
+        echo "$(basename "$archive") under Python $version: good"
+    done
+done
+"""),
+]  # fmt: skip

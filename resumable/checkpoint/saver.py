@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +11,7 @@ from typing import final
 
 import numpy as np
 
+from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
 from ..state.value import State
 from .envelope import Checkpoint, encode
@@ -83,7 +83,7 @@ class Saver:
         self._retain = retain
         self._clock = clock
         self._wall_clock = wall_clock
-        self._process = os.getpid()
+        self._process = HomeProcess()
         self.stopped = False
         self._done = resumed
         self._pending: tuple[Mark, Future[_Written]] | None = None
@@ -116,7 +116,7 @@ class Saver:
     @property
     def foreign(self) -> bool:
         """Whether this is a forked copy, to which neither the thread nor the store belongs."""
-        return os.getpid() != self._process
+        return not self._process.is_this_one()
 
     def begin(self, mark: Mark) -> None:
         """Take the state, which is that of ``mark.step``, and have it written.

@@ -15,6 +15,7 @@ from types import FrameType
 from typing import Any, ClassVar, final
 
 from ..core.arguments import check_int
+from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument
 from .base import Progress, Trigger
 
@@ -112,14 +113,14 @@ class _Handler:
         self._number = number
         self._received = received
         self._previous: Any = previous
-        self._process = os.getpid()
+        self._process = HomeProcess()
         self._active = True
         self._deferred: BaseException | None = None
         signal.signal(number, self)
-        self.active[self._process, number] += 1
+        self.active[self._process.number, number] += 1
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self._active or os.getpid() != self._process:
+        if not self._active or not self._process.is_this_one():
             self._pass_on(frame)
             return
         self._received[number] += 1
@@ -136,7 +137,7 @@ class _Handler:
 
     def remove(self) -> None:
         """Put the previous handler back, unless somebody installed another one meanwhile."""
-        if not self._active or os.getpid() != self._process:
+        if not self._active or not self._process.is_this_one():
             return
         # Elsewhere Python allows no handlers; this one then stays, and passes on.
         in_main_thread = threading.current_thread() is threading.main_thread()
@@ -144,7 +145,7 @@ class _Handler:
         if in_main_thread and installed is self:
             signal.signal(self._number, self._previous)
         self._active = False
-        self.active[self._process, self._number] -= 1
+        self.active[self._process.number, self._number] -= 1
 
     def _pass_on(self, frame: FrameType | None) -> None:
         """Do what would have happened without this handler."""

@@ -219,7 +219,7 @@ MUTATIONS: Final = [
     Mutation(SIGNALS, "signal.signal(self._number, self._previous)\n", "pass\n"),
     Mutation(
         SIGNALS,
-        "if not self._active or os.getpid() != self._process:\n            self._pass_on",
+        "if not self._active or not self._process.is_this_one():\n            self._pass_on",
         "if not self._active:\n            self._pass_on",
     ),
     # where to keep it

@@ -220,7 +220,8 @@ with rs.Checkpointer(rs.Memory(), rs.OnSignal(signal.SIGTERM)) as checkpointer:
         child = os.fork()
         if not child:
             os.write(writing, b"x")
-            time.sleep(60)
+            while True:  # one long sleep would not notice a signal that comes just before it
+                time.sleep(0.01)
         os.read(reading, 1)
         os.kill(child, signal.SIGTERM)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

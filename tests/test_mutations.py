@@ -29,7 +29,9 @@ def test_every_room_that_moves_items_or_keeps_states_is_broken_somewhere() -> No
 def test_a_fault_is_noticed_and_one_that_is_none_survives(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("campaigns.mutants.TESTS", {"triggers": "tests/triggers/test_triggers.py"})
+    tests = "tests/triggers/test_triggers.py"
+    monkeypatch.setattr("campaigns.mutants.TESTS", {"triggers": tests})
+    monkeypatch.setattr("campaigns.mutants.ALL", [tests])
     path, rule = (
         "triggers/steps.py",
         "progress.step // self.steps > progress.saved_step // self.steps",

@@ -2,8 +2,7 @@
 
 Run from the root of the checkout: ``PYTHONPATH=tests python -m campaigns.mutants``. Each fault of
 `mutations.MUTATIONS` is put into a copy of the tree, and the tests of its room are run there until
-one fails, or runs several times as long as all of them without the fault. It prints each that
-survives, and fails if more than one in twenty do.
+one fails or hangs. It prints each that survives, and fails if more than one in twenty do.
 """
 
 from __future__ import annotations
@@ -11,14 +10,15 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import select
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
@@ -33,9 +33,10 @@ ROOT: Final = Path(__file__).parents[2]
 MOST_SURVIVORS: Final = 0.05
 MEMORY: Final = 4 << 30
 """Bytes that a run may hold: a fault may let it go on for ever."""
-PATIENCE: Final = 4.0
-"""After so many times the time of the tests without a fault a run hangs, which is noticing too."""
+PATIENCE: Final = 60.0
+"""After so many seconds without the end of a test a run hangs, which is noticing too."""
 
+ALL: Final = ["tests"]
 FOR_ITEMS: Final = (
     "tests/test_laws.py tests/core tests/test_golden_states.py tests/test_consumed.py"
 )
@@ -84,11 +85,11 @@ def main(arguments: list[str] | None = None) -> int:
             finally:
                 trees.put(tree)
 
-        rooms = sorted({_room(mutation) for mutation in chosen})
-        limits = dict(zip(rooms, executor.map(partial(in_a_tree, _limit), rooms), strict=True))
+        if failure := in_a_tree(_first_failure, ALL, options.jobs):
+            raise SystemExit(f"without a fault: {failure}")
 
         def judged(mutation: Mutation) -> Verdict:
-            return in_a_tree(_judged, mutation, limits[_room(mutation)])
+            return in_a_tree(_judged, mutation)
 
         verdicts = []
         for verdict in executor.map(judged, chosen):
@@ -120,48 +121,53 @@ def _room(mutation: Mutation) -> str:
     return mutation.path.split("/")[0]
 
 
-def _limit(tree: Path, room: str) -> float:
-    """The seconds after which the tests of ``room`` hang, going by those without a fault."""
-    began = time.monotonic()
-    failure = _first_failure(tree, room, None)
-    if failure is not None:
-        raise SystemExit(f"without a fault: {failure}")
-    return PATIENCE * (time.monotonic() - began)
-
-
-def _judged(tree: Path, mutation: Mutation, limit: float) -> Verdict:
+def _judged(tree: Path, mutation: Mutation) -> Verdict:
     path = tree / "resumable" / mutation.path
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     began = time.monotonic()
     try:
-        noticed_by = _first_failure(tree, _room(mutation), limit)
+        noticed_by = _first_failure(tree, TESTS[_room(mutation)].split())
     finally:
         path.write_text(text, encoding="utf-8")
     return Verdict(mutation, noticed_by, time.monotonic() - began)
 
 
-def _first_failure(tree: Path, room: str, limit: float | None) -> str | None:
+def _first_failure(tree: Path, tests: list[str], jobs: int = 0) -> str | None:
     # No bytecode: a module that is changed twice within a second would be the old one.
-    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
-    try:
-        done = subprocess.run(
-            [*command, *TESTS[room].split()],
-            cwd=tree,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=limit,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "it hangs"
-    if done.returncode == 0:
+    environment = os.environ | {
+        "PYTHONPATH": str(tree),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+    command = [sys.executable, "-m", "pytest", "-x", "-q", f"-n{jobs}", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [*command, *tests],
+        cwd=tree,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY)),
+    )
+    printed = bytearray()
+    stream = process.stdout
+    assert stream is not None
+    with process:
+        # Each test prints a letter when it ends.
+        while select.select([stream], [], [], PATIENCE)[0]:
+            part = os.read(stream.fileno(), 1 << 16)
+            if not part:
+                break
+            printed += part
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+            return "it hangs"
+    if process.returncode == 0:
         return None
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0] if failed else f"pytest ends with status {done.returncode}"
+    lines = printed.decode(errors="replace").splitlines()
+    failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0] if failed else f"pytest ends with status {process.returncode}"
 
 
 def _show(verdict: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""What a stage is and how items move; everything that the author of a stage needs."""
+"""What a stage is and how items move; what the author of a stage needs."""
 
 # What a stage says of itself: `stage`, with its usual bases in `transform`, `combine`, `carried` (it
 # calls a function) and `indexed` (it is looked up by index). How it moves: `stage_iterator`, `block`.
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from ..errors import StateMismatch as StateMismatch
 from ..state.value import State as State
 from ..state.value import freeze as freeze
 from ..state.value import unpack as unpack
@@ -21,9 +22,14 @@ from .block import Block as Block
 from .block import Indices as Indices
 from .block import block_items as block_items
 from .block import block_length as block_length
+from .block import is_columns as is_columns
+from .block import slice_block as slice_block
+from .block import take_rows as take_rows
 from .carried import CallsFunction as CallsFunction
 from .combine import Combine as Combine
 from .combine import CombineIterator as CombineIterator
+from .derived import derived as derived
+from .external_source import ExternalSource as ExternalSource
 from .indexed import IndexedIterator as IndexedIterator
 from .indexed import LookedUp as LookedUp
 from .random_access import Indexed as Indexed
@@ -32,7 +38,9 @@ from .stage import EPOCHS as EPOCHS
 from .stage import ITEMS as ITEMS
 from .stage import NOTHING as NOTHING
 from .stage import RANK as RANK
+from .stage import Reliance as Reliance
 from .stage import Stage as Stage
+from .stage import by_index as by_index
 from .stage_iterator import Items as Items
 from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator

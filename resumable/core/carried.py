@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ..errors import InvalidArgument, UnencodableState
@@ -41,6 +41,9 @@ class CallsFunction(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        (default,) = [one.default for one in fields(self) if one.name == self.calls]
+        if self.function is not default:
+            check_callable(self.calls, self.function)
         protocol = protocol_of(self.function)
         if protocol is not None:
             taken = _Taken(taken_from(self.function, protocol))
@@ -57,7 +60,7 @@ class CallsFunction(Transform[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         iterator = self.start_calling(epoch)
-        return _CarryingIterator(self, iterator, epoch) if self.carries_state else iterator
+        return _FunctionStateIterator(self, iterator, epoch) if self.carries_state else iterator
 
     @property
     def carries_state(self) -> bool:
@@ -87,7 +90,7 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
     """Move the functions that ``iterator`` calls to where its pass begins, if no item of it comes."""
-    if isinstance(iterator, _CarryingIterator):
+    if isinstance(iterator, _FunctionStateIterator):
         iterator.restore_function()
     for upstream in iterator.inputs:
         restore_functions(upstream)
@@ -100,7 +103,7 @@ def split_carried(saved: State) -> tuple[State, Any]:
     return {}, saved
 
 
-class _CarryingIterator(StageIterator[T]):
+class _FunctionStateIterator(StageIterator[T]):
     """Another iterator, and the state of the function that it calls.
 
     A pass that begins at epoch 0 begins with the function as it was when the pipeline was built;

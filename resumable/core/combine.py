@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar
 
-from ..errors import InvalidArgument, StateMismatch
-from ..state.value import State, unpack, unpack_flag
+from ..errors import InvalidArgument, StateMismatch, shorten
+from ..state.value import State, unpack
+from .derived import derived
 from .random_access import Indexed
 from .stage import MOST_ITEMS, Stage, as_stage
 from .stage_iterator import StageIterator
@@ -40,7 +40,7 @@ class Combine(Stage[T]):
     def inputs(self) -> tuple[Stage[Any], ...]:
         return self.upstreams
 
-    @cached_property
+    @derived
     def lengths(self) -> tuple[int | float | None, ...]:
         """The length of each upstream."""
         return tuple(upstream.length for upstream in self.upstreams)
@@ -97,4 +97,6 @@ class CombineIterator(StageIterator[T]):
     def check_flags(self, name: str, values: Any) -> list[bool]:
         """A copy of ``values`` if they are one bool for each upstream."""
         self.check_list(name, values)
-        return [unpack_flag(self._stage, name, value) for value in values]
+        if not all(isinstance(value, bool) for value in values):
+            raise StateMismatch(f"saved {name} must be bools, got {shorten(values)}", self._stage)
+        return list(values)

@@ -40,10 +40,10 @@ def apply_policy(stage: Stage[Any], path: str, policy: str, stacklevel: int) -> 
     """
     message = (
         f"{type(stage).__name__} at {path}: its iterator can only be read once, so its position "
-        "cannot be restored; pass a function that makes the iterator, or an "
-        "external_state_policy of 'warn' or 'ignore'"
+        "cannot be restored, and a resume has to be given a fresh one that delivers the same items; "
+        "pass a function that makes the iterator"
     )
     if policy == "fail":
-        raise ExternalStateError(message)
+        raise ExternalStateError(f"{message}, or an external_state_policy of 'warn' or 'ignore'")
     if policy == "warn":
         warnings.warn(message, RuntimeWarning, stacklevel=stacklevel + 1)

@@ -33,7 +33,8 @@ EMPTY: Indices = np.empty(0, np.int64)
 class LookedUp(Stage[T]):
     """A stage that is iterated by looking its items up by index, wherever it has random access.
 
-    The stages before it then move nothing and save nothing.
+    The stages before it then move nothing and save nothing. One that takes a stream too overrides
+    `start` for it.
     """
 
     def __post_init__(self) -> None:
@@ -47,7 +48,8 @@ class LookedUp(Stage[T]):
                     "before it would run without its threads or processes, got "
                     f"{upstream!r}; put it after {type(self).__name__}, which gives the same items"
                 )
-            waiting += upstream.inputs
+            if not isinstance(upstream, LookedUp):  # which has checked what is before it
+                waiting += upstream.inputs
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
@@ -66,14 +68,14 @@ class IndexedIterator(SourceIterator[T]):
 
     def __init__(self, stage: Stage[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        assert stage.length is not None
-        self._length = stage.length
         # `_base` holds the items; the maps lead from our indices to its indices.
         self._base, self._maps = by_index(stage, epoch).flattened()
+        assert stage.length is not None
+        self._length = stage.length
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
-        self._drained = False
+        self._at_end = False
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)).
         self._block = EMPTY
         self._block_start = 0
@@ -98,7 +100,7 @@ class IndexedIterator(SourceIterator[T]):
         stream: Iterator[Any] = chain.from_iterable(self._cursors())
         if self._base.span is None:
             stream = map(self._base.item, stream)
-        return Items(stream, lambda: self._drained)
+        return Items(stream, lambda: self._at_end)
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._move(self.position)
@@ -123,9 +125,9 @@ class IndexedIterator(SourceIterator[T]):
         self._move(unpack_position(self._stage, position, self._length))
 
     @property
-    def drained(self) -> bool:
+    def at_end(self) -> bool:
         """Whether `items` has come to the end."""
-        return self._drained
+        return self._at_end
 
     @property
     def position(self) -> int:
@@ -135,7 +137,7 @@ class IndexedIterator(SourceIterator[T]):
     def _move(self, position: int) -> None:
         self._end = position
         self._cursor = iter(())
-        self._drained = False
+        self._at_end = False
 
     def _index_blocks(self, size: int) -> Iterator[Indices]:
         """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""
@@ -157,7 +159,7 @@ class IndexedIterator(SourceIterator[T]):
             self._end += len(values)
             size = LARGEST_BLOCK
             yield self._cursor
-        self._drained = True
+        self._at_end = True
 
     def _run(self, count: int | float) -> Sequence[Any]:
         """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""

@@ -231,7 +231,9 @@ class PipelineIterator(StageIterator[T]):
                 self._recover()
             # Never of this object: a cycle would keep dropped threads running.
             items = self._root.items()
-            self._items, self._ended = iter(items.iterator), items.ended
+            # The end first: where there are items, it is theirs.
+            self._ended = items.ended
+            self._items = iter(items.iterator)
         self._due = self._snapshot_step
 
     def _stop(self) -> None:

@@ -41,7 +41,10 @@ class Indexed(Generic[T]):
     @classmethod
     def reordered(cls, base: Indexed[T], index_map: Callable[[Indices], Indices]) -> Indexed[T]:
         """The items of ``base`` in another order, which a vectorised ``index_map`` gives."""
-        indexed = cls(lambda indices: base.gather(index_map(indices)))
+        indexed = cls(
+            lambda indices: base.gather(index_map(indices)),
+            lambda index: base.item(int(index_map(np.array([index], np.int64))[0])),
+        )
         indexed.base, indexed.index_map = base, index_map
         return indexed
 

@@ -9,7 +9,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
-from functools import cached_property
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ..errors import InvalidType, UnknownLength, shorten
 from .arguments import check_int
 from .block import block_items
+from .derived import derived
 from .random_access import Indexed
 from .stage_iterator import StageIterator
 
@@ -31,6 +31,7 @@ ALWAYS: Final[Reliance] = frozenset({"always"})
 ITEMS: Final[Reliance] = frozenset({"items"})
 EPOCHS: Final[Reliance] = frozenset({"epochs"})
 RANK: Final[Reliance] = frozenset({"rank"})
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,10 +56,13 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not isinstance(cls.identity, Mapping):
+        if not isinstance(cls.identity, Mapping) or not all(
+            isinstance(when, frozenset) and when and when <= ANYTHING
+            for when in cls.identity.values()
+        ):
             raise InvalidType(
-                f"identity of {cls.__name__} must be a mapping such as {{'seed': ALWAYS}}, "
-                f"got {shorten(cls.identity)}"
+                f"identity of {cls.__name__} must be a mapping such as {{'seed': ALWAYS}} or "
+                f"{{'count': ITEMS | RANK}}, got {shorten(cls.identity)}"
             )
 
     def __post_init__(self) -> None:
@@ -73,7 +77,7 @@ class Stage(ABC, Generic[T]):
     def length(self) -> int | float | None:
         """Number of items of one pass: `math.inf` if endless, None if reading alone tells.
 
-        Where it follows from the lengths of `inputs`, a `functools.cached_property` asks them once.
+        Where it follows from the lengths of `inputs`, `derived` instead of `property` asks them once.
         """
         return None
 
@@ -84,13 +88,14 @@ class Stage(ABC, Generic[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         """The items of ``epoch`` by their index; None if they can only be iterated.
 
-        With it, ``len()`` and indexing work, and a resume costs the same at every position.
+        With it, ``len()`` and indexing work, and a resume costs the same at every position. It is
+        also asked while the next stage is built, so it reads nothing and computes no order.
         """
         return None
 
-    @cached_property
+    @derived
     def random_access(self) -> bool:
-        """Whether any item can be computed from its index."""
+        """Whether any item can be computed from its index, which is whether there is `indexed`."""
         return self.indexed(0) is not None
 
     @property
@@ -109,6 +114,14 @@ class Stage(ABC, Generic[T]):
 
     def __iter__(self) -> StageIterator[T]:
         return self.start(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What follows from the fields may be another thing elsewhere: files grow.
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(type(self), name, None), derived)
+        }
 
     def __len__(self) -> int:
         length = self.length
@@ -193,6 +206,8 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
     indexed = stage.indexed(epoch)
     if indexed is None:
         raise InvalidType(f"{type(stage).__name__} has no random access: it can only be iterated")
+    if stage.length is None:
+        raise InvalidType(f"{type(stage).__name__} has items by index, so it must have a length")
     return indexed
 
 

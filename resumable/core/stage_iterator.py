@@ -4,7 +4,8 @@
 # asks its upstream for exactly the items it needs to deliver what it was asked for, so between
 # two calls every position in the graph is exact.
 #
-# Restoring is starting: `set_state` is called on an iterator that `start` has just made.
+# Restoring is starting: `set_state` is called on an iterator that `start` has just made. Only one
+# that knows states without moving (`state_at`) is given one of those in mid-pass.
 # The outermost iterator (iterator.py) builds on this rule to make restoring atomic, and to
 # undo a call that an exception interrupted, for every stage at once.
 
@@ -147,7 +148,8 @@ class StageIterator(ABC, Generic[T]):
     @property
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any, the first one."""
-        return self.inputs[0].epoch if self.inputs else 0
+        inputs = self.inputs
+        return inputs[0].epoch if inputs else 0
 
 
 class SourceIterator(StageIterator[T]):

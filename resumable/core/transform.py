@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
-from ..state.value import State, unpack, unpack_position
+from ..state.value import State, unpack, unpack_count
+from .derived import derived
+from .random_access import Indexed
 from .stage import NOTHING, Reliance, Stage, as_stage
 from .stage_iterator import StageIterator
 
@@ -31,12 +32,9 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """A stage with one upstream that delivers one item for each.
+    """A stage with one upstream that delivers one item for each of its items, so has its length."""
 
-    A subclass implements `indexed` on that of ``upstream``.
-    """
-
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         return self.upstream.length
 
@@ -51,6 +49,12 @@ class PassThrough(IndexedTransform[T]):
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = "nothing"
 
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return self.upstream.start(epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        return self.upstream.indexed(epoch)
+
 
 class TransformIterator(StageIterator[T]):
     """Motion of a stage with one upstream and no position of its own."""
@@ -62,6 +66,10 @@ class TransformIterator(StageIterator[T]):
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._upstream,)
+
+    @property
+    def epoch(self) -> int:
+        return self._upstream.epoch
 
     def get_state(self) -> State:
         return {"upstream": self._upstream.get_state()}
@@ -93,7 +101,10 @@ class CountingIterator(TransformIterator[T]):
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")
-        self._position = unpack_position(self._stage, position, self._limit())
+        limit = self._limit()
+        self._position = unpack_count(
+            self._stage, "position", position, limit, f"the end, length={limit}"
+        )
         self._upstream.set_state(upstream)
 
     def skip_counted(self, count: int) -> int:

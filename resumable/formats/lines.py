@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
+from ..core.derived import derived
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
@@ -69,7 +70,7 @@ class _LineFiles(LookedUp[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the indexes again, from their cache.
-        state = dict(self.__dict__)
+        state = super().__getstate__()
         del state["_files"], state["_ends"]
         state["paths"] = [file.path for file in self._files]
         return state
@@ -125,8 +126,14 @@ class _LineFiles(LookedUp[T]):
             lines = file.unskipped(lines)
         return self._items(file.read(lines), file, lines)
 
+    @derived
+    def _stops(self) -> list[int]:
+        """The same as ``_ends``, for one item at a time."""
+        stops: list[int] = self._ends.tolist()
+        return stops
+
     def _lookup(self) -> Callable[[int], T]:
-        ends = self._ends.tolist()
+        ends = self._stops
 
         def item_at(index: int) -> T:
             number = bisect.bisect_right(ends, index)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.arguments import check_bool, check_callable, check_int
+from ..core.arguments import check_bool, check_int
 from ..core.block import Block, block_items, block_length, is_columns, stack
 from ..core.carried import CallsFunction
+from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -55,10 +55,8 @@ class Batch(CallsFunction[Any]):
         super().__post_init__()
         object.__setattr__(self, "batch_size", check_int("batch_size", self.batch_size, minimum=1))
         check_bool("drop_last", self.drop_last)
-        if self.collate is not None:
-            check_callable("collate", self.collate)
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         items = self.upstream.length
         if items is None or items == math.inf:
@@ -80,7 +78,7 @@ class Batch(CallsFunction[Any]):
             stop = int(min((index + 1) * size, items))
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-        return Indexed(lambda indices: list(map(item, indices.tolist())), item)
+        return Indexed(lambda indices: [item(index) for index in indices.tolist()], item)
 
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""

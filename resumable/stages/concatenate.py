@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from ..core.block import Block, Indices, block_length, concatenate, ungroup
 from ..core.carried import CallsFunction
 from ..core.combine import Combine
+from ..core.derived import derived
 from ..core.graph import walk
 from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
@@ -42,7 +42,7 @@ class Concatenate(Combine[T]):
                     f"since only the current one's is saved; got {stage!r}"
                 )
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         return self.total_length
 
@@ -110,6 +110,10 @@ class _ConcatenateIterator(StageIterator[T]):
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._upstream,)
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     def _enter(self, index: int) -> None:
         self._upstream.close()

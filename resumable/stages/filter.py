@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_callable
 from ..core.block import Block, block_items, block_length, concatenate, take_rows
 from ..core.carried import CallsFunction
 from ..core.stage import RANK, Reliance
@@ -37,10 +36,6 @@ class Filter(CallsFunction[T]):
     calls: ClassVar[str] = "predicate"
 
     predicate: Callable[[Any], object]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_callable("predicate", self.predicate)
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.block import Block, block_items
 from ..core.combine import Combine, CombineIterator
+from ..core.derived import derived
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
@@ -41,7 +41,7 @@ class Interleave(Combine[T]):
         length = check_int("block_length", self.block_length, minimum=1)
         object.__setattr__(self, "block_length", length)
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         return self.total_length
 

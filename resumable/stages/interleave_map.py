@@ -95,7 +95,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
 
     def __init__(self, stage: InterleaveMap[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._own_epoch = epoch
+        self._start_epoch = epoch
         self._places: list[_Place | None] = [None] * stage.cycle_length
         self._turn = 0
         self._taken = 0  # items of the current turn
@@ -158,7 +158,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
             if place is not None:
                 before, offset, _ = unpack(stage, place, "upstream", "offset", "inner")
                 unpack_count(stage, "offset", offset)
-                opened = stage.upstream.start(self._own_epoch)  # reads nothing
+                opened = stage.upstream.start(self._start_epoch)  # reads nothing
                 opened.set_state(before)
                 opened.close()
         self._upstream.set_state(upstream)
@@ -186,8 +186,10 @@ class _InterleaveMapIterator(TransformIterator[T]):
         made = self._stage.fn(item)
         stage = inner_stage(made)
         if stage is None or (offset and inner is None):
-            return _Place(before, expand(made, self._own_epoch, offset, self._stage), offset, False)
-        items = stage.start(self._own_epoch)
+            return _Place(
+                before, expand(made, self._start_epoch, offset, self._stage), offset, False
+            )
+        items = stage.start(self._start_epoch)
         if inner is not None:
             items.set_state(inner)
         return _Place(before, items, offset, True)
@@ -195,7 +197,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
     def _reopened(self, saved: State | None) -> _Place | None:
         if saved is None:
             return None
-        upstream = self._stage.upstream.start(self._own_epoch)
+        upstream = self._stage.upstream.start(self._start_epoch)
         try:
             upstream.set_state(saved["upstream"])
             item: Any = next(upstream)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_callable, check_choice
+from ..core.arguments import check_choice
 from ..core.block import Block, block_items, block_length
 from ..core.carried import CallsFunction
+from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, NOTHING, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -67,7 +68,6 @@ class Map(CallsFunction[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_calls(self._calls)
         if self.workers and self.carries_state:
@@ -90,7 +90,7 @@ class Map(CallsFunction[T]):
             return ()
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         return self.upstream.length if self.on_error == "raise" else None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..core.arguments import check_choice, check_seed
 from ..core.block import Block, Indices, ungroup
 from ..core.combine import Combine, CombineIterator
+from ..core.derived import derived
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
@@ -59,7 +60,7 @@ class Mix(LookedUp[T], Combine[T]):
             object.__setattr__(self, "seed", check_seed("seed", self.seed))
         check_choice("stop", self.stop, ("first", "all"))
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         if None in self.lengths or self.stop == "all":
             return self.total_length
@@ -75,9 +76,10 @@ class Mix(LookedUp[T], Combine[T]):
         return super().start(epoch) if self.random_access else _MixIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        inputs, schedule = self.indexed_upstreams(epoch), self.schedule()
+        inputs = self.indexed_upstreams(epoch)
         if inputs is None:
             return None
+        schedule = self.schedule()
 
         def gather(indices: Indices) -> Block:
             turns = indices if self.stop == "first" else schedule.turns_with_items(indices)

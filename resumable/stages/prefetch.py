@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough
 from ..workers.prefetching import PrefetchIterator
@@ -44,8 +43,5 @@ class Prefetch(PassThrough[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.buffer_size == 0:
-            return self.upstream.start(epoch)
+            return super().start(epoch)
         return PrefetchIterator(self, epoch, self.buffer_size)
-
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        return self.upstream.indexed(epoch)

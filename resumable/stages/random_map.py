@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_callable, check_seed
+from ..core.arguments import check_seed
 from ..core.block import Block, Indices, block_items
 from ..core.carried import CallsFunction
 from ..core.random_access import Indexed
@@ -47,7 +46,6 @@ class RandomMap(CallsFunction[T], IndexedTransform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
 
     @property
@@ -64,7 +62,8 @@ class RandomMap(CallsFunction[T], IndexedTransform[T]):
 
         def gather(indices: Indices) -> Block:
             items = block_items(upstream.gather(indices))
-            return list(map(self.fn, items, map(partial(generator, key), indices.tolist())))
+            numbered = zip(items, indices.tolist(), strict=True)
+            return [self.fn(item, generator(key, index)) for item, index in numbered]
 
         return Indexed(gather)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from ..core.arguments import check_int
 from ..core.block import Block, Indices, block_length, concatenate, ungroup
 from ..core.carried import restore_functions
+from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import EPOCHS, ITEMS, Reliance, by_index
 from ..core.stage_iterator import StageIterator
@@ -59,7 +60,7 @@ class Repeat(Transform[T]):
         if self.epochs is not None:
             object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         items = self.upstream.length
         if self.epochs == 0 or items == 0:
@@ -101,7 +102,7 @@ class _RepeatIterator(TransformIterator[T]):
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:
         self._stage = stage
-        self._own_epoch = epoch
+        self._start_epoch = epoch
         self._pass = 0
         self._delivered = False  # any item in this pass
         self._upstream: StageIterator[Any] = stage.upstream.start(stage.epoch_of(epoch, 0))
@@ -176,4 +177,4 @@ class _RepeatIterator(TransformIterator[T]):
         stage = self._stage
         self._pass, self._delivered = number, False
         self._upstream.close()
-        self._upstream = stage.upstream.start(stage.epoch_of(self._own_epoch, number))
+        self._upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_callable
 from ..core.block import Block, block_items
 from ..core.carried import CallsFunction
 from ..core.stage import ALWAYS, Reliance
@@ -48,7 +47,6 @@ class Scan(CallsFunction[T], IndexedTransform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_callable("fn", self.fn)
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
 
     @property

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
+from ..core.derived import derived
 from ..core.indexed import IndexedIterator, LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, RANK, Reliance
@@ -67,7 +67,7 @@ class Shard(LookedUp[T], Transform[T]):
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         items = self.upstream.length
         if items is None or items == math.inf:
@@ -143,7 +143,7 @@ class _IndexedShardIterator(StageIterator[T]):
         length = self._stage.upstream.length
         assert length is not None
         position = self._base + self._rest.position * self._stage.count
-        ended = self._ended or self._rest.drained
+        ended = self._ended or self._rest.at_end
         return {"position": int(length if ended else min(position, length))}
 
     def set_state(self, state: State) -> None:

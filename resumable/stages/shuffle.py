@@ -64,4 +64,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         upstream, length = self.upstream.indexed(epoch), self.upstream.length
         if upstream is None or not length:
             return upstream
-        return Indexed.reordered(upstream, permutation(int(length), self.seed, epoch))
+        # Remembered, and found once a block: it takes time to make.
+        return Indexed.reordered(
+            upstream, lambda indices: permutation(int(length), self.seed, epoch)(indices)
+        )

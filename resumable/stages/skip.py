@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.block import Block
+from ..core.derived import derived
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
@@ -40,7 +40,7 @@ class Skip(LookedUp[T], Transform[T]):
         super().__post_init__()
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import block_items
+from ..core.expansion import ExpandingIterator
 from ..core.stage import ITEMS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import MalformedItem
-from .flat_map import ExpandingIterator
 
 
 @final

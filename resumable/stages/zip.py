@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, final
 
 from ..core.block import Block, block_items, block_length, is_columns, slice_block
 from ..core.combine import Combine, CombineIterator
+from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage_iterator import StageIterator
 
@@ -23,7 +23,7 @@ class Zip(Combine[tuple[Any, ...]]):
 
     state_cost = "nothing"
 
-    @cached_property
+    @derived
     def length(self) -> int | float | None:
         known = [length for length in self.lengths if length is not None]
         return min(known) if len(known) == len(self.upstreams) or 0 in known else None

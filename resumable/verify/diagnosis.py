@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, NamedTuple, final
 
+from ..core.derived import derived
 from ..core.fingerprint import explain_mismatch
 from ..core.graph import Tuning, Variation, cut_after, threadless, walk
 from ..core.stage import Stage
@@ -204,7 +205,7 @@ class Diagnosis:
     def _run(self, work: Work, number: int, conditions: Conditions) -> Outcome:
         return self.workers.run(Task(work, number, self._tuning(number), conditions))
 
-    @cached_property
+    @derived
     def _without_threads(self) -> bool:
         """Whether to leave threads out: if they are not the cause, they only disturb."""
         tuning = threadless(self.stage)
@@ -220,7 +221,7 @@ class Diagnosis:
         tuning = threadless(cut_after(self.stage, number))
         return tuning if tuning and self._without_threads else {}
 
-    @cached_property
+    @derived
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
         result = self.workers.run(Task(Consumption(stops))).result

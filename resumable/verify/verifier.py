@@ -12,13 +12,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, cast
 
 from ..core.arguments import check_int
+from ..core.derived import derived
 from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
@@ -135,7 +136,7 @@ class _Verification:
             self._measure(rng)
         return self._report(finding)
 
-    @cached_property
+    @derived
     def _items(self) -> int:
         return len(self._digests)
 

@@ -61,7 +61,7 @@ class ParallelMapIterator(TransformIterator[T]):
         self._process = HomeProcess()
         self._failure: Exception | None = None  # of upstream, to come after the window
         self._workers: Workers | None = None
-        # How many items upstream is ahead of those handed out.
+        # How many items were read from upstream and not handed out.
         self._in_work = 0
         # Upstream's position after the last item handed out, once workers run; of one that is
         # looked up by index, where they began.

@@ -48,12 +48,17 @@ MUTATIONS: Final = [
         '{"batch_size": ITEMS, "drop_last": ITEMS}',
         '{"batch_size": NOTHING, "drop_last": ITEMS}',
     ),
+    Mutation(
+        "stages/batch.py",
+        "lambda indices: [item(index) for index in indices.tolist()]",
+        "lambda indices: list(map(item, indices.tolist()))",
+    ),
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
-    Mutation("stages/flat_map.py", "self._before, self._offset = None, 0", "self._before = None"),
-    Mutation("stages/flat_map.py", "self._before = before\n        return True", "return True"),
+    Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
+    Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
     Mutation("stages/interleave.py", "        self._taken = 0\n", "        pass\n"),
     Mutation(
         "stages/interleave.py",
@@ -139,8 +144,8 @@ MUTATIONS: Final = [
     Mutation(INDEXED, "return self._end - length_hint(self._cursor)", "return self._end"),
     Mutation(
         INDEXED,
-        "        self._drained = False\n        # The indices",
-        "        self._drained = True\n        # The indices",
+        "        self._at_end = False\n        # The indices",
+        "        self._at_end = True\n        # The indices",
     ),
     Mutation(
         ITERATOR,

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import numpy as np
 import pytest
 
 import resumable as rs
-from resumable.core import Indexed, LookedUp, SourceIterator, StageIterator
+from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, StageIterator
+from resumable.testing import check_stage
 
 STAGE = {
     "alternatives", "identity", "indexed", "inputs", "label", "length", "random_access",
@@ -121,3 +126,97 @@ def test_closing_and_the_epoch_follow_from_what_an_iterator_reads() -> None:
     reader.close()
     assert first.closed
     assert second.closed
+
+
+def stopping(*_: object) -> Any:
+    raise StopIteration
+
+
+def test_a_stop_iteration_out_of_a_function_is_never_taken_for_the_end_of_what_is_looked_up() -> (
+    None
+):
+    for inner in (
+        rs.range(10).map(stopping),
+        rs.range(10).random_map(stopping),
+        rs.range(10).batch(2, collate=stopping),
+    ):
+        for pipeline in (inner.shuffle(0), inner.shuffle(0).batch(2, collate=list)):
+            with pytest.raises(RuntimeError, match="raised StopIteration"):
+                list(pipeline)
+            with pytest.raises(RuntimeError, match="raised StopIteration"):
+                iter(pipeline).pull(4)
+
+
+def test_what_follows_from_the_fields_is_no_part_of_a_pickle(tmp_path: Path) -> None:
+    path = tmp_path / "growing"
+    path.write_text("".join(f"{number}\n" for number in range(10)))
+    pipeline = rs.lines(path).shuffle(0).batch(3)
+    before = pickle.dumps(pipeline)
+    assert len(pipeline) == 4
+    assert pipeline.random_access
+    assert pickle.dumps(pipeline) == before
+    path.write_text("".join(f"{number}\n" for number in range(14)))
+    again = pickle.loads(before)
+    assert len(again) == 5
+    assert sorted(int(line) for batch in again for line in batch) == [*range(14)]
+
+
+def test_threads_that_ask_for_lengths_crosswise_do_not_wait_for_each_other() -> None:
+    # `Map.length` asks `Batch.length` in one thread, and the other way round in the other.
+    met = Barrier(2, timeout=10)
+
+    @dataclass(frozen=True, eq=False, repr=False)
+    class Meeting(LookedUp[int]):
+        @property
+        def length(self) -> int:
+            met.wait()
+            return 10
+
+        def indexed(self, epoch: int = 0) -> Indexed[int]:
+            return Indexed(np.copy)
+
+    source = Meeting()
+    pipelines = (rs.Pipeline(source).map(abs).batch(2), rs.Pipeline(source).batch(2).map(abs))
+    with ThreadPoolExecutor(2) as executor:
+        assert [*executor.map(len, pipelines)] == [5, 5]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Nothing(PassThrough[Any]):
+    """Somebody's stage that does nothing to the items."""
+
+
+def test_a_stage_that_passes_everything_through_can_come_and_go() -> None:
+    def pipeline(*stages: type[rs.Stage[Any]]) -> rs.Pipeline[Any]:
+        numbers = rs.range(10)
+        for stage in stages:
+            numbers = numbers.apply(stage)
+        return numbers.shuffle(1).shard(0, 2)
+
+    plain, through = pipeline(), pipeline(Nothing)
+    assert through.random_access
+    assert list(through) == list(plain)
+    iterator = iter(through)
+    first = next(iterator)
+    assert [first, *plain.resume(iterator.get_state())] == list(plain)
+    check_stage(rs.range(20).apply(Nothing))
+
+
+@pytest.mark.parametrize("when", [True, frozenset(), frozenset({"item"}), "always"])
+def test_an_identity_that_says_no_time_is_refused_with_the_class(when: Any) -> None:
+    with pytest.raises(rs.InvalidType, match="identity of Named must be a mapping such as"):
+
+        class Named(PassThrough[Any]):
+            identity = {"upstream": when}  # noqa: RUF012
+
+
+def test_an_index_without_a_length_is_told() -> None:
+    @dataclass(frozen=True, eq=False, repr=False)
+    class Endless(LookedUp[int]):
+        def indexed(self, epoch: int = 0) -> Indexed[int]:
+            return Indexed(np.copy)
+
+    with pytest.raises(
+        rs.InvalidType, match="Endless has items by index, so it must have a length"
+    ):
+        list(rs.Pipeline(Endless()))

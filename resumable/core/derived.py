@@ -1,0 +1,34 @@
+"""Values of a stage that follow from its fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+if TYPE_CHECKING:
+    derived = cached_property
+else:
+
+    class derived(Generic[V]):  # noqa: N801  # it decorates, as `property` does
+        """A value that is computed when it is first asked for, and then kept.
+
+        Unlike `functools.cached_property` before Python 3.12 it takes no lock, which two threads
+        could wait for crosswise, or a forked child for ever: two threads may both compute it.
+        It is no part of what is pickled.
+        """
+
+        def __init__(self, compute: Callable[[Any], V]) -> None:
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            self._name = name
+
+        def __get__(self, stage: Any, owner: type | None = None) -> V:
+            if stage is None:
+                return self
+            value = vars(stage)[self._name] = self._compute(stage)
+            return value

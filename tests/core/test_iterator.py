@@ -349,3 +349,28 @@ def test_iterators_of_one_pipeline_are_independent() -> None:
     with iter(pipeline) as left, iter(pipeline) as right:
         pairs = list(zip(left, right, strict=True))
     assert all((one == other).all() for one, other in pairs)
+
+
+def test_what_was_iterated_before_set_state_is_closed_at_once() -> None:
+    closed: list[int] = []
+
+    class Closing(rs.TransformIterator[int]):
+        def pull(self, count: int) -> Any:
+            return self._upstream.pull(count)
+
+        def close(self) -> None:
+            closed.append(1)
+            super().close()
+
+    class Closes(rs.Transform[int]):
+        def start(self, epoch: int = 0) -> rs.StageIterator[int]:
+            return Closing(self, epoch)
+
+    iterator = iter(rs.range(5).apply(Closes))
+    state = iterator.get_state()
+    next(iterator)
+    iterator.set_state(state)
+    assert closed == [1]
+    assert list(iterator) == [0, 1, 2, 3, 4]
+    iterator.close()
+    assert closed == [1, 1]

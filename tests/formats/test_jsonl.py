@@ -67,3 +67,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_value(tmp_path: Path) -> None
 def test_deep_nesting_is_malformed_not_a_crash(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("[" * 100_000 + "\n1\n")
     assert list(rs.jsonl(tmp_path / "x.jsonl", on_error="skip")) == [1]
+
+
+def test_a_byte_order_mark_in_a_later_line_is_malformed(tmp_path: Path) -> None:
+    path = tmp_path / "marked"
+    path.write_bytes(b"1\n\xef\xbb\xbf2\n")
+    with pytest.raises(rs.MalformedItem, match=r"marked, line 2"):
+        list(rs.jsonl(path))

@@ -58,3 +58,9 @@ def test_writing_into_an_item_or_a_batch_does_not_reach_the_source() -> None:
         batch["a"][:] = 1
     pipeline[0]["a"][:] = 1
     assert not array.any()
+
+
+@pytest.mark.parametrize("lengths", [(2, 3), (3, 2)])
+def test_arrays_of_other_lengths_are_refused_whichever_is_longer(lengths: tuple[int, int]) -> None:
+    with pytest.raises(rs.InvalidArgument, match="must have the same first axis"):
+        rs.from_arrays(tuple(np.zeros(length) for length in lengths))

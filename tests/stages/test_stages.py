@@ -271,3 +271,26 @@ def test_a_function_that_returns_fewer_items_than_before_is_noticed() -> None:
         state = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match="offset=3 lies beyond the 1 items"):
         next(rs.range(3).flat_map(lambda item: range(1)).resume(state))
+
+
+class EndsOnce:
+    """Numbers, and an error for whoever asks again after the end."""
+
+    def __init__(self) -> None:
+        self.numbers = iter((1, 4))
+        self.ended = False
+
+    def __iter__(self) -> EndsOnce:
+        return self
+
+    def __next__(self) -> int:
+        assert not self.ended, "asked again after the end"
+        for number in self.numbers:
+            return number
+        self.ended = True
+        raise StopIteration
+
+
+def test_an_interleave_asks_its_source_once_for_the_end() -> None:
+    pipeline = rs.from_iterable(EndsOnce).interleave(lambda n: [n] * n, cycle_length=3)
+    assert list(pipeline) == [1, 4, 4, 4, 4]

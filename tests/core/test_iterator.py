@@ -15,7 +15,7 @@ from graphs import stream
 import resumable as rs
 from resumable.core.block import block_items
 from resumable.testing.comparing import assert_same
-from resumable.testing.laws import first_items, through_bytes
+from resumable.testing.laws import first_items, through_bytes, wreck
 
 
 class Flaky:
@@ -374,3 +374,13 @@ def test_what_was_iterated_before_set_state_is_closed_at_once() -> None:
     assert list(iterator) == [0, 1, 2, 3, 4]
     iterator.close()
     assert closed == [1, 1]
+
+
+def test_what_somebody_does_to_a_state_does_not_change_where_an_error_leads_back_to() -> None:
+    flaky = Flaky(no_change, {4}, ValueError)
+    iterator = iter(rs.from_iterable(lambda: iter(range(6))).map(flaky))
+    first = list(itertools.islice(iterator, 3))
+    wreck(iterator.get_state())
+    with pytest.raises(ValueError, match="call 4"):
+        next(iterator)
+    assert first + list(iterator) == [0, 1, 2, 3, 4, 5]

@@ -229,3 +229,9 @@ def test_prefetch_and_workers_are_no_part_of_a_fingerprint() -> None:
 
 def test_nan_is_kept() -> None:
     assert math.isnan(rs.loads(rs.dumps({"value": math.nan}))["value"])
+
+
+@pytest.mark.parametrize("bits", range(60, 90))
+def test_integers_around_every_power_of_two_come_back(bits: int) -> None:
+    numbers = [sign * 2**bits + more for sign in (1, -1) for more in (-1, 0, 1)]
+    assert rs.loads(rs.dumps({"numbers": numbers})) == {"numbers": numbers}

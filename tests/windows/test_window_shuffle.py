@@ -161,3 +161,13 @@ def test_carried_items_that_cannot_be_saved_are_named() -> None:
         with pytest.raises(rs.UnencodableState, match=r"WindowShuffle.*carried items.*carry=False"):
             iterator.get_state()
         next(iterator)
+
+
+def test_a_carried_window_holds_no_item_that_was_handed_out() -> None:
+    pipeline = rs.range(100, 140).shuffle(3, window=7, carry=True)
+    with iter(pipeline) as iterator:
+        for handed_out in range(1, 25):
+            next(iterator)
+            slots = iterator.get_state()["pipeline"]["slots"]
+            held = [item for item in slots if item is not None]
+            assert len(held) == 6, handed_out

@@ -1,6 +1,7 @@
 """Fresh processes at the price of a fork: `python -c CODE`, without the start of the interpreter.
 
-For each environment a process is kept that has imported the library and done nothing else. What
+For each environment a process is kept that has imported the library, or the modules that are
+asked for, and done nothing else. What
 is started is a fork of that: it has the hash seed that its environment names, and nothing of the
 process that asks. It stands in for `subprocess` where not the start itself is tested.
 """
@@ -80,13 +81,17 @@ def Popen(  # noqa: N802  # its name in `subprocess`
     stderr: int,
     stdin: int = PIPE,
     start_new_session: bool = True,
+    preloaded: tuple[str, ...] = PRELOADED,
 ) -> Forked:
-    """``[sys.executable, "-c", CODE]`` in a session of its own, with a pipe as its input."""
+    """``[sys.executable, "-c", CODE]`` in a session of its own, with a pipe as its input.
+
+    ``preloaded`` are modules that it finds imported.
+    """
     assert (command[:2], stdin) == ([sys.executable, "-c"], PIPE)
     assert start_new_session
     assert stderr == STDOUT
     with _LOCK:
-        server = _server_for(env)
+        server = _server_for(env, preloaded)
         control, theirs = socket.socketpair()
         reading, writing = os.pipe()
         descriptors = [theirs.fileno(), reading, stdout.fileno(), stdout.fileno()]
@@ -98,16 +103,20 @@ def Popen(  # noqa: N802  # its name in `subprocess`
     return Forked(control, open(writing, "wb"))
 
 
-def _server_for(environment: dict[str, str]) -> socket.socket:
+def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> socket.socket:
     """The socket of a process whose interpreter was started as it would be in ``environment``."""
     settings = {name: value for name, value in environment.items() if name.startswith("PYTHON")}
-    key = tuple(sorted(settings.items()))
+    key = (preloaded, *sorted(settings.items()))
     if key not in _servers:
         ours, theirs = socket.socketpair()
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), settings.get("PYTHONPATH", "")])
         with theirs:
             process = subprocess.Popen(
-                [sys.executable, "-c", f"from forks import serve; serve({theirs.fileno()})"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"from forks import serve; serve({theirs.fileno()}, {preloaded})",
+                ],
                 env=environment | {"PYTHONPATH": path},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -118,13 +127,13 @@ def _server_for(environment: dict[str, str]) -> socket.socket:
     return _servers[key]
 
 
-_servers: Final[dict[tuple[tuple[str, str], ...], socket.socket]] = {}
+_servers: Final[dict[tuple[Any, ...], socket.socket]] = {}
 _LOCK: Final = threading.Lock()
 
 
-def serve(descriptor: int) -> None:
+def serve(descriptor: int, preloaded: tuple[str, ...]) -> None:
     """What such a process does, until nobody can ask any more."""
-    for module in PRELOADED:
+    for module in preloaded:
         import_module(module)
     requests = socket.socket(fileno=descriptor)
     while True:

@@ -6,29 +6,27 @@ import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from torch_adapter.data import loader_of, plain  # noqa: E402
+from torch_adapter.processes import start  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
 EPOCHS = 3
 BATCHES = 15
 
 TRAINING = """
-import json, os, sys, time
+import json, os, time
 import torch
 from torch_adapter.data import loader_of, plain
 
-folder, kind, workers = sys.argv[1], sys.argv[2], int(sys.argv[3])
 loader = loader_of(kind, num_workers=workers, persistent_workers=workers > 0)
 last = os.path.join(folder, "last.pt")
 step = 0
@@ -49,15 +47,20 @@ print("done", flush=True)
 """
 
 
-def start(folder: Path, kind: str, workers: int) -> subprocess.Popen[str]:
-    path = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
-    return subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", TRAINING, str(folder), kind, str(workers)],
-        env=os.environ | {"PYTHONPATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
+@contextmanager
+def training(folder: Path, kind: str, workers: int) -> Iterator[tuple[Any, IO[str]]]:
+    """The process that trains, and what it says."""
+    arguments = f"folder, kind, workers = {str(folder)!r}, {kind!r}, {workers}\n"
+    reading, writing = os.pipe()
+    with open(reading) as said:
+        with open(writing, "w") as output:
+            process = start(arguments + TRAINING, output)
+        try:
+            yield process, said
+        finally:
+            process.kill()
+            process.stdin.close()
+            process.wait(60)
 
 
 def children(pid: int) -> list[int]:
@@ -70,9 +73,8 @@ def children(pid: int) -> list[int]:
 def test_training_goes_on_after_kills(kind: str, victim: str, tmp_path: Path) -> None:
     rng = random.Random(0)
     for _ in range(10):
-        with start(tmp_path, kind, rng.choice([1, 2])) as process:
-            assert process.stdout is not None
-            steps = [process.stdout.readline() for _ in range(rng.randint(1, 6))]
+        with training(tmp_path, kind, rng.choice([1, 2])) as (process, said):
+            steps = [said.readline() for _ in range(rng.randint(1, 6))]
             if "done\n" in steps:
                 break
             time.sleep(rng.random() / 30)
@@ -80,13 +82,12 @@ def test_training_goes_on_after_kills(kind: str, victim: str, tmp_path: Path) ->
             for pid in victims[:1]:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            last = process.stdout.read().split()
+            last = said.read().split()
             if process.wait(60) == 0:
                 assert last[-1] == "done"
                 break
-    with start(tmp_path, kind, 0) as process:
-        assert process.stdout is not None
-        assert process.stdout.read().split()[-1] == "done"
+    with training(tmp_path, kind, 0) as (process, said):
+        assert said.read().split()[-1] == "done"
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     whole: Any = loader_of(kind)
     expected = [plain(batch) for _ in range(EPOCHS) for batch in whole]

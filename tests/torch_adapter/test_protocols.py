@@ -21,6 +21,7 @@ from resumable_torch import (  # noqa: E402
     ResumableBatchSampler,
     ResumableSampler,
 )
+from tiers import thinned  # noqa: E402
 from torch.distributed.checkpoint.stateful import Stateful  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 from torch_adapter.data import LENGTH, Rows, loader_of, plain, row  # noqa: E402
@@ -61,7 +62,10 @@ def test_the_checkpointer_saves_and_resumes_a_loader(
 
     expected = [plain(batch) for batch in pipeline()]
     assert len(expected) == 5 * EPOCHS
-    for stop in range(1, 5 * EPOCHS + 1):
+    stops = range(1, 5 * EPOCHS + 1)
+    # Without workers a stop costs next to nothing. With them the ends of the epochs are kept.
+    some = {*thinned(stops, 5, kind), *stops[4::5]} if workers else stops
+    for stop in sorted(some):
         with rs.Checkpointer(tmp_path / str(stop), rs.EverySteps(100)) as checkpointer:
             got = [plain(b) for b in itertools.islice(checkpointer.resume(pipeline()), stop)]
         with rs.Checkpointer(tmp_path / str(stop), rs.EverySteps(100)) as checkpointer:

@@ -18,8 +18,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.core.block import Block, block_items
+from resumable.core.block import Block, block_items, block_length, slice_block
 from resumable.testing.comparing import assert_same
+from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.executors import Outcome, Workers, attempt
 from resumable.workers.hiring import Calls
 
@@ -28,7 +29,7 @@ AT_MOST = 50
 
 
 class Inline(Workers):
-    """Does what is submitted at once, in chunks of given sizes, and dies now and then."""
+    """Does what is submitted at once, in chunks of given sizes; dies, or does a part, now and then."""
 
     def __init__(
         self, fn: Callable[[Any], Any], drop: bool, sizes: Iterator[int], deaths: Iterator[str]
@@ -53,7 +54,8 @@ class Inline(Workers):
             if death == "late":
                 future.set_exception(BrokenProcessPool("killed"))
             else:
-                future.set_result(attempt(self._fn, block, self._drop))
+                done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
+                future.set_result(attempt(self._fn, slice_block(block, 0, done), self._drop))
         except BrokenProcessPool:
             raise
         except Exception as error:
@@ -368,3 +370,11 @@ def test_what_ends_a_program_comes_after_the_results_before_it(
         assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], [])
         with pytest.raises(raised):
             attempt(ends, [2, 3], drop=True)
+
+
+@pytest.mark.parametrize("on_error", ["raise", "skip"])
+def test_a_chunk_that_is_done_in_part_goes_on_at_its_next_item(on_error: str) -> None:
+    for source in (stream(23), rs.range(23)):
+        pipeline = source.map(abs, workers=2, on_error=on_error)
+        with chunks_of(7, deaths=["half"] * 1000):
+            resumes_at_every_position(pipeline)

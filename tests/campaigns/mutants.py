@@ -134,8 +134,10 @@ def _judged(tree: Path, mutation: Mutation) -> Verdict:
 
 
 def _first_failure(tree: Path, tests: list[str], jobs: int = 0) -> str | None:
+    # Settings of the run that this is part of, if it is, are not meant for this one.
+    inherited = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
     # No bytecode: a module that is changed twice within a second would be the old one.
-    environment = os.environ | {
+    environment = inherited | {
         "PYTHONPATH": str(tree),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",

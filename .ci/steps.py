@@ -83,8 +83,7 @@ PYTHONPATH=. python -m pytest -m deep
 export PYTHONPATH=.
 MYPYPATH=benchmarks mypy \\
     adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/torch_*.py
-# Every position that a loader can be stopped at; few of its tests are random.
-RESUMABLE_EXAMPLES=30 python -m pytest -m deep --require-packages tests/torch_adapter
+python -m pytest --require-packages tests/torch_adapter
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import resumable as rs
+from resumable.testing.laws import states_along
 
 distributed = pytest.importorskip(
     "distributed", reason="distributed is not installed: pip install resumable-loader[dask]"
@@ -35,12 +36,8 @@ def test_a_killed_worker_loses_nothing_and_the_rest_needs_no_dask(client: Any) -
         return item * item
 
     upstream = rs.range(200).shuffle(1)
-    with iter(upstream.map(square)) as iterator:
-        states = [rs.dumps(iterator.get_state())]
-        expected = []
-        for item in iterator:
-            expected.append(item)
-            states.append(rs.dumps(iterator.get_state()))
+    expected = list(upstream.map(square))
+    states = states_along(upstream.map(square), len(expected))
     got: list[int] = []
     pipeline = upstream.map(square, workers=4, executor=client.get_executor())
     with iter(pipeline) as iterator:

@@ -25,6 +25,7 @@ from waiting import wait_until
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
+from resumable.testing.laws import states_along
 from resumable.workers import processes as process_workers
 from resumable.workers.arena import Arena
 from resumable.workers.executors import Outcome
@@ -243,12 +244,8 @@ def test_killed_workers_lose_and_repeat_nothing(kind: str, monkeypatch: pytest.M
     def upstream() -> rs.Pipeline[int]:
         return rs.range(1500).shuffle(3) if kind == "random access" else stream(1500)
 
-    with iter(upstream().map(abs)) as iterator:
-        states = [rs.dumps(iterator.get_state())]
-        expected = []
-        for item in iterator:
-            expected.append(item)
-            states.append(rs.dumps(iterator.get_state()))
+    expected = list(upstream().map(abs))
+    states = states_along(upstream().map(abs), len(expected))
     got: list[int] = []
     errors: list[str] = []
     to_kill = [5, 300, 301, 1000]

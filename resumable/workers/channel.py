@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple
 
-from ..errors import WorkerError
 from ..state.value import TakenState
-
-HEARTBEAT: Final = 1.0
-"""Seconds between looks at whether the thread is still alive."""
+from .threads import HEARTBEAT
 
 
 class Entry(NamedTuple):
@@ -23,38 +21,42 @@ class Entry(NamedTuple):
 
 
 class Channel:
-    """A bounded queue that both sides can leave."""
+    """A bounded queue that both sides can leave.
+
+    An entry that the reader was handed when an interrupt came is lost: it then begins anew.
+    """
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._entries: deque[Entry] = deque()
-        self._changed = threading.Condition()
+        self._entries: SimpleQueue[Entry] = SimpleQueue()
+        # One for each entry that there is room for.
+        self._room: SimpleQueue[None] = SimpleQueue()
+        for _ in range(size):
+            self._room.put(None)
         self._closed = False
 
     def put(self, entry: Entry) -> bool:
         """Wait for room; False if the reader left."""
-        with self._changed:
-            while len(self._entries) >= self._size and not self._closed:
-                self._changed.wait()
-            if self._closed:
-                return False
-            self._entries.append(entry)
-            self._changed.notify()
-            return True
+        self._room.get()
+        if self._closed:
+            return False
+        self._entries.put(entry)
+        return True
 
-    def get(self, thread: threading.Thread) -> Entry:
-        """Wait for an entry from ``thread``."""
-        with self._changed:
-            while not self._entries:
-                if not thread.is_alive():
-                    raise WorkerError("the prefetch thread ended without an answer")
-                self._changed.wait(HEARTBEAT)
-            entry = self._entries.popleft()
-            self._changed.notify()
+    def get(self, check_alive: Callable[[], None]) -> Entry:
+        """Wait for an entry; ``check_alive`` is called now and then meanwhile."""
+        while True:
+            try:
+                entry = self._entries.get(timeout=HEARTBEAT)
+            except Empty:
+                check_alive()
+                continue
+            self._room.put(None)
             return entry
 
     def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            self._entries.clear()
-            self._changed.notify_all()
+        """Leave; takes no lock, so that a finalizer may do it."""
+        self._closed = True
+        self._room.put(None)
+        with suppress(Empty):
+            while True:
+                self._entries.get_nowait()

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 import weakref
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from ..core.block import Block
@@ -20,6 +20,7 @@ from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State, TakenState, copy_taken, take_state
 from .channel import Channel, Entry
+from .threads import Job, Threads
 
 T = TypeVar("T")
 
@@ -32,14 +33,15 @@ class PrefetchIterator(TransformIterator[T]):
 
     def __init__(self, stage: Transform[T], epoch: int, buffer_size: int) -> None:
         super().__init__(stage, epoch)
-        self._thread: threading.Thread | None = None
-        self._leave: weakref.finalize[Any, Any] | None = None
         self._channel = Channel(buffer_size)
+        self._threads = Threads(1, "resumable-prefetch")
+        self._production = Job(partial(_produce, self._channel, self._upstream))
         self._epoch = self._upstream.epoch
         # Upstream's state after the last item handed out, once the thread runs.
         self._handed_out: TakenState | None = None
         self._ended = False
         self._process = HomeProcess()
+        weakref.finalize(self, _leave, self._channel, self._process)
 
     def __next__(self) -> T:
         if self._ended:
@@ -49,9 +51,10 @@ class PrefetchIterator(TransformIterator[T]):
                 f"the prefetch thread of {self._stage!r} stayed in the process that was forked; "
                 "iterate the pipeline in this one"
             )
-        if self._thread is None:
-            self._thread = self._begin()
-        entry = self._channel.get(self._thread)
+        if self._handed_out is None:
+            self._handed_out = take_state(self._upstream.get_state)
+            self._threads.submit(self._production)
+        entry = self._channel.get(self._threads.check_alive)
         if entry.kind == "error":
             raise entry.item
         self._handed_out, self._epoch = entry.state, entry.epoch
@@ -85,34 +88,23 @@ class PrefetchIterator(TransformIterator[T]):
         self._epoch = self._upstream.epoch
 
     def close(self) -> None:
-        thread = self._thread
-        if thread is not None and self._leave is not None:
-            if not self._process.is_this_one():
-                return  # neither the thread nor its locks are ours after a fork
-            self._leave()
-            if thread is not threading.current_thread():
-                thread.join(PATIENCE)
-            if thread.is_alive():
-                warnings.warn(
-                    f"the thread of {self._stage!r} is still busy with an item after "
-                    f"{PATIENCE:g} s; it ends when that item is done",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
-        else:
+        if not self._process.is_this_one():
+            return  # neither the thread nor what it reads is ours after a fork
+        if self._production.cancel():  # nobody else moves upstream
             super().close()
+        self._channel.close()
+        if not self._threads.close(PATIENCE):
+            warnings.warn(
+                f"the thread of {self._stage!r} is still busy with an item after "
+                f"{PATIENCE:g} s; it ends when that item is done",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
-    def _begin(self) -> threading.Thread:
-        self._handed_out = take_state(self._upstream.get_state)
-        thread = threading.Thread(
-            target=_produce,
-            args=(self._channel, self._upstream),
-            name="resumable-prefetch",
-            daemon=True,
-        )
-        self._leave = weakref.finalize(self, self._channel.close)
-        thread.start()
-        return thread
+
+def _leave(channel: Channel, process: HomeProcess) -> None:
+    if process.is_this_one():
+        channel.close()
 
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
 
 import resumable as rs
 from resumable.checkpoint.reading import read_valid, supersede_after
 from resumable.checkpoint.saver import Mark, Saver
-from resumable.checkpoint.writer import direct_writer
 from resumable.state.value import State
 
 __all__ = ["InputCheckpoints"]
@@ -22,7 +20,7 @@ class InputCheckpoints:
     Args:
       store: where they are kept.
       get_state: gives the state to save.
-      new_writer: makes what writes them.
+      asynchronous: whether the training goes on while one is written.
       listeners: told about the saves.
       retain: called with step and time after each save; returns what went wrong.
     """
@@ -31,13 +29,13 @@ class InputCheckpoints:
         self,
         store: rs.Store,
         get_state: Callable[[], State],
-        new_writer: Callable[[], Executor] = direct_writer,
+        asynchronous: bool = False,
         listeners: Iterable[rs.CheckpointListener] = (),
         retain: Callable[[int, float], str | None] | None = None,
     ) -> None:
         self.store = store
         self._get_state = get_state
-        self._new_writer = new_writer
+        self._asynchronous = asynchronous
         self._listeners = tuple(listeners)
         self._retain = retain
         self._saver: Saver | None = None
@@ -140,7 +138,7 @@ class InputCheckpoints:
         self._saver = Saver(
             self._get_state,
             self.store,
-            self._new_writer(),
+            self._asynchronous,
             self._listeners,
             self._retain,
             time.monotonic,

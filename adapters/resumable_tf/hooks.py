@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -13,7 +12,6 @@ import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 from resumable.checkpoint.opening import as_store, check_listeners, check_pipeline
-from resumable.checkpoint.writer import background_writer, direct_writer
 from resumable.core.arguments import check_choice
 from resumable.sources.iterable import POLICIES
 from resumable.state.value import State
@@ -68,7 +66,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
     pipeline's, and `InvalidArgument` if the model was saved by a Saver that is not known.
     """
 
-    new_writer: ClassVar[Callable[[], Executor]] = staticmethod(direct_writer)
+    asynchronous: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -99,7 +97,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         self._checkpoints = InputCheckpoints(
             as_store(task.folder, task.name if name is None else name),
             self._get_state,
-            type(self).new_writer,
+            type(self).asynchronous,
             [_Told(self, listener) for listener in self._listeners],
             self._retain,
         )
@@ -268,7 +266,7 @@ class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
     its input; a resume then says so.
     """
 
-    new_writer = staticmethod(background_writer)
+    asynchronous = True
 
 
 class _Told(rs.CheckpointListener):

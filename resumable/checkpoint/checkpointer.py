@@ -26,7 +26,6 @@ from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retainer, Retention
 from .saver import Mark, Saver
 from .store import Store
-from .writer import background_writer, direct_writer
 
 T = TypeVar("T")
 
@@ -271,7 +270,7 @@ class Checkpointer:
         saver = Saver(
             iterator.get_state,
             self.store,
-            background_writer() if self._asynchronous else direct_writer(),
+            self._asynchronous,
             policy.listeners,
             None if self.retention is None else Retainer(self.retention, self.store).apply,
             clock,

@@ -1,14 +1,19 @@
 """The items of a resumed pipeline, and what happens between two steps."""
 
+# An interrupt may come at any moment, and the loop may be gone on with. So what happens between
+# two steps can be begun again: it asks what is done already. The item itself passes from the
+# iterator, which counts it, to the training loop without a moment for an interrupt between.
+
 from __future__ import annotations
 
 import warnings
 import weakref
+from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Final, Generic, TypeVar, final
 
 from ..core.iterator import PipelineIterator
 from ..errors import InvalidArgument, WorkerError
@@ -22,8 +27,6 @@ T = TypeVar("T")
 
 NO_SIGNALS: Final[frozenset[int]] = frozenset()
 NO_COUNTS: Final[Mapping[int, int]] = MappingProxyType({})
-END: Final = object()
-"""Stands for the end where an item could be anything."""
 
 
 @final
@@ -62,6 +65,8 @@ class ResumedLoop(Generic[T]):
         self.finished = False
         self.begun = False
         self.skipped = 0
+        # That runs the loop.
+        self._thread: int | None = None
         self._saver = saver
         self._signals = signals
         self._policy = policy
@@ -69,8 +74,9 @@ class ResumedLoop(Generic[T]):
         self._bar = bar
         self._first_step = iterator.step
         self._put_off = False
-        # Whether an item is being computed; no state can be taken meanwhile.
-        self._drawing = False
+        # Who is still to hear of the beginning, and of the end.
+        self._to_greet = list(policy.listeners)
+        self._to_leave = list(policy.listeners)
         # A loop that is dropped leaves no handler behind.
         weakref.finalize(self, signals.close)
 
@@ -79,14 +85,21 @@ class ResumedLoop(Generic[T]):
 
     def __next__(self) -> T:
         try:
-            item = self._advance()
+            if not self._is_over():
+                before = self._counts()
+                try:
+                    # No call of `next`, after which an interrupt could come.
+                    for item in self.iterator:
+                        return item
+                except Exception as error:
+                    self._end_after(error, interrupted=self._counts() != before)
+                else:
+                    self.finish()
         except StopIteration as error:
             raise RuntimeError(
                 "a listener, a trigger or a signal handler raised StopIteration"
             ) from error
-        if item is END:
-            raise StopIteration
-        return item  # type: ignore[no-any-return]
+        raise StopIteration
 
     def __repr__(self) -> str:
         return f"<loop over {self.iterator!r}>"
@@ -108,11 +121,8 @@ class ResumedLoop(Generic[T]):
 
     def save(self) -> str | None:
         """Save now, and wait until it is done; returns where, or None if this step is saved."""
-        if self._drawing:
-            raise InvalidArgument(
-                "save() must come between two items, not while one is computed: not from a "
-                "function of the pipeline, a signal handler or another thread"
-            )
+        if self._thread not in (None, get_ident()):
+            raise InvalidArgument("save() must come from the thread that runs the loop")
         self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
         if self._is_saved():
@@ -130,9 +140,10 @@ class ResumedLoop(Generic[T]):
         self._save_if_due(at_end=True)
         self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
-        self._show_step()
-        for listener in self._policy.listeners:
-            listener.end(self.step)
+        if self._bar is not None:
+            self._bar.move_to(self.step)
+        while self._to_leave:
+            self._to_leave.pop(0).end(self.step)
         self.finished = True
         self._signals.close()
         self._signals.raise_deferred()
@@ -152,31 +163,21 @@ class ResumedLoop(Generic[T]):
             stack.callback(self._signals.close)
             stack.callback(self._saver.close)
 
-    def _advance(self) -> Any:
-        """The next item, with what is due before it; END after the last one."""
+    def _is_over(self) -> bool:
+        """Do what is due before the next item; whether there is to be none."""
         if self.finished:
-            return END
+            return True
         if self.begun:
             self._between_steps()
         else:
-            for listener in self._policy.listeners:
-                listener.begin()
+            self._thread = get_ident()
+            while self._to_greet:
+                self._to_greet.pop(0).begin()
             self.begun = True
         if (self._saver.stopped or self._signals.received) and self._is_to_stop():
             self.finish()
-            return END
-        before = self._counts()
-        self._drawing = True
-        try:
-            item = next(self.iterator, END)
-        except Exception as error:
-            self._end_after(error, interrupted=self._counts() != before)
-            return END
-        finally:
-            self._drawing = False
-        if item is END:
-            self.finish()
-        return item
+            return True
+        return False
 
     def _end_after(self, error: Exception, *, interrupted: bool) -> None:
         """End cleanly if workers died of the signal that stops the loop; else raise ``error``.
@@ -190,18 +191,22 @@ class ResumedLoop(Generic[T]):
         warnings.warn(
             f"the pipeline failed after a signal to stop, at step {self.step}: {error!r}",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
 
     def _between_steps(self) -> None:
         # Runs with every step, however short that is.
-        self._show_step()
+        if self._bar is not None:
+            self._bar.move_to(self.step)
         if not self._saver.settled:
-            self._saver.collect()
+            self._collect()
         self._save_if_due()
         if not self._saver.settled:
-            self._saver.collect()
-            self._saver.raise_failure()
+            self._collect()
+
+    def _collect(self) -> None:
+        self._saver.collect()
+        self._saver.raise_failure()
 
     def _save_if_due(self, *, at_end: bool = False) -> None:
         step, done = self.iterator.step, self._saver.begun
@@ -240,10 +245,6 @@ class ResumedLoop(Generic[T]):
     def _counts(self) -> Mapping[int, int]:
         """How often each signal has been received by now."""
         return self._signals.received.copy() if self._signals.received else NO_COUNTS
-
-    def _show_step(self) -> None:
-        if self._bar is not None:
-            self._bar.move_to(self.step)
 
 
 def _received_since(now: Mapping[int, int], before: Mapping[int, int]) -> frozenset[int]:

@@ -1,23 +1,33 @@
 """One save after another: take the state, tell the listeners, commit, keep count."""
 
+# An interrupt may come at any moment of this, and the loop may go on afterwards. So the writing
+# is always a thread's, where no signal handler runs, and the loop waits for it. What the loop does
+# itself stands in a `_Save`, which remembers how far it came: begun again for the same step, a save
+# goes on where it was cut short, with the same bytes.
+
 from __future__ import annotations
 
+import math
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor, Future, wait
 from dataclasses import dataclass, field, replace
-from typing import final
+from functools import partial
+from typing import Final, final
 
 import numpy as np
 
 from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
 from ..state.value import State
+from ..workers.threads import HEARTBEAT, Job, Threads
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
 from .store import Store
-from .writer import direct_writer
+
+PATIENCE: Final = 60.0
+"""Seconds that `close` waits for a save being written."""
 
 
 @final
@@ -46,6 +56,24 @@ class _Written:
 
 
 @final
+@dataclass
+class _Save:
+    """A save from when it is begun.
+
+    Attributes:
+      mark: what the next ones have to know of it.
+      job: writes it, and writes nothing else if it is tried again.
+      announced: whether all listeners were told that it comes.
+      submitted: whether the writer has the job.
+    """
+
+    mark: Mark
+    job: Job[_Written]
+    announced: bool = False
+    submitted: bool = False
+
+
+@final
 class Saver:
     """Makes the saves of one loop, at most one of them unfinished at a time.
 
@@ -54,7 +82,7 @@ class Saver:
     Args:
       get_state: gives the state of the step at which a save is begun.
       store: keeps what is saved.
-      writer: does the writing.
+      asynchronous: whether the loop goes on while a save is written.
       listeners: told about the saves.
       retain: called with step and time once a checkpoint is stored; returns what went wrong.
       clock: monotonic seconds.
@@ -69,7 +97,7 @@ class Saver:
         self,
         get_state: Callable[[], State],
         store: Store,
-        writer: Executor,
+        asynchronous: bool,
         listeners: Sequence[CheckpointListener],
         retain: Callable[[int, float], str | None] | None,
         clock: Callable[[], float],
@@ -78,7 +106,8 @@ class Saver:
     ) -> None:
         self._get_state = get_state
         self._store = store
-        self._writer = writer
+        self._asynchronous = asynchronous
+        self._writer = Threads(1, "resumable-writer", thorough=True)
         self._listeners = listeners
         self._retain = retain
         self._clock = clock
@@ -86,9 +115,12 @@ class Saver:
         self._process = HomeProcess()
         self.stopped = False
         self._done = resumed
-        self._pending: tuple[Mark, Future[_Written]] | None = None
-        # The last step stored, and where: an interrupt may come before it is acknowledged.
-        self._stored: tuple[int, str] | None = None
+        # The save that was begun last, until it is on its way; then that until it is known how it
+        # ended.
+        self._beginning: _Save | None = None
+        self._pending: _Save | None = None
+        # What is still to be told of the saves that are done.
+        self._untold: list[Callable[[], object]] = []
         self._failures: list[SaveError] = []
         self._telling = False
         self._closed = False
@@ -96,17 +128,17 @@ class Saver:
     @property
     def begun(self) -> Mark:
         """The last save begun, or what the loop was resumed from."""
-        return self._done if self._pending is None else self._pending[0]
+        return self._done if self._pending is None else self._pending.mark
 
     @property
     def busy(self) -> bool:
         """Whether a save is being written."""
-        return self._pending is not None and not self._pending[1].done()
+        return self._pending is not None and not self._pending.job.given
 
     @property
     def settled(self) -> bool:
         """Whether there is nothing to acknowledge and nothing to raise."""
-        return self._pending is None and not self._failures
+        return self._pending is None and not self._failures and not self._untold
 
     @property
     def closed(self) -> bool:
@@ -126,48 +158,56 @@ class Saver:
         """
         self._check_may_save()
         self.collect(wait_for_it=True)
-        assert mark.step is not None
-        time = float(self._wall_clock())
-        checkpoint = Checkpoint(mark.step, time, self._get_state())
-        self._tell(lambda listener: listener.before_save(checkpoint.step))
-        self._pending = mark, self._submit(checkpoint)
+        step = mark.step
+        assert step is not None
+        save = self._beginning
+        if save is None or save.mark.step != step:
+            checkpoint = Checkpoint(step, float(self._wall_clock()), self._get_state())
+            save = _Save(mark, Job(partial(self._commit, checkpoint)))
+            self._beginning = save
+        if not save.announced:
+            self._tell([partial(one.before_save, step) for one in self._listeners])
+            save.announced = True
+        self._beginning, self._pending = None, save
+        self._write(save)
 
     def collect(self, *, wait_for_it: bool = False) -> str | None:
         """Acknowledge the save being written if it is done; returns where it is.
 
         The listeners hear of it. If it failed, `raise_failure` will say so.
         """
-        if self._pending is None or self.foreign:
+        if self.foreign:
             return None
-        mark, future = self._pending
-        if not future.done():
-            if not wait_for_it:
-                return None
-            wait([future])
-        error = future.exception()
-        self._pending = None
-        if error is not None:
-            self._note_failure(mark, error)
-            return None
-        return self._acknowledge(mark, future.result())
+        save, path = self._pending, None
+        if save is not None and (wait_for_it or not self._asynchronous):
+            self._wait_for(save)
+        if save is not None and save.job.given:
+            path = self._acknowledge(save)
+        if not self._telling:
+            self._tell(self._untold)
+        return path
 
     def raise_failure(self) -> None:
         """Raise what saves have failed with since this was last asked."""
         if not self._failures:
             return
-        failures, self._failures = self._failures, []
-        if len(failures) == 1:
-            raise failures[0]
-        several = SaveError("; ".join(map(str, failures)), failures[-1].step)
-        raise several from failures[-1].__cause__
+        *others, failure = self._failures
+        if others:
+            told = "; ".join(map(str, self._failures))
+            cause, failure = failure.__cause__, SaveError(told, failure.step)
+            failure.__cause__ = cause
+        self._failures = []
+        raise failure
 
     def close(self) -> None:
         """Wait for the save being written, and end the writer; may be called again."""
         self._closed = True
         try:
-            self.collect(wait_for_it=True)
+            if self._pending is not None and not self.foreign:
+                self._wait_for(self._pending, PATIENCE)
+            self.collect()
         finally:
-            self._writer.shutdown()
+            self._writer.close(0)
 
     def _check_may_save(self) -> None:
         if self.foreign:
@@ -177,49 +217,79 @@ class Saver:
         if self._telling:
             raise InvalidArgument("a listener cannot save: it is told of a save")
 
-    def _tell(self, event: Callable[[CheckpointListener], object]) -> None:
+    def _tell(self, events: list[Callable[[], object]]) -> None:
+        """Tell the listeners of ``events``, each once; again only after an interrupt.
+
+        The others are still to be told if one of them raises.
+        """
         self._telling = True
         try:
-            for listener in self._listeners:
-                event(listener)
+            while events:
+                try:
+                    events[0]()
+                except Exception:
+                    del events[0]
+                    raise
+                del events[0]
         finally:
             self._telling = False
 
-    def _submit(self, checkpoint: Checkpoint) -> Future[_Written]:
+    def _write(self, save: _Save) -> None:
         try:
-            return self._writer.submit(self._commit, checkpoint)
-        except RuntimeError:  # no thread can be started, or not any more as the process ends
-            return direct_writer().submit(self._commit, checkpoint)
+            self._writer.submit(save.job)
+        except WorkerError:  # no thread can be started, or not any more as the process ends
+            save.job.run()
+        save.submitted = True
+
+    def _wait_for(self, save: _Save, seconds: float = math.inf) -> None:
+        """Wait until ``save`` is written; after so many seconds it counts as failed."""
+        ends = time.monotonic() + seconds
+        if not save.submitted:  # an interrupt came before that
+            self._write(save)
+        while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
+            if time.monotonic() >= ends:
+                save.job.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
 
     def _commit(self, checkpoint: Checkpoint) -> _Written:
-        """Store ``checkpoint``; runs in the writer's thread, and again after an interrupt."""
-        if self._stored is None or self._stored[0] != checkpoint.step:
-            self._stored = checkpoint.step, self._store.save(checkpoint.step, encode(checkpoint))
-        path = self._stored[1]
+        """Store ``checkpoint``; runs in the writer's thread."""
+        path = self._store.save(checkpoint.step, encode(checkpoint))
         if self._retain is None:
             return _Written(path)
         return _Written(path, self._retain(checkpoint.step, checkpoint.time))
 
-    def _acknowledge(self, mark: Mark, written: _Written) -> str:
+    def _acknowledge(self, save: _Save) -> str | None:
+        """Count ``save``, which is written or has failed, and note what is to be told of it."""
+        written, error = save.job.value, save.job.error
+        if written is None:
+            assert error is not None
+            if not isinstance(error, Exception):  # the store ends the process
+                self._pending = None
+                raise error
+            failures = [*self._failures, _failure(save.mark, error)]
+            self._failures, self._pending = failures, None
+            return None
         # Counted from its end, so that a save that takes long does not make the next one due.
-        self._done = replace(mark, seconds=self._clock())
-        step = mark.step
-        assert step is not None
-
-        def tell(listener: CheckpointListener) -> None:
-            answer = listener.after_save(step, written.path)
-            if answer is not None and not isinstance(answer, (bool, np.bool_)):
-                raise InvalidType(f"after_save must return a bool or None, got {shorten(answer)}")
-            self.stopped = self.stopped or bool(answer)
-
-        self._tell(tell)
+        done = replace(save.mark, seconds=self._clock())
+        untold: list[Callable[[], object]] = [
+            partial(self._tell_done, one, done, written) for one in self._listeners
+        ]
         if written.complaint is not None:
-            warnings.warn(written.complaint, RuntimeWarning, stacklevel=2)
+            untold.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
+        self._done, self._pending, self._untold = done, None, untold
         return written.path
 
-    def _note_failure(self, mark: Mark, error: BaseException) -> None:
-        assert mark.step is not None
-        failure = SaveError(f"step {mark.step} could not be saved: {error}", mark.step)
-        failure.__cause__ = error
-        failure.errno = getattr(error, "errno", None)
-        self._failures.append(failure)
+    def _tell_done(self, listener: CheckpointListener, done: Mark, written: _Written) -> None:
+        assert done.step is not None
+        answer = listener.after_save(done.step, written.path)
+        if answer is not None and not isinstance(answer, (bool, np.bool_)):
+            raise InvalidType(f"after_save must return a bool or None, got {shorten(answer)}")
+        self.stopped = self.stopped or bool(answer)
+
+
+def _failure(mark: Mark, error: BaseException) -> SaveError:
+    assert mark.step is not None
+    reason = str(error) or type(error).__name__
+    failure = SaveError(f"step {mark.step} could not be saved: {reason}", mark.step)
+    failure.__cause__ = error
+    failure.errno = getattr(error, "errno", None)
+    return failure

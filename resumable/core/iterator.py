@@ -6,30 +6,37 @@
 # them without running anything, and the next call starts the pipeline anew from the good
 # state, draws as many items again, and so tries the same item again. Whoever took a state just
 # before the exception sees the same one after it, since each state taken is the good state.
+#
+# The exception may also come from a signal handler, which CPython runs when a function is
+# entered, when a call has returned, and when a loop goes back; assignments in a row are not
+# torn. So whatever moves takes first what gives the next item out of the iterator, leaving `IN_USE`
+# there, and puts it back in one row with the new count; a second thread that enters meanwhile finds
+# that and gets an error. Restoring and recovering prepare a new `_Pass`, and put it in the place of
+# the old one in one row with its count and its items.
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, final
 
 from ..errors import (
     ExternalStateError,
+    InvalidArgument,
     InvalidType,
     IteratorClosed,
     StateMismatch,
     UnencodableState,
 )
-from ..state.value import State, freeze, unpack, unpack_count
+from ..state.value import State, freeze, take_state, unpack, unpack_count
 from .arguments import check_int
 from .block import Block, block_length
 from .external_source import apply_policy, inexact_sources
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
 from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
-from .stage_iterator import StageIterator
+from .stage_iterator import Items, StageIterator
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,12 +45,63 @@ R = TypeVar("R")
 # is about SNAPSHOT_SHARE times what a state costs to take.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
-UNPREPARED: Iterator[Any] = iter(())
 EVERYTHING = ITEMS | EPOCHS | RANK
+
+# The next items, each with the step that it is. In their place stands one of these where there is
+# more to do than to take one: they have to be made first, a call is at them, or a call failed.
+Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
+UNPREPARED: Numbered = iter(())
+IN_USE: Numbered = iter(())
+BROKEN: Numbered = iter(())
+
+
+@final
+class _Pass(Generic[T]):
+    """A root in motion, and how to come back to where it is.
+
+    Attributes:
+      root: the iterator of the last stage.
+      epoch: in which it was started.
+      good: a state of the root, once one could be taken, and the step it was taken at.
+      due: the step of the next snapshot.
+      source: all items that the root still has, while they are valid.
+      prepared: the step up to which the iterator was given items of it.
+    """
+
+    def __init__(
+        self, root: StageIterator[T], epoch: int, good: tuple[State | None, int], step: int
+    ) -> None:
+        self.root = root
+        self.epoch = epoch
+        self.good = good
+        self.due = self.prepared = step
+        self.source: Items[T] | None = None
+        self._interval = 1
+        self._last_snapshot = perf_counter()
+
+    def snapshot(self, step: int) -> None:
+        """Remember the state, which is that of ``step``, and when to do so again."""
+        started = perf_counter()
+        # A state that cannot be taken is the user's concern when asking for one, not here.
+        positions = take_state(self.root.get_state)
+        if not isinstance(positions, Exception):
+            self.good = positions, step
+        now = perf_counter()
+        budget = SNAPSHOT_SHARE * (now - started)
+        elapsed = started - self._last_snapshot
+        if elapsed < budget:
+            self._interval = min(2 * self._interval, LONGEST_INTERVAL)
+        elif elapsed > 4 * budget:
+            self._interval = max(self._interval // 2, 1)
+        self._last_snapshot = now
+        self.due = step + self._interval
 
 
 class PipelineIterator(StageIterator[T]):
     """A running pass through a pipeline.
+
+    It belongs to one thread at a time: a call that finds another thread, or a function of the
+    pipeline, at an item is refused.
 
     State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
     positions of the stages, and ``ahead``, the number of items handed out since these
@@ -59,36 +117,31 @@ class PipelineIterator(StageIterator[T]):
         self._inexact = list(inexact_sources(stage))
         self._closed = False
         self.step = 0
-        self._start_epoch = epoch
-        # A state of the root, once one could be taken, and the step it was taken at.
-        self._good: tuple[State | None, int] = (None, 0)
-        self._items: Iterator[T]
-        self._ended: Callable[[], bool]
-        self._root = stage.start(epoch)
-        self._resume_at(0)
+        self._pass: _Pass[T] = _Pass(stage.start(epoch), epoch, (None, 0), 0)
+        self._items = UNPREPARED
 
     def __next__(self) -> T:
-        # What an interrupt could cut short comes before the item is drawn, not after.
-        if self.step >= self._due:
-            self._prepare()
-        try:
-            item = next(self._items)
-            self.step += 1
-        except StopIteration:
-            if self._ended():
+        while True:
+            items = self._items
+            self._items = IN_USE
+            try:
+                # A loop of one round: nothing comes between the item and its count.
+                for self.step, item in items:
+                    self._items = items
+                    return item  # type: ignore[no-any-return]
+            except BaseException as error:
+                self._items = BROKEN
+                self._name_stage(error)
                 raise
-            self._fail()
-            raise RuntimeError("a user function raised StopIteration") from None
-        except BaseException as error:
-            self._fail()
-            self._name_stage(error)
-            raise
-        return item
+            try:
+                self._prepare(items)
+            except BaseException:
+                if self._items is IN_USE:
+                    self._items = items
+                raise
 
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end."""
-        if self.step >= self._snapshot_step:
-            self._snapshot()
         return self._moved(lambda root: root.pull(count) if count else [], count, block_length)
 
     def skip(self, count: int) -> int:
@@ -99,13 +152,13 @@ class PipelineIterator(StageIterator[T]):
         they carry state.
         """
         passed = self._moved(lambda root: root.skip(count) if count else 0, count, int)
-        self._snapshot_step = self.step  # an exception must not cost as much as what was passed
+        self._pass.due = self.step  # an exception must not cost as much as what was passed
         return passed
 
     @property
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any, the first one."""
-        return self._root.epoch
+        return self._pass.root.epoch
 
     def get_state(self) -> State:
         """The position as a new value, which later use of the iterator never changes.
@@ -113,13 +166,20 @@ class PipelineIterator(StageIterator[T]):
         Raises:
           ExternalStateError: if a source can neither report nor restore its position.
           UnencodableState: if a stage holds a value without an exact serialised form.
+          InvalidArgument: if an item is being computed meanwhile.
         """
         for stage, path in self._inexact:
             apply_policy(stage, path, stage.inexact_policy or "ignore", stacklevel=2)
-        if not self._failed:
-            self._good = (self._root.get_state(), self.step)
-        positions, ahead = self._last_good()
-        return self._described(positions, self.step, ahead)
+        items = self._items
+        if items is BROKEN:
+            positions, ahead = self._last_good()
+            return self._described(positions, self.step, ahead)
+        here, step = self._pass, self.step
+        positions = here.root.get_state()
+        if items is IN_USE or self._items is not items or self.step != step:
+            raise _entered_twice()
+        here.good = positions, step
+        return self._described(positions, step, 0)
 
     def state_after(self, count: int) -> tuple[State, int] | None:
         """The state after up to ``count`` more items, and how many those are; nothing moves.
@@ -127,7 +187,8 @@ class PipelineIterator(StageIterator[T]):
         O(1) where items are looked up by index; None elsewhere, where only moving tells, and after
         an error.
         """
-        found = None if self._failed else self._root.state_at(count)
+        known = self._items is not BROKEN and self._items is not IN_USE
+        found = self._pass.root.state_at(count) if known else None
         if found is None:
             return None
         positions, moved = found
@@ -153,20 +214,27 @@ class PipelineIterator(StageIterator[T]):
         if reason := explain_mismatch(saved, self._stage, relied_on):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
-        root = self._started(epoch, positions)
-        self._root.close()
-        self._root, self._start_epoch = root, epoch
-        self._resume_at(step - ahead)
-        if ahead:
-            self.step = step
-            self._fail()
+        items = BROKEN if ahead else UNPREPARED
+        new = _Pass(self._started(epoch, positions), epoch, (positions, step - ahead), step)
+        if self._items is IN_USE:
+            new.root.close()
+            raise _entered_twice()
+        before = self._pass
+        self._pass = new
+        self.step = step
+        self._items = items
+        before.root.close()
 
     def close(self) -> None:
-        """End threads and release files; may be called again. The state stays readable."""
-        if not self._closed:
-            self._closed = True
-            self._stop()
-            self._root.close()
+        """End threads and release files; may be called again. The state stays readable.
+
+        From another thread, it also ends a wait for an item.
+        """
+        self._closed = True
+        if self._items is not IN_USE and self._items is not BROKEN:
+            self._pass.source = None
+            self._items = UNPREPARED
+        self._pass.root.close()
 
     def __reduce__(self) -> str:
         raise InvalidType("a running iterator cannot be pickled or copied; use get_state()")
@@ -185,7 +253,7 @@ class PipelineIterator(StageIterator[T]):
         return {
             # The items to be drawn again are counted: everything that groups them must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
-            "epoch": self._start_epoch,
+            "epoch": self._pass.epoch,
             "step": step,
             "ahead": ahead,
             "pipeline": freeze(positions),
@@ -195,97 +263,89 @@ class PipelineIterator(StageIterator[T]):
         self, move: Callable[[StageIterator[T]], R], count: int, length: Callable[[R], int]
     ) -> R:
         """What ``move`` returns for the root, which passes ``length`` of it items."""
-        self._check_open()
-        if self._failed:
-            self._recover()
         check_int("count", count, minimum=0, maximum=sys.maxsize)
+        items = self._items
+        self._items = IN_USE
         try:
-            result = move(self._root)
-            self._stop()  # `items` is valid only until the next `pull`
-            self.step += length(result)
+            here = self._made_ready(items)
+        except BaseException:
+            self._items = items
+            raise
+        try:
+            result = move(here.root)
+            moved = length(result)
         except BaseException as error:
-            self._fail()
+            self._items = BROKEN
             if isinstance(error, StopIteration):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
+        here.source = None  # it is valid only until the next `pull`
+        self.step += moved
+        self._items = UNPREPARED
         return result
 
-    def _resume_at(self, step: int) -> None:
-        """Count from ``step``, where the root stands now."""
-        self.step = step
-        self._failed = False
-        self._stop()
-        self._good = (None, step)
-        self._interval = 1
-        self._last_snapshot = perf_counter()
-        self._snapshot()
+    def _prepare(self, items: Numbered) -> None:
+        """Make what gives the next item, where ``items`` has no more.
 
-    def _prepare(self) -> None:
-        """Do what must come before the next item, one check of which costs as little as it can."""
-        if self.step >= self._snapshot_step:
-            self._snapshot()
-        if self._items is UNPREPARED:
-            self._check_open()
-            if self._failed:
-                self._recover()
-            # Never of this object: a cycle would keep dropped threads running.
-            items = self._root.items()
-            # The end first: where there are items, it is theirs.
-            self._ended = items.ended
-            self._items = iter(items.iterator)
-        self._due = self._snapshot_step
+        Raises:
+          StopIteration: if that is the end.
+        """
+        here = self._made_ready(items)
+        if here.source is None:
+            self._items = BROKEN  # should this be interrupted
+            made = here.root.items()
+            # Nothing in it knows this object: a cycle would keep dropped threads running.
+            here.source = Items(iter(made.iterator), made.ended)
+        elif self.step < here.prepared:
+            if here.source.ended():
+                raise StopIteration
+            self._items = BROKEN
+            raise RuntimeError("a user function raised StopIteration")
+        steps = range(self.step + 1, here.due + 1)
+        prepared = zip(steps, here.source.iterator)  # noqa: B905  # the first to end is enough
+        here.prepared = here.due
+        self._items = prepared
 
-    def _stop(self) -> None:
-        """Drop what gives the next item, so that `_prepare` makes it anew."""
-        self._items = UNPREPARED
-        # Invariant: `_prepare` runs before the next item wherever `step` has come to this.
-        self._due = 0
+    def _made_ready(self, items: Numbered) -> _Pass[T]:
+        """The pass, with a root that can be moved and a state to come back to.
 
-    def _snapshot(self) -> None:
-        """Remember where we are, and when to do so again."""
-        if self._failed:
-            return
-        started = perf_counter()
-        # A state that cannot be taken is the user's concern when asking for one, not here.
-        with suppress(Exception):
-            self._good = (self._root.get_state(), self.step)
-        now = perf_counter()
-        budget = SNAPSHOT_SHARE * (now - started)
-        elapsed = started - self._last_snapshot
-        if elapsed < budget:
-            self._interval = min(2 * self._interval, LONGEST_INTERVAL)
-        elif elapsed > 4 * budget:
-            self._interval = max(self._interval // 2, 1)
-        self._last_snapshot = now
-        self._snapshot_step = self.step + self._interval
-
-    def _fail(self) -> None:
-        self._failed = True
-        self._stop()
+        Args:
+          items: what stood in the place of `IN_USE` before.
+        """
+        if items is IN_USE:
+            raise _entered_twice()
+        self._check_open()
+        if items is BROKEN:
+            self._recover()
+        if self.step >= self._pass.due:
+            self._pass.snapshot(self.step)
+        return self._pass
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
         positions, missing = self._last_good()
-        self._root.close()
-        self._root = self._started(self._start_epoch, positions)
+        before = self._pass
+        before.root.close()
+        root = self._started(before.epoch, positions)
         try:
-            drawn = self._root.skip(missing)
-        except StopIteration as error:
-            raise RuntimeError("a user function raised StopIteration") from error
-        except StateMismatch as error:
+            drawn = root.skip(missing)
+            if drawn < missing:
+                raise StateMismatch(
+                    f"{missing - drawn} items handed out before could not be drawn again: the "
+                    "source delivers fewer items than before"
+                )
+        except BaseException as error:
+            root.close()
+            if isinstance(error, StopIteration):
+                raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        if drawn < missing:
-            raise StateMismatch(
-                f"{missing - drawn} items handed out before could not be drawn again: the source "
-                "delivers fewer items than before"
-            )
-        self._failed = False
+        self._pass = _Pass(root, before.epoch, before.good, self.step)
 
     def _last_good(self) -> tuple[State, int]:
         """The last good state, and the number of items handed out since."""
-        positions, step = self._good
+        positions, step = self._pass.good
         if positions is None:
             raise ExternalStateError(
                 "an error interrupted the pipeline, and no state to go back to could be taken"
@@ -314,3 +374,10 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
+
+
+def _entered_twice() -> InvalidArgument:
+    return InvalidArgument(
+        "the iterator is at an item: it belongs to one thread at a time, and neither a function of "
+        "the pipeline nor a signal handler can use it meanwhile"
+    )

@@ -117,11 +117,18 @@ def _refuse(value: Any, where: str, depth: int) -> None:
 
 
 def take_state(get: Callable[[], State]) -> TakenState:
-    """What ``get`` returns, or the error that it raises: what cannot be saved can still run."""
+    """What ``get`` returns, or the error that it raises: what cannot be saved can still run.
+
+    An error that does not come again is none of the state's, but an interrupt, and is raised.
+    """
     try:
         return get()
     except Exception as error:
-        return error
+        try:
+            get()
+        except Exception:
+            return error
+        raise
 
 
 def copy_taken(taken: TakenState) -> State:

@@ -37,36 +37,38 @@ PATIENCE: Final = 60.0
 
 
 class Answer(Generic[R]):
-    """What another thread will say, once."""
+    """What another thread will say, once.
+
+    Attributes:
+      given: whether there is a value or an error.
+      value: None unless it is given.
+      error: that came instead.
+    """
 
     def __init__(self) -> None:
-        self._given: tuple[R | None, BaseException | None] | None = None
+        self.given = False
+        self.value: R | None = None
+        self.error: BaseException | None = None
         self._hints: SimpleQueue[None] = SimpleQueue()
-
-    @property
-    def given(self) -> bool:
-        """Whether there is a value or an error."""
-        return self._given is not None
 
     def give(self, value: R | None, error: BaseException | None = None) -> None:
         """Answer with ``value``, or with ``error``."""
-        self._given = value, error
+        self.value, self.error = value, error
+        self.given = True
         self._hints.put(None)
 
     def wait(self, seconds: float) -> bool:
         """Wait up to ``seconds``; whether the answer is given."""
-        if self._given is None:
+        if not self.given:
             with suppress(Empty):
                 self._hints.get(timeout=seconds)
-        return self._given is not None
+        return self.given
 
     def result(self) -> R:
         """The value given, or raise the error."""
-        assert self._given is not None
-        value, error = self._given
-        if error is not None:
-            raise error
-        return value  # type: ignore[return-value]
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]
 
 
 @final
@@ -178,7 +180,7 @@ class Threads:
         """Have ``job`` done. After an interrupt it may be submitted again.
 
         Raises:
-          RuntimeError: if no thread can be started, as while the interpreter exits.
+          WorkerError: if no thread can be started, as while the interpreter exits.
         """
         while len(self._shifts) < self._count:
             self._begin()
@@ -208,17 +210,21 @@ class Threads:
             return True
         self._desk.leave(drop=not self._thorough)
         ends = time.monotonic() + seconds
-        return all(
-            shift.ended(max(ends - time.monotonic(), 0.0))
-            for shift in self._shifts
-            if shift.ident != get_ident()
-        )
+        for shift in self._shifts:
+            if shift.ident != get_ident() and not shift.ended(ends - time.monotonic()):
+                return False
+        return True
 
     def _begin(self) -> None:
         shift, desk = _Shift(), self._desk
         thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
-        # Not here: `start` waits for the thread within a `Condition`.
-        start_new_thread(_start, (thread, shift, desk))
+        try:
+            # Not here: `start` waits for the thread within a `Condition`.
+            start_new_thread(_start, (thread, shift, desk))
+        except RuntimeError as error:
+            if "new thread" not in str(error):  # but an interrupt
+                raise
+            raise WorkerError(f"{self._name} has no thread: {error}") from error
         # Not before: one thread too many does no harm, one too few would.
         self._shifts.append(shift)
         if self._thorough:

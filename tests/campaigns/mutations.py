@@ -149,18 +149,16 @@ MUTATIONS: Final = [
     ),
     Mutation(
         ITERATOR,
-        "        self._root.close()\n        self._root, self._start_epoch",
-        "        self._root, self._start_epoch",
+        "        self._items = items\n        before.root.close()",
+        "        self._items = items",
     ),
-    Mutation(ITERATOR, "self._resume_at(step - ahead)", "self._resume_at(step)"),
+    Mutation(ITERATOR, "(positions, step - ahead)", "(positions, step)"),
     Mutation(ITERATOR, '"pipeline": freeze(positions)', '"pipeline": positions'),
-    Mutation(
-        ITERATOR, "            drawn = self._root.skip(missing)\n", "            drawn = missing\n"
-    ),
+    Mutation(ITERATOR, "            drawn = root.skip(missing)\n", "            drawn = missing\n"),
     Mutation(
         ITERATOR,
-        "            self._fail()\n            self._name_stage(error)\n            raise\n        return item",
-        "            self._name_stage(error)\n            raise\n        return item",
+        "                self._items = BROKEN\n                self._name_stage(error)\n                raise\n            try",
+        "                self._items = items\n                self._name_stage(error)\n                raise\n            try",
     ),
     Mutation(FINGERPRINT, "relied_on |= stage.relies_on", "pass"),
     Mutation(FINGERPRINT, "if value != default}", "}"),
@@ -248,8 +246,8 @@ MUTATIONS: Final = [
     Mutation(RETENTION, "kept = set(steps[-self.latest :])", "kept = set(steps[: self.latest])"),
     Mutation(RETENTION, "firsts.setdefault(span, step)", "firsts[span] = step"),
     Mutation(SAVER, "self.stopped = self.stopped or bool(answer)", "self.stopped = bool(answer)"),
-    Mutation(SAVER, "        self._failures.append(failure)\n", ""),
-    Mutation(SAVER, "self._done = replace(mark, seconds=self._clock())", "self._done = mark"),
+    Mutation(SAVER, "self._failures, self._pending = failures, None", "self._pending = None"),
+    Mutation(SAVER, "done = replace(save.mark, seconds=self._clock())", "done = save.mark"),
     Mutation(LOOP, "        if step == done.step:\n            return\n", ""),
     Mutation(
         LOOP,

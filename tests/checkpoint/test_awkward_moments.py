@@ -7,7 +7,7 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ def test_a_save_while_an_item_is_computed_is_refused() -> None:
     with rs.Checkpointer(store, rs.AtEnd(), save_at_end=False) as checkpointer:
         loop = checkpointer.resume(NUMBERS.map(save_at_9).batch(4))
         assert len([next(loop), next(loop)]) == 2
-        with pytest.raises(rs.InvalidArgument, match="between two items"):
+        with pytest.raises(rs.InvalidArgument, match="the iterator is at an item"):
             next(loop)
         assert checkpointer.save() == "memory:2"
     with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:
@@ -111,14 +111,14 @@ def test_a_relative_folder_stays_where_it_was(
 
 
 class Interrupted(Wrapped):
-    """A store in which the first removal is interrupted."""
+    """A store that interrupts the main thread while it removes for the first time."""
 
     interrupts = 1
 
     def remove(self, step: int) -> None:
         if self.interrupts:
             self.interrupts -= 1
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         super().remove(step)
 
 
@@ -413,15 +413,16 @@ def test_seconds_are_counted_from_the_end_of_a_save() -> None:
     assert store.steps() == [4, 8, 12, 16, 20]
 
 
-def test_saving_works_where_no_thread_can_be_started() -> None:
-    def no_thread(*arguments: Any) -> Iterator[None]:
-        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_saving_works_where_no_thread_can_be_started(
+    asynchronous: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start_no_thread(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
 
+    monkeypatch.setattr("resumable.workers.threads.start_new_thread", start_no_thread)
     store = rs.Memory()
-    with rs.Checkpointer(store, rs.EverySteps(5), asynchronous=True) as checkpointer:
-        loop = checkpointer.resume(NUMBERS)
-        loop._saver._writer.submit = no_thread  # type: ignore[assignment,method-assign]
-        assert len(list(loop)) == 20
+    assert run(store, rs.EverySteps(5), asynchronous=asynchronous) == list(NUMBERS)
     assert store.steps() == [5, 10, 15, 20]
 
 

@@ -1,0 +1,58 @@
+"""Raise at each of the places where a signal handler may run, one after the other."""
+
+# CPython runs handlers when a function of Python is entered, after a call of a built-in one, and
+# when a loop goes back. A profile function is told of the first two, and what it raises
+# comes out there. Only the thread that asks for it is profiled, as only the main thread runs handlers.
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+__all__ = ["Interrupt", "Interrupter", "interrupters"]
+
+
+class Interrupt(BaseException):
+    """What a handler raises."""
+
+
+class Interrupter:
+    """Raises `Interrupt` at the place of number ``place``, counted over all calls."""
+
+    def __init__(self, place: int) -> None:
+        self.left = place + 1
+
+    @property
+    def has_rung(self) -> bool:
+        """Whether there was such a place."""
+        return self.left <= 0
+
+    def __call__(self, call: Callable[[], Any]) -> bool:
+        """Make ``call``; whether it was interrupted."""
+        sys.setprofile(self._count)
+        try:
+            call()
+        except Interrupt:
+            return True
+        finally:
+            sys.setprofile(None)
+        return False
+
+    def _count(self, frame: FrameType, event: str, argument: object) -> None:
+        if event in ("call", "c_return") and argument is not sys.setprofile:
+            self.left -= 1
+            if self.left == 0:
+                raise Interrupt
+
+
+def interrupters() -> Iterator[Interrupter]:
+    """One for each place, until the last one finds no place left."""
+    place = 0
+    while True:
+        interrupter = Interrupter(place)
+        yield interrupter
+        if not interrupter.has_rung:
+            return
+        place += 1

@@ -12,6 +12,7 @@ import numpy as np
 
 from .core.arguments import check_choice, check_int
 from .core.block import Block, Indices
+from .core.depth import check_depth
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
 from .core.stage import Stage, as_stage, by_index
@@ -66,7 +67,12 @@ class Pipeline(Generic[T]):
         object.__setattr__(self, "stage", as_stage(self.stage, "stage"))
 
     def start(self, epoch: int = 0) -> PipelineIterator[T]:
-        """A new iterator at the first item of ``epoch``."""
+        """A new iterator at the first item of ``epoch``.
+
+        Raises:
+          InvalidArgument: if a state of it would be nested more than 350 levels deep.
+        """
+        check_depth(self.stage)
         return PipelineIterator(self.stage, check_int("epoch", epoch, minimum=0))
 
     def __iter__(self) -> PipelineIterator[T]:

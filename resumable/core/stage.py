@@ -108,6 +108,11 @@ class Stage(ABC, Generic[T]):
         return ()
 
     @property
+    def state_levels(self) -> int:
+        """How many dicts and lists its state has around that of upstream."""
+        return 1
+
+    @property
     def state_cost(self) -> str:
         """What it adds to the state, and what a resume reads again, in words for people."""
         return "not stated"

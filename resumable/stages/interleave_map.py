@@ -49,6 +49,7 @@ class InterleaveMap(Transform[T]):
 
     identity: ClassVar[Mapping[str, Reliance]] = {"cycle_length": ALWAYS, "block_length": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | RANK
+    state_levels = 3
 
     fn: Callable[[Any], Iterable[T]]
     _: KW_ONLY

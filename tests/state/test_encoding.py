@@ -254,6 +254,21 @@ def test_a_fingerprint_that_cannot_be_read_is_a_mismatch() -> None:
             rs.range(3).resume({**iter(rs.range(3)).get_state(), "fingerprint": saved})
 
 
+@pytest.mark.parametrize(
+    "saved",
+    [
+        '["Range",{"stop":"' + "x" * 9999 + '"}]',
+        '["Range",{"' + "x" * 9999 + '":1}]',
+        '["' + "x" * 9999 + '"]',
+        '["Range",{"stop":' + "[" * 400 + "]" * 400 + "}]",
+    ],
+)
+def test_a_fingerprint_of_any_length_is_refused_in_few_words(saved: str) -> None:
+    reason = explain_mismatch(saved, rs.range(3).stage)
+    assert reason
+    assert len(reason) < 1000
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Changed(rs.Transform[int]):
     """A stage whose state got a new key in version 2."""

@@ -114,6 +114,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.batch(0), ValueError, "batch_size must be at least 1, got 0"),
     (lambda: stream(5).batch(2**63), ValueError, "batch_size must be at most 9223372036854775807"),
     (lambda: ten.batch(10**5000), ValueError, "batch_size must be at most.*too large to show"),
+    (lambda: ten.batch(np.bool_(True)), TypeError, "batch_size must be an integer, got"),
     (lambda: ten.batch(2.0), TypeError, "batch_size must be an integer, got 2.0"),
     (lambda: ten.batch(2, drop_last=1), TypeError, "drop_last must be True or False, got 1"),
     (lambda: ten.batch(2, collate="sum"), TypeError, "collate must be callable"),

@@ -23,7 +23,7 @@ def check_int(
 
     At most 2**63 - 1 by default: what is counted, saved and computed has 64 bits.
     """
-    if isinstance(value, bool):
+    if isinstance(value, (bool, np.bool_)):
         raise InvalidType(f"{name} must be an integer, got {value!r}")
     try:
         number = operator.index(value)

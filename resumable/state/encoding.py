@@ -125,11 +125,17 @@ def _decoded(data: bytes | memoryview) -> Any:
 def _unpacked(data: bytes | memoryview) -> Any:
     return msgpack.unpackb(
         data,
-        ext_hook=_Extension,
+        ext_hook=_extension,
         object_pairs_hook=_unique,
         strict_map_key=True,
         unicode_errors="surrogatepass",
     )
+
+
+def _extension(code: int, data: bytes) -> Any:
+    if code == BIG_INT and data:
+        return int.from_bytes(data, "big", signed=True)
+    return _Extension(code, data)
 
 
 def _settled(unpacked: Any) -> Any:
@@ -148,14 +154,18 @@ def _settled(unpacked: Any) -> Any:
             if kind in PLAIN:
                 continue
             if kind is _Extension and value.code != TUPLE:
-                holder[key] = _number_or_array(value)
+                holder[key] = _complex_or_array(value)
                 continue
             if depth > MAX_DEPTH:
                 raise CorruptCheckpoint("not a serialised state: nested too deeply")
             if kind is _Extension:
-                holder[key] = value = _fields(value)
+                items = _fields(value)
+                if PLAIN.issuperset(map(type, items)):
+                    holder[key] = tuple(items)
+                    continue
+                holder[key] = items
                 tuples.append((holder, key))
-                waiting.append((value, depth + TUPLE_LEVELS))
+                waiting.append((items, depth + TUPLE_LEVELS))
             elif kind is dict or kind is list:
                 waiting.append((value, depth + 1))
             else:
@@ -172,10 +182,8 @@ def _fields(extension: _Extension) -> list[Any]:
     return fields
 
 
-def _number_or_array(extension: _Extension) -> Any:
-    code, data = extension
-    if code == BIG_INT and data:
-        return int.from_bytes(data, "big", signed=True)
+def _complex_or_array(extension: _Extension) -> Any:
+    code = extension.code
     if code == COMPLEX:
         real, imaginary = _fields(extension)
         if type(real) is type(imaginary) is float:

@@ -12,7 +12,9 @@ import numpy as np
 
 from .core.arguments import check_choice, check_int
 from .core.block import Block, Indices
+from .core.depth import check_depth
 from .core.fingerprint import fingerprint
+from .core.indexed import countable
 from .core.iterator import PipelineIterator
 from .core.stage import Stage, as_stage, by_index
 from .errors import InvalidArgument, InvalidType, shorten
@@ -66,7 +68,12 @@ class Pipeline(Generic[T]):
         object.__setattr__(self, "stage", as_stage(self.stage, "stage"))
 
     def start(self, epoch: int = 0) -> PipelineIterator[T]:
-        """A new iterator at the first item of ``epoch``."""
+        """A new iterator at the first item of ``epoch``.
+
+        Raises:
+          InvalidArgument: if a state of it would be nested more than 350 levels deep.
+        """
+        check_depth(self.stage)
         return PipelineIterator(self.stage, check_int("epoch", epoch, minimum=0))
 
     def __iter__(self) -> PipelineIterator[T]:
@@ -111,9 +118,10 @@ class Pipeline(Generic[T]):
             raise InvalidType(f"indices must be integers, got {shorten(indices)}")
         if chosen.ndim != 1:
             raise InvalidArgument(f"indices must have one axis, got shape {chosen.shape}")
-        indexed, length = by_index(self.stage, epoch), self.stage.length
+        indexed = by_index(self.stage, check_int("epoch", epoch, minimum=0))
+        length = self.stage.length
         assert length is not None
-        if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < length:
+        if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < countable(length):
             raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
         return indexed.gather(chosen.astype(np.int64)) if chosen.size else []
 

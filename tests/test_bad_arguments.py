@@ -28,16 +28,21 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.range(True), TypeError, "stop must be an integer, got True"),
     (lambda: rs.range(0, "9"), TypeError, "stop must be an integer, got '9'"),  # type: ignore[call-overload]
     (lambda: rs.range(2**63), ValueError, r"at most 2\*\*62 items, got 9223372036854775808"),
+    (lambda: rs.range(10**5000), ValueError, "stop must be at most.*too large to show"),
+    (lambda: rs.range(10**400, 0), ValueError, "start must fit in int64, got 1000"),
     (lambda: rs.range(0, 2**70, 2**69), ValueError, "must fit in int64"),
     (lambda: rs.from_sequence(5), TypeError, "sequence must have __len__ and __getitem__"),  # type: ignore[arg-type]
     (lambda: rs.from_sequence({"a": 1}), TypeError, "use from_iterable"),  # type: ignore[dict-item]
     (lambda: rs.from_sequence(np.array(3)), TypeError, "must have a first axis"),
+    (lambda: rs.from_sequence(range(2**63)), ValueError, r"at most 2\*\*62 items, got range\(0, 9223372036854775808\)"),
+    (lambda: rs.from_sequence(str), TypeError, "sequence must have __len__ and __getitem__"),  # type: ignore[arg-type]
     (lambda: rs.from_arrays([1, 2]), TypeError, r"arrays must be a NumPy array, or a tuple or dict of them, got \[1, 2\]"),
     (lambda: rs.from_arrays(()), ValueError, "at least one array"),
     (lambda: rs.from_arrays({}), ValueError, "at least one array"),
     (lambda: rs.from_arrays((np.arange(2), np.arange(3))), ValueError, "same first axis, got 2 for 0 and 3 for 1"),
     (lambda: rs.from_arrays({"a": np.array(1)}), ValueError, r"arrays\['a'\] must have a first axis"),
     (lambda: rs.from_iterable(5), TypeError, "iterable must be iterable, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.from_iterable(np.int8(3)), TypeError, "iterable must be iterable, got"),
     (
         lambda: rs.from_iterable([1], external_state_policy="maybe"),
         ValueError,
@@ -64,6 +69,9 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.mix(ten, weights=[1, 2]), ValueError, "weights must be one for each of 1"),
     (lambda: rs.mix(ten, weights=[0]), ValueError, "weights must be finite and above 0, got 0"),
     (lambda: rs.mix(ten, weights=[math.nan]), ValueError, "got nan"),
+    (lambda: rs.mix(ten, weights=[10**400]), ValueError, "weights must be finite and above 0, got 1000"),
+    (lambda: rs.mix(ten, weights=[1j]), TypeError, "weights must be numbers, got 1j"),  # type: ignore[list-item]
+    (lambda: rs.mix(ten, weights=[np.complex64(1)]), TypeError, "weights must be numbers"),
     (lambda: rs.mix(ten, weights=["1"]), TypeError, "weights must be numbers, got '1'"),  # type: ignore[list-item]
     (lambda: rs.mix(ten, weights=5), TypeError, "weights must be several numbers, got 5"),  # type: ignore[arg-type]
     (lambda: rs.mix(ten, stop="never"), ValueError, "stop must be one of 'first', 'all'"),
@@ -72,6 +80,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.map(abs, workers=-1), ValueError, "workers must be at least 0, got -1"),
     (lambda: ten.map(abs, executor="gpu"), TypeError, "executor must be 'thread', 'process' or"),
     (lambda: ten.map(abs, on_error="stop"), ValueError, "on_error must be one of 'raise', 'skip'"),
+    (lambda: ten.map(abs, on_error=np.array(["skip", "x"])), ValueError, "on_error must be one of"),
     (lambda: ten.map(RunningSum(), workers=2), ValueError, "workers must be 0 for a function that carries"),
     (lambda: ten.map(abs, executor=Nowhere()), ValueError, "workers must be at least 1 for an executor"),
     (lambda: ten.map(abs, workers=2).shuffle(0), ValueError, "Map before it would run without its threads.*put it after Shuffle"),
@@ -81,6 +90,8 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.flat_map(RunningSum()), ValueError, "must not carry state of its own here"),
     (lambda: rs.concatenate(ten.map(RunningSum()), ten), ValueError, "must not call functions with state"),
     (lambda: ten.start(-1), ValueError, "epoch must be at least 0, got -1"),
+    (lambda: ten.start(2**63), ValueError, "epoch must be at most 9223372036854775807"),
+    (lambda: ten.gather([0], epoch=-1), ValueError, "epoch must be at least 0, got -1"),
     (lambda: ten.gather([1.5]), TypeError, "indices must be integers"),
     (lambda: ten.gather([[1]]), ValueError, "indices must have one axis"),
     (lambda: ten.gather([0, 10]), ValueError, "indices must lie within 10 items"),
@@ -91,6 +102,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.flat_map([]), TypeError, "fn must be callable"),
     (lambda: ten.interleave(range, 0), ValueError, "cycle_length must be at least 1, got 0"),
     (lambda: ten.interleave(range, 2, 0), ValueError, "block_length must be at least 1, got 0"),
+    (lambda: ten.interleave(range, 2**40), ValueError, "cycle_length must be at most 65536, got 1099511627776"),
     (lambda: ten.scan(None, 0), TypeError, "fn must be callable"),
     (lambda: ten.scan(max, {1, 2}), TypeError, "initial holds a builtins.set"),
     (lambda: ten.shuffle("0"), TypeError, "seed must be an integer, got '0'"),
@@ -100,15 +112,21 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: stream(5).shuffle(0), ValueError, r"needs a window for a stream.*use shuffle\(seed, window=n\)"),
     (lambda: ten.repeat().shuffle(0), ValueError, "endless pipeline.*shuffle before repeat"),
     (lambda: ten.batch(0), ValueError, "batch_size must be at least 1, got 0"),
+    (lambda: stream(5).batch(2**63), ValueError, "batch_size must be at most 9223372036854775807"),
+    (lambda: ten.batch(10**5000), ValueError, "batch_size must be at most.*too large to show"),
+    (lambda: ten.batch(np.bool_(True)), TypeError, "batch_size must be an integer, got"),
     (lambda: ten.batch(2.0), TypeError, "batch_size must be an integer, got 2.0"),
     (lambda: ten.batch(2, drop_last=1), TypeError, "drop_last must be True or False, got 1"),
     (lambda: ten.batch(2, collate="sum"), TypeError, "collate must be callable"),
     (lambda: ten.repeat(-1), ValueError, "epochs must be at least 0, got -1"),
+    (lambda: rs.range(2**62).repeat(4), ValueError, r"epochs must make at most 2\*\*62 items, got 4 of 4611686018427387904"),
     (lambda: ten.take(-1), ValueError, "count must be at least 0, got -1"),
     (lambda: ten.skip(None), TypeError, "count must be an integer, got None"),
     (lambda: ten.shard(2, 2), ValueError, "index must be below count=2, got 2"),
     (lambda: ten.shard(0, 0), ValueError, "count must be at least 1, got 0"),
     (lambda: ten.shard(0, 2, uneven="x"), ValueError, "uneven must be one of 'drop', 'pad', 'keep'"),
+    (lambda: ten.shard(3, 2**63), ValueError, "count must be at most 9223372036854775807, got 9223372036854775808"),
+    (lambda: stream(5).shard(0, 2**21), ValueError, "count must be at most 1048576 over a stream.*got 2097152"),
     (lambda: ten.prefetch(-1), ValueError, "buffer_size must be at least 0, got -1"),
     (lambda: rs.Pipeline(5), TypeError, "stage must be a pipeline, got 5"),  # type: ignore[arg-type]
     (lambda: rs.EverySteps(0), ValueError, "steps must be at least 1, got 0"),

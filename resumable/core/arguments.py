@@ -5,29 +5,34 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, shorten
+from ..state.value import LARGEST_COUNT
 
 SEED_LIMIT = 2**64
 
 
 def check_int(
-    name: str, value: Any, *, minimum: int | None = None, maximum: int | None = None
+    name: str, value: Any, *, minimum: int | None = None, maximum: int | None = LARGEST_COUNT
 ) -> int:
-    """Return ``value`` as an int; NumPy integers are integers, bools are not."""
-    if isinstance(value, bool):
+    """Return ``value`` as an int; NumPy integers are integers, bools are not.
+
+    At most 2**63 - 1 by default: what is counted, saved and computed has 64 bits.
+    """
+    if isinstance(value, (bool, np.bool_)):
         raise InvalidType(f"{name} must be an integer, got {value!r}")
     try:
         number = operator.index(value)
     except TypeError:
         raise InvalidType(f"{name} must be an integer, got {shorten(value)}") from None
     if minimum is not None and number < minimum:
-        raise InvalidArgument(f"{name} must be at least {minimum}, got {number}")
+        raise InvalidArgument(f"{name} must be at least {minimum}, got {shorten(number)}")
     if maximum is not None and number > maximum:
-        raise InvalidArgument(f"{name} must be at most {maximum}, got {number}")
+        raise InvalidArgument(f"{name} must be at most {maximum}, got {shorten(number)}")
     return number
 
 
@@ -38,16 +43,18 @@ def check_seed(name: str, value: Any) -> int:
 
 def check_seconds(name: str, value: Any) -> float:
     """Return ``value`` as a finite number of seconds above zero."""
-    return _check_positive(name, value, "a number of seconds")
+    return check_positive(name, value, "a number of seconds")
 
 
 def check_hours(name: str, value: Any) -> float:
     """Return ``value`` as a finite number of hours above zero."""
-    return _check_positive(name, value, "a number of hours")
+    return check_positive(name, value, "a number of hours")
 
 
-def _check_positive(name: str, value: Any, kind: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+def check_positive(name: str, value: Any, kind: str) -> float:
+    """Return ``value`` as a finite float above zero; ``kind`` says what it must be."""
+    numbers = (int, float, Fraction, np.integer, np.floating)
+    if isinstance(value, bool) or not isinstance(value, numbers):
         raise InvalidType(f"{name} must be {kind}, got {shorten(value)}")
     try:
         number = float(value)
@@ -74,7 +81,7 @@ def check_callable(name: str, value: Any) -> Callable[..., Any]:
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         listed = ", ".join(repr(choice) for choice in choices)
         raise InvalidArgument(f"{name} must be one of {listed}, got {shorten(value)}")
-    return str(value)
+    return value

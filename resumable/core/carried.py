@@ -68,6 +68,10 @@ class CallsFunction(Transform[T]):
         return self.first_state is not None
 
     @property
+    def state_levels(self) -> int:
+        return 2 if self.carries_state else 1
+
+    @property
     def state_cost(self) -> str:
         return "the function's state" if self.carries_state else "nothing"
 

@@ -21,6 +21,8 @@ T = TypeVar("T")
 class Combine(Stage[T]):
     """A stage with several upstreams."""
 
+    state_levels = 2
+
     upstreams: tuple[Stage[Any], ...]
 
     def __post_init__(self) -> None:

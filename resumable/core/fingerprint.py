@@ -6,12 +6,14 @@ import dataclasses
 import json
 import re
 from dataclasses import MISSING
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
 from .graph import below
 from .stage import ALWAYS, NOTHING, Reliance, Stage
 from .transform import PassThrough
+
+LONGEST_VALUE: Final = 200
 
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
@@ -90,7 +92,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
     upstreams = [part for part in theirs[1:] if part is not fields]
     if name != ours.name:
         return (
-            f"{path}: the saved pipeline has {name} here, this one has {ours.name}; "
+            f"{path}: the saved pipeline has {_cut(name)} here, this one has {ours.name}; "
             "was a stage added, removed or moved?"
         )
     if version and not (re.fullmatch("[0-9]{1,9}", version) and int(version) <= ours.version):
@@ -103,7 +105,8 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
         saved = fields.get(field, default)
         if saved != current and saved != _as_json(current):
             return (
-                f"{name} at {path}: saved {field}={saved}, this pipeline has {field}={current}; "
+                f"{name} at {path}: saved {_cut(field)}={_cut(saved)}, this pipeline has "
+                f"{_cut(field)}={current}; "
                 f"{_likely_cause(field)}"
             )
     if len(upstreams) != len(ours.upstreams):
@@ -115,6 +118,12 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
         if reason := _compare_nodes(left, right, below(path, upstreams, number)):
             return reason
     return None
+
+
+def _cut(value: Any) -> str:
+    """``value`` out of a state, which may be of any length, in a message."""
+    text = str(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
 
 def _as_json(value: Any) -> Any:

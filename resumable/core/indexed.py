@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -18,14 +17,13 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
-from .stage import Stage, by_index, runs_ahead
+from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
 from .stage_iterator import Items, SourceIterator, StageIterator
 
 T = TypeVar("T")
 
 FIRST_BLOCK = 512
 LARGEST_BLOCK = 65536
-MOST_AT_ONCE = 1 << 62
 EMPTY: Indices = np.empty(0, np.int64)
 
 
@@ -55,6 +53,23 @@ class LookedUp(Stage[T]):
         return IndexedIterator(self, epoch)
 
 
+def countable(length: int | float) -> int:
+    """``length``, where an endless pass counts as one of 2**62 items."""
+    return int(min(length, MOST_ITEMS))
+
+
+def check_reach(last: int) -> None:
+    """Refuse to look up item ``last`` of an endless stage where fewer are counted.
+
+    Raises:
+      InvalidArgument: giving the number of the item.
+    """
+    if last >= MOST_ITEMS:
+        raise InvalidArgument(
+            f"an item of an endless pipeline must be among the first 2**62, got item {last}"
+        )
+
+
 def looks_up(stage: Stage[Any]) -> bool:
     """Whether ``stage`` looks its items up by index, so that those before it save nothing."""
     return isinstance(stage, LookedUp) and stage.random_access
@@ -71,7 +86,7 @@ class IndexedIterator(SourceIterator[T]):
         # `_base` holds the items; the maps lead from our indices to its indices.
         self._base, self._maps = by_index(stage, epoch).flattened()
         assert stage.length is not None
-        self._length = stage.length
+        self._length = countable(stage.length)
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
@@ -91,7 +106,7 @@ class IndexedIterator(SourceIterator[T]):
 
     def skip(self, count: int) -> int:
         position = self.position
-        passed = int(min(count, self._length - position))
+        passed = min(count, self._length - position)
         self._move(position + passed)
         return passed
 
@@ -114,7 +129,7 @@ class IndexedIterator(SourceIterator[T]):
 
     def state_at(self, offset: int) -> tuple[State, int]:
         position = self.position
-        moved = int(min(offset, self._length - position))
+        moved = min(offset, self._length - position)
         return {"position": position + moved}, moved
 
     def get_state(self) -> State:
@@ -161,27 +176,24 @@ class IndexedIterator(SourceIterator[T]):
             yield self._cursor
         self._at_end = True
 
-    def _run(self, count: int | float) -> Sequence[Any]:
+    def _run(self, count: int) -> Sequence[Any]:
         """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
         if not self._maps:
-            stop = int(min(self._length, self._end + MOST_AT_ONCE))
-            return (self._base.span or range)(self._end, stop)
+            return (self._base.span or range)(self._end, self._length)
         indices = self._indices(self._end, count)
         if self._base.span is not None:
             return block_items(self._base.gather(indices))
         run: list[int] = indices.tolist()
         return run
 
-    def _indices(self, position: int, count: int | float) -> Indices:
+    def _indices(self, position: int, count: int) -> Indices:
         """Indices of `_base` for the ``count`` positions from ``position`` on."""
-        count = int(count)
         if not self._maps:
             return np.arange(position, position + count, dtype=np.int64)
         start = position - self._block_start
         if start < 0 or start + count > len(self._block):
             size = LARGEST_BLOCK if len(self._block) else FIRST_BLOCK
-            if self._length != math.inf:
-                size = min(size, int(self._length) - position)
+            size = min(size, self._length - position)
             block = np.arange(position, position + max(size, count), dtype=np.int64)
             for index_map in self._maps:
                 block = index_map(block)

@@ -108,6 +108,11 @@ class Stage(ABC, Generic[T]):
         return ()
 
     @property
+    def state_levels(self) -> int:
+        """How many dicts and lists its state has around that of upstream."""
+        return 1
+
+    @property
     def state_cost(self) -> str:
         """What it adds to the state, and what a resume reads again, in words for people."""
         return "not stated"
@@ -145,22 +150,24 @@ class Stage(ABC, Generic[T]):
         """The item at ``index``, or the list of items of a slice, in epoch 0."""
         indexed = by_index(self)
         if isinstance(index, slice):
-            positions = np.arange(*index.indices(self._slice_length(index)), dtype=np.int64)
+            chosen = range(*index.indices(self._slice_length(index)))
+            step = chosen.step if len(chosen) > 1 else 0  # it may lie beyond int64
+            positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
             return list(block_items(indexed.gather(positions))) if len(positions) else []
-        position = check_int("index", index)
+        position = check_int("index", index, maximum=None)
         length = self.length
         assert length is not None
         if position < 0 and length != math.inf:
             position += int(length)
-        if not 0 <= position < length:
-            raise IndexError(f"index {index} is out of range for {length} items")
+        if not 0 <= position < min(length, MOST_ITEMS):
+            raise IndexError(f"index {shorten(index)} is out of range for {length} items")
         return indexed.item(position)
 
     def _slice_length(self, index: slice) -> int:
         """What a slice counts from: any length will do if it says where it ends."""
         bounds = (index.start or 0, index.stop)
         if self.length == math.inf and bounds[1] is not None and min(bounds) >= 0:
-            return int(max(bounds))
+            return int(min(max(bounds), MOST_ITEMS))
         return len(self)
 
     @property

@@ -47,6 +47,7 @@ class PassThrough(IndexedTransform[T]):
     """
 
     relies_on: ClassVar[Reliance] = NOTHING
+    state_levels = 0
     state_cost = "nothing"
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, final
 
 import numpy as np
 
+from ..core.arguments import check_positive
 from ..core.block import Indices
 from ..errors import InvalidArgument, InvalidType, shorten
 from .permutation import permutation
@@ -36,12 +37,11 @@ def integer_weights(weights: Weights | None, count: int) -> tuple[int, ...]:
     except TypeError:
         raise InvalidType(f"weights must be several numbers, got {shorten(weights)}") from None
     if len(numbers) != count:
-        raise InvalidArgument(f"weights must be one for each of {count} pipelines, got {numbers}")
+        raise InvalidArgument(
+            f"weights must be one for each of {count} pipelines, got {shorten(numbers)}"
+        )
     for weight in numbers:
-        if isinstance(weight, bool) or not isinstance(weight, (int, float, Fraction, np.number)):
-            raise InvalidType(f"weights must be numbers, got {shorten(weight)}")
-        if not (math.isfinite(weight) and weight > 0):
-            raise InvalidArgument(f"weights must be finite and above 0, got {weight!r}")
+        check_positive("weights", weight, "numbers")
     # The decimal that was written, 0.7, rather than the binary fraction nearest to it.
     exact = [w if isinstance(w, Fraction) else Fraction(str(w)) for w in numbers]
     scale = math.lcm(*(weight.denominator for weight in exact))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import io
 import sys
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
@@ -24,6 +25,7 @@ from ..state.value import State, freeze, unpack, unpack_count
 
 T = TypeVar("T")
 
+MANY_ITEMS: Final = 10_000_000
 TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
 ONCE: Final = "none: it can be read once"
@@ -42,7 +44,9 @@ class FromIterable(ExternalSource[T]):
     and skipping, which reads again what went before (an iterator that it makes may offer one
     of the first three instead); none for an iterator that can only be read once.
 
-    State: the object's own, or O(1) where it is skipped.
+    State: the object's own, or O(1) where it is skipped. Skipping takes time in proportion to the
+    position, whatever that is in the state; after ten million items a warning tells how many are left,
+    and an interrupt leaves the iterator where it was.
 
     A loader that counts its own passes starts each pass after a resume as it was when the
     pipeline was built, because a restore works on a copy of it.
@@ -77,7 +81,7 @@ class FromIterable(ExternalSource[T]):
             raise InvalidType(
                 f"iterable must have an order, got the set {shorten(target)}; pass sorted(...)"
             )
-        if not hasattr(target, "__iter__") and not hasattr(target, "__getitem__"):
+        if not hasattr(target, "__iter__") and not _is_old_sequence(target):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
         if hasattr(target, "__next__") or protocol is TELL:
             if protocol is None:
@@ -255,7 +259,16 @@ class _FromIterableIterator(SourceIterator[T]):
                 f"{self._stage!r} cannot go back from item {self._position - count} to item "
                 f"{self._position}; pass a function that makes the iterator"
             )
-        passed = sum(1 for _ in islice(iterator, count))
+        passed = _passed(iterator, min(count, MANY_ITEMS))
+        if passed == MANY_ITEMS < count:
+            # Not refused: nothing else in a state tells whether as many were read before.
+            warnings.warn(
+                f"{self._stage!r} reads {count - passed} more items again to come to its saved "
+                "position; one with get_state and set_state of its own resumes at once",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            passed += _passed(iterator, count - passed)
         self.reread += passed
         if passed < count:
             raise StateMismatch(
@@ -264,6 +277,10 @@ class _FromIterableIterator(SourceIterator[T]):
                 self._stage,
             )
         return iterator
+
+
+def _passed(iterator: Iterator[Any], count: int) -> int:
+    return sum(1 for _ in islice(iterator, count))
 
 
 def _of_a_new_object() -> int:
@@ -285,6 +302,15 @@ def _is_factory(target: Any) -> bool:
     if isinstance(target, type):
         return True
     return callable(target) and not hasattr(target, "__iter__")
+
+
+def _is_old_sequence(target: Any) -> bool:
+    """Whether it is iterated by its indices; NumPy's scalars have ``__getitem__`` and are not."""
+    try:
+        iter(target)  # asks for no item
+    except TypeError:
+        return False
+    return True
 
 
 def _is_seekable(target: Any) -> bool:

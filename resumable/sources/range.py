@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -13,9 +13,9 @@ from ..core.block import Block, Indices
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, shorten
 
-INT64 = np.iinfo(np.int64)
+INT64: Any = np.iinfo(np.int64)
 
 
 @final
@@ -49,13 +49,12 @@ class Range(LookedUp[int]):
     step: int = 1
 
     def __post_init__(self) -> None:
-        begin = check_int("start", self.begin)
-        stop = check_int("stop", self.stop)
-        step = check_int("step", self.step)
+        step = _check_int64("step", self.step)
+        begin = _check_int64("start", self.begin)
+        # One step beyond the last item, at most.
+        stop = check_int("stop", self.stop, minimum=2 * INT64.min, maximum=2 * INT64.max)
         if step == 0:
             raise InvalidArgument("step must not be 0, got 0")
-        if not INT64.min <= step <= INT64.max:
-            raise InvalidArgument(f"step must fit in int64, got {step}")
         count = max(0, -((begin - stop) // step))
         if count > MOST_ITEMS:
             raise InvalidArgument(f"range must have at most 2**62 items, got {count}")
@@ -81,3 +80,10 @@ class Range(LookedUp[int]):
     def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step
         return range(begin + start * step, begin + stop * step, step)
+
+
+def _check_int64(name: str, value: Any) -> int:
+    number = check_int(name, value, maximum=None)
+    if not INT64.min <= number <= INT64.max:
+        raise InvalidArgument(f"{name} must fit in int64, got {shorten(number)}")
+    return number

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, final
@@ -11,8 +12,8 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, Reliance
-from ..errors import InvalidType, shorten
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..errors import InvalidArgument, InvalidType, shorten
 
 T = TypeVar("T")
 
@@ -30,9 +31,9 @@ class Indexable(Protocol[T_co]):
 
 def is_sequence(value: object) -> bool:
     """Whether ``value`` can be indexed from 0 to its length; mappings cannot."""
-    return (
-        hasattr(value, "__len__") and hasattr(value, "__getitem__") and not hasattr(value, "keys")
-    )
+    if isinstance(value, type) or hasattr(value, "keys"):
+        return False
+    return hasattr(value, "__len__") and hasattr(value, "__getitem__")
 
 
 @final
@@ -50,6 +51,7 @@ class FromSequence(LookedUp[T]):
 
     Raises:
       InvalidType: if it has not.
+      InvalidArgument: if it has more than 2**62 items.
 
     >>> list(FromSequence("abc"))
     ['a', 'b', 'c']
@@ -70,7 +72,15 @@ class FromSequence(LookedUp[T]):
             )
         if isinstance(sequence, np.ndarray) and sequence.ndim == 0:
             raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
-        object.__setattr__(self, "_length", len(self.sequence))
+        try:
+            length = len(self.sequence)
+        except OverflowError:  # of a range with more than `len` can tell
+            length = sys.maxsize
+        if length > MOST_ITEMS:
+            raise InvalidArgument(
+                f"sequence must have at most 2**62 items, got {shorten(self.sequence)}"
+            )
+        object.__setattr__(self, "_length", length)
 
     @property
     def length(self) -> int:

@@ -13,6 +13,7 @@ from ..core.arguments import check_bool, check_int
 from ..core.block import Block, block_items, block_length, is_columns, stack
 from ..core.carried import CallsFunction
 from ..core.derived import derived
+from ..core.indexed import check_reach
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -76,6 +77,7 @@ class Batch(CallsFunction[Any]):
 
         def item(index: int) -> Any:
             stop = int(min((index + 1) * size, items))
+            check_reach(stop - 1)
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
         return Indexed(lambda indices: [item(index) for index in indices.tolist()], item)

@@ -31,6 +31,7 @@ class Concatenate(Combine[T]):
     have it and all but the last are finite.
     """
 
+    state_levels = 1
     state_cost = "which input it is in"
 
     def __post_init__(self) -> None:

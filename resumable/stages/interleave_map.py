@@ -27,6 +27,9 @@ from ..state.value import (
 
 T = TypeVar("T")
 
+# A state has two dicts or more for each place, and 500,000 at most.
+MOST_PLACES = 1 << 16
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,12 +46,13 @@ class InterleaveMap(Transform[T]):
     Args:
       upstream: stage whose items are expanded.
       fn: makes an iterable or a pipeline of one item, the same in every run.
-      cycle_length: number of items open at once, at least 1.
+      cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items of a turn, at least 1.
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"cycle_length": ALWAYS, "block_length": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | RANK
+    state_levels = 3
 
     fn: Callable[[Any], Iterable[T]]
     _: KW_ONLY
@@ -58,8 +62,10 @@ class InterleaveMap(Transform[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
-        for name in ("cycle_length", "block_length"):
-            object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
+        places = check_int("cycle_length", self.cycle_length, minimum=1, maximum=MOST_PLACES)
+        object.__setattr__(self, "cycle_length", places)
+        length = check_int("block_length", self.block_length, minimum=1)
+        object.__setattr__(self, "block_length", length)
 
     @property
     def state_cost(self) -> str:

@@ -14,7 +14,7 @@ from ..core.arguments import check_choice, check_seed
 from ..core.block import Block, Indices, ungroup
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
-from ..core.indexed import LookedUp
+from ..core.indexed import LookedUp, countable
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
@@ -66,7 +66,7 @@ class Mix(LookedUp[T], Combine[T]):
             return self.total_length
         if all(length == math.inf for length in self.lengths):
             return math.inf
-        return self.schedule().turns_before_end()
+        return countable(self.schedule().turns_before_end())
 
     @property
     def state_cost(self) -> str:

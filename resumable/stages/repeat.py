@@ -15,9 +15,10 @@ from ..core.block import Block, Indices, block_length, concatenate, ungroup
 from ..core.carried import restore_functions
 from ..core.derived import derived
 from ..core.random_access import Indexed
-from ..core.stage import EPOCHS, ITEMS, Reliance, by_index
+from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform, TransformIterator
+from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 
 T = TypeVar("T")
@@ -59,6 +60,10 @@ class Repeat(Transform[T]):
         super().__post_init__()
         if self.epochs is not None:
             object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
+        if self.length not in (None, math.inf) and self.length > MOST_ITEMS:
+            raise InvalidArgument(
+                f"epochs must make at most 2**62 items, got {self.epochs} of {self.upstream.length}"
+            )
 
     @derived
     def length(self) -> int | float | None:
@@ -103,6 +108,8 @@ class _RepeatIterator(TransformIterator[T]):
     def __init__(self, stage: Repeat[T], epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch
+        # Passes without an item need not be begun; there may be 2**62 of them.
+        self._epochs = 0 if stage.length == 0 else stage.epochs
         self._pass = 0
         self._delivered = False  # any item in this pass
         self._upstream: StageIterator[Any] = stage.upstream.start(stage.epoch_of(epoch, 0))
@@ -152,22 +159,20 @@ class _RepeatIterator(TransformIterator[T]):
         if not self._stage.upstream.random_access:
             return 0
         length = len(self._stage.upstream)
-        epochs = self._stage.epochs
         passes = count // length if length else 0
-        if epochs is not None:
-            passes = min(passes, epochs - self._pass)
+        if self._epochs is not None:
+            passes = min(passes, self._epochs - self._pass)
         if passes < 2:
             return 0
         self._begin(self._pass + passes - 1)
         return (passes - 1) * length
 
     def _within(self) -> bool:
-        return self._stage.epochs is None or self._pass < self._stage.epochs
+        return self._epochs is None or self._pass < self._epochs
 
     def _next_pass(self) -> bool:
         """Begin the next pass, if there is one."""
-        epochs = self._stage.epochs
-        if self._pass + 1 == epochs or (epochs is None and not self._delivered):
+        if self._pass + 1 == self._epochs or (self._epochs is None and not self._delivered):
             return False
         restore_functions(self._upstream)
         self._begin(self._pass + 1)

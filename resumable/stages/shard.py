@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
-from ..core.indexed import IndexedIterator, LookedUp
+from ..core.indexed import IndexedIterator, LookedUp, check_reach, countable
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -22,6 +22,7 @@ from .skip import Skip
 T = TypeVar("T")
 
 ITEMS_AT_ONCE = 1 << 16
+MOST_OVER_STREAM = 1 << 20
 
 
 @final
@@ -38,7 +39,7 @@ class Shard(LookedUp[T], Transform[T]):
     Args:
       upstream: the global order, the same on every rank.
       index: this rank, from 0 to ``count`` - 1.
-      count: number of ranks, at least 1.
+      count: number of ranks, at least 1; over a stream at most 2**20.
       uneven: a last round with fewer items than ranks is left out (``"drop"``), filled up by
         repeating its own items (``"pad"``), or given to the first ranks only (``"keep"``).
 
@@ -64,6 +65,11 @@ class Shard(LookedUp[T], Transform[T]):
         if index >= count:
             raise InvalidArgument(f"index must be below count={count}, got {index}")
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
+        if count > MOST_OVER_STREAM and not self.upstream.random_access:
+            raise InvalidArgument(
+                f"count must be at most {MOST_OVER_STREAM} over a stream, one round of which is held "
+                f"in memory, got {count}"
+            )
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
 
@@ -99,8 +105,10 @@ class Shard(LookedUp[T], Transform[T]):
         return self.index if self.index < rest else None
 
     def _global_indices(self, indices: Indices) -> Indices:
-        dealt = indices * self.count + self.index
         items = self.upstream.length
+        if items == math.inf and len(indices):
+            check_reach(int(indices.max()) * self.count + self.index)
+        dealt = indices * self.count + self.index
         if items is None or items == math.inf or self.uneven != "pad":
             return dealt
         rounds, rest = divmod(int(items), self.count)
@@ -142,9 +150,10 @@ class _IndexedShardIterator(StageIterator[T]):
     def get_state(self) -> State:
         length = self._stage.upstream.length
         assert length is not None
+        length = countable(length)
         position = self._base + self._rest.position * self._stage.count
         ended = self._ended or self._rest.at_end
-        return {"position": int(length if ended else min(position, length))}
+        return {"position": length if ended else min(position, length)}
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.block import Block
+from ..core.block import Block, Indices
 from ..core.derived import derived
-from ..core.indexed import LookedUp
+from ..core.indexed import LookedUp, check_reach
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
@@ -54,7 +55,13 @@ class Skip(LookedUp[T], Transform[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         count, upstream = self.count, self.upstream.indexed(epoch)
-        return upstream and Indexed.reordered(upstream, lambda indices: indices + count)
+
+        def later(indices: Indices) -> Indices:
+            if self.upstream.length == math.inf and len(indices):
+                check_reach(int(indices.max()) + count)
+            return indices + count
+
+        return upstream and Indexed.reordered(upstream, later)
 
 
 class _SkipIterator(TransformIterator[T]):

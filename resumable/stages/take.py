@@ -9,6 +9,7 @@ from typing import ClassVar, TypeVar, final
 from ..core.arguments import check_int
 from ..core.block import Block, block_length
 from ..core.derived import derived
+from ..core.indexed import countable
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, Reliance
 from ..core.stage_iterator import StageIterator
@@ -46,7 +47,7 @@ class Take(Transform[T]):
         items = self.upstream.length
         if items is None:
             return 0 if self.count == 0 else None
-        return min(items, self.count)
+        return min(countable(items), self.count)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)

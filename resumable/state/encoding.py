@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgpack
 import numpy as np
 
 from ..errors import CorruptCheckpoint, UnencodableState
 from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
-from .value import MAX_DEPTH, State, freeze, is_plain_dtype, is_state
+from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_plain_dtype
 
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
+ONLY_STRINGS: Final = frozenset({str})
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
 
 # Making one takes longer than packing a small state. While one is in use it is nobody else's: not
@@ -63,11 +64,9 @@ def loads(data: bytes | bytearray | memoryview) -> State:
         )
     if excess := explain_excess(view[len(MAGIC) :]):
         raise CorruptCheckpoint(f"not a serialised state: {excess}")
-    state = _Decoder().unpack(view[len(MAGIC) :])
+    state = _decoded(view[len(MAGIC) :])
     if not isinstance(state, dict):
         raise CorruptCheckpoint(f"a state is a dict, got {type(state).__name__}")
-    if not is_state(state):  # the encoding has kinds of values that a state has not
-        raise CorruptCheckpoint("not a serialised state: it holds other values")
     return state
 
 
@@ -97,65 +96,113 @@ def _encode(value: Any) -> msgpack.ExtType:
     return msgpack.ExtType(code, _pack(described))
 
 
-class _Decoder:
-    """Decodes one state, within a bound of nesting; `explain_excess` has bounded the rest."""
+class _Extension(NamedTuple):
+    """What msgpack has no form for, not decoded yet."""
 
-    def __init__(self) -> None:
-        self._depth = 0
+    code: int
+    data: bytes
 
-    def unpack(self, data: bytes | memoryview) -> Any:
-        # Each level of extensions is a level of C calls, which Python does not count.
-        if self._depth > MAX_DEPTH:
-            raise CorruptCheckpoint("not a serialised state: nested too deeply")
-        self._depth += 1
-        try:
-            return msgpack.unpackb(
-                data,
-                ext_hook=self._extension,
-                object_pairs_hook=_unique,
-                strict_map_key=True,
-                unicode_errors="surrogatepass",
-            )
-        except CorruptCheckpoint:
-            raise
-        # A damaged length may raise anything the decoder knows, up to running out of memory.
-        except (
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            RecursionError,
-            MemoryError,
-            msgpack.UnpackException,
-        ) as error:
-            raise CorruptCheckpoint(
-                f"not a serialised state: {error or type(error).__name__}"
-            ) from None
-        finally:
-            self._depth -= 1
 
-    def _extension(self, code: int, data: bytes) -> Any:
-        if code == BIG_INT and data:
-            return int.from_bytes(data, "big", signed=True)
-        if code in (TUPLE, COMPLEX, ARRAY, SCALAR):
-            fields = self.unpack(data)
-            if isinstance(fields, list):
-                if code == TUPLE:
-                    return tuple(fields)
-                if code == COMPLEX and len(fields) == 2:
-                    return complex(*fields)
-                if len(fields) == 3 and code in (ARRAY, SCALAR):
-                    array = _decode_array(*fields)
-                    if code == ARRAY:
-                        return array
-                    if array.shape == ():
-                        return array[()]
-        raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
+def _decoded(data: bytes | memoryview) -> Any:
+    try:
+        return _settled(_unpacked(data))
+    except CorruptCheckpoint:
+        raise
+    # A damaged length may raise anything the decoder knows, up to running out of memory.
+    except (
+        ArithmeticError,
+        ValueError,
+        TypeError,
+        RecursionError,
+        MemoryError,
+        msgpack.UnpackException,
+    ) as error:
+        raise CorruptCheckpoint(
+            f"not a serialised state: {error or type(error).__name__}"
+        ) from None
+
+
+def _unpacked(data: bytes | memoryview) -> Any:
+    return msgpack.unpackb(
+        data,
+        ext_hook=_extension,
+        object_pairs_hook=_unique,
+        strict_map_key=True,
+        unicode_errors="surrogatepass",
+    )
+
+
+def _extension(code: int, data: bytes) -> Any:
+    if code == BIG_INT and data:
+        return int.from_bytes(data, "big", signed=True)
+    return _Extension(code, data)
+
+
+def _settled(unpacked: Any) -> Any:
+    """``unpacked``, with what its extensions stand for in their place."""
+    # No function here calls itself, and no decoder runs inside another: each takes 50 kB of stack,
+    # and hostile bytes would decide how many.
+    whole = [unpacked]
+    waiting: list[tuple[Any, int]] = [(whole, 0)]  # a list or dict, and the depth of its values
+    tuples: list[tuple[Any, Any]] = []  # what holds a tuple, and where; those within others later
+    while waiting:
+        holder, depth = waiting.pop()
+        if type(holder) is list and PLAIN.issuperset(map(type, holder)):
+            continue
+        for key, value in holder.items() if type(holder) is dict else enumerate(holder):
+            kind = type(value)
+            if kind in PLAIN:
+                continue
+            if kind is _Extension and value.code != TUPLE:
+                holder[key] = _complex_or_array(value)
+                continue
+            if depth > MAX_DEPTH:
+                raise CorruptCheckpoint("not a serialised state: nested too deeply")
+            if kind is _Extension:
+                items = _fields(value)
+                if PLAIN.issuperset(map(type, items)):
+                    holder[key] = tuple(items)
+                    continue
+                holder[key] = items
+                tuples.append((holder, key))
+                waiting.append((items, depth + TUPLE_LEVELS))
+            elif kind is dict or kind is list:
+                waiting.append((value, depth + 1))
+            else:
+                raise CorruptCheckpoint(f"not a serialised state: it holds a {kind.__name__}")
+    for holder, key in reversed(tuples):
+        holder[key] = tuple(holder[key])
+    return whole[0]
+
+
+def _fields(extension: _Extension) -> list[Any]:
+    fields = _unpacked(extension.data)
+    if not isinstance(fields, list):
+        raise CorruptCheckpoint("not a serialised state: malformed extension")
+    return fields
+
+
+def _complex_or_array(extension: _Extension) -> Any:
+    code = extension.code
+    if code == COMPLEX:
+        real, imaginary = _fields(extension)
+        if type(real) is type(imaginary) is float:
+            return complex(real, imaginary)
+    if code in (ARRAY, SCALAR):
+        array = _decode_array(*_fields(extension))
+        if code == ARRAY:
+            return array
+        if array.shape == ():
+            return array[()]
+    raise CorruptCheckpoint(f"not a serialised state: unknown extension {code}")
 
 
 def _unique(pairs: list[tuple[Any, Any]]) -> State:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
+    if not ONLY_STRINGS.issuperset(map(type, unique)):
+        raise CorruptCheckpoint("not a serialised state: a key is no string")
     return unique
 
 

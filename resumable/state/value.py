@@ -7,6 +7,7 @@ scalars of bool, integer, float and complex dtypes are carried too, exactly.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -19,7 +20,11 @@ State: TypeAlias = dict[str, Any]
 TakenState: TypeAlias = "State | Exception"
 """A state taken ahead of need, or the error that taking it raised."""
 
-MAX_DEPTH: Final = 50
+# msgpack packs at most 511 levels, on half a kB of stack each; and so many fit into Python's recursion
+# limit twice. A tuple is packed by a call within a call, so it counts for several.
+MAX_DEPTH: Final = 400
+TUPLE_LEVELS: Final = 8
+LONGEST_PLACE: Final = 200
 LARGEST_COUNT: Final = 2**63 - 1
 PLAIN: Final = frozenset({int, float, str, bytes, bool, complex, type(None)})
 
@@ -33,12 +38,18 @@ def freeze(value: Any, where: str = "state") -> Any:
 
     Raises:
       UnencodableState: naming the place of the first value that has no exact serialised form.
+        Values may be nested 400 levels deep, each tuple counting as 8 of them.
     """
     try:
         return _copied(value, 0)
     except _Refused:
         _refuse(value, where, 0)
         raise
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        raise UnencodableState(
+            f"{where} is nested too deeply to be copied within Python's recursion limit of {limit}"
+        ) from None
 
 
 class _Refused(Exception):
@@ -62,58 +73,43 @@ def _copied(value: Any, depth: int) -> Any:
     if kind is list:
         return [_copied(item, depth + 1) for item in value]
     if kind is tuple:
-        return tuple([_copied(item, depth + 1) for item in value])
+        return tuple([_copied(item, depth + TUPLE_LEVELS) for item in value])
     if _is_plain_array(value):
         return np.array(value) if isinstance(value, np.ndarray) else value
     raise _Refused
 
 
-def is_state(value: Any) -> bool:
-    """Whether `freeze` would take ``value``; nothing is copied."""
-    return _is_state(value, 0)
-
-
-def _is_state(value: Any, depth: int) -> bool:
-    kind = type(value)
-    if kind in PLAIN:
-        return True
-    if depth > MAX_DEPTH:
-        return False
-    if kind is dict:
-        return all(type(key) is str for key in value) and all(
-            type(item) in PLAIN or _is_state(item, depth + 1) for item in value.values()
-        )
-    if kind is list or kind is tuple:
-        kinds = set(map(type, value))
-        return kinds <= PLAIN or all(_is_state(item, depth + 1) for item in value)
-    return _is_plain_array(value)
-
-
 def _refuse(value: Any, where: str, depth: int) -> None:
     """Raise the error of the first value in ``value`` that `_copied` refuses."""
     kind = type(value)
+    if kind in PLAIN:
+        return
     if depth > MAX_DEPTH:
-        raise UnencodableState(f"{where} is nested deeper than {MAX_DEPTH} levels")
+        raise UnencodableState(f"{_cut(where)} is nested deeper than {MAX_DEPTH} levels")
     if kind is dict:
         for key, item in value.items():
             if type(key) is not str:
                 raise UnencodableState(
-                    f"{where} has the key {shorten(key)}; keys of a state must be strings"
+                    f"{_cut(where)} has the key {shorten(key)}; keys of a state must be strings"
                 )
             _refuse(item, f"{where}[{key!r}]", depth + 1)
         return
     if kind in (list, tuple):
         for number, item in enumerate(value):
-            _refuse(item, f"{where}[{number}]", depth + 1)
-        return
-    if kind in PLAIN:
+            _refuse(item, f"{where}[{number}]", depth + (1 if kind is list else TUPLE_LEVELS))
         return
     if _is_plain_array(value):
         return
     described = f"{kind.__module__}.{kind.__qualname__}"
     if isinstance(value, (np.ndarray, np.generic)):
         described += f" of dtype {value.dtype}"
-    raise UnencodableState(f"{where} holds a {described}, which has no exact serialised form")
+    raise UnencodableState(f"{_cut(where)} holds a {described}, which has no exact serialised form")
+
+
+def _cut(where: str) -> str:
+    if len(where) <= LONGEST_PLACE:
+        return where
+    return f"{where[: LONGEST_PLACE // 2]}...{where[-LONGEST_PLACE // 2 :]}"
 
 
 def take_state(get: Callable[[], State]) -> TakenState:

@@ -98,7 +98,7 @@ MUTATIONS: Final = [
         "permutation(int(length), self.seed, epoch)",
         "permutation(int(length), self.seed, 0)",
     ),
-    Mutation("stages/skip.py", "lambda indices: indices + count", "lambda indices: indices + 1"),
+    Mutation("stages/skip.py", "return indices + count", "return indices + 1"),
     Mutation(
         "stages/take.py",
         "count = min(count, self._stage.count - self._position)",

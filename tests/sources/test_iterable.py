@@ -8,6 +8,7 @@ import io
 import itertools
 import pickle
 import random
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -215,3 +216,16 @@ def test_the_iterator_of_a_generator_function_is_closed() -> None:
     with iter(rs.from_iterable(source)) as iterator:
         next(iterator)
     assert closed == [True]
+
+
+def test_reading_many_items_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = rs.from_iterable(itertools.count)
+    state = iter(pipeline).get_state()
+    monkeypatch.setattr("resumable.sources.iterable.MANY_ITEMS", 40)
+    for position in (40, 41):
+        state["pipeline"]["position"] = position
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            assert next(pipeline.resume(state)) == position
+        assert len(told) == (position == 41)
+    assert "reads 1 more items again" in str(told[0].message)

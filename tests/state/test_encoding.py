@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+import sys
 import tracemalloc
 from collections import OrderedDict
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
@@ -13,6 +16,7 @@ from typing import Any, ClassVar
 import msgpack
 import numpy as np
 import pytest
+from command import run_python
 from graphs import Point
 from hypothesis import given
 from hypothesis import strategies as st
@@ -88,8 +92,80 @@ def test_threads_and_values_within_values_do_not_disturb_each_other() -> None:
 def test_a_cycle_is_refused() -> None:
     cycle: list[Any] = []
     cycle.append(cycle)
-    with pytest.raises(rs.UnencodableState, match="nested deeper"):
+    with pytest.raises(rs.UnencodableState, match="nested"):
         rs.dumps({"cycle": cycle})
+
+
+Wrap = Callable[[Any], Any]
+WRAPS: list[Wrap] = [lambda v: {"a": v}, lambda v: [0, v], lambda v: (v, "b")]
+
+
+def nested(wraps: list[Wrap]) -> dict[str, Any]:
+    value: Any = 2**70
+    for wrap in wraps:
+        value = wrap(value)
+    return {"state": value}
+
+
+@given(st.lists(st.sampled_from(WRAPS), max_size=50))
+def test_fifty_levels_of_anything_survive(wraps: list[Wrap]) -> None:
+    state = nested(wraps)
+    assert rs.loads(rs.dumps(state)) == state
+
+
+@pytest.mark.parametrize(("wrap", "most"), list(zip(WRAPS, (400, 400, 50), strict=True)))
+def test_the_deepest_state_survives_and_a_deeper_one_is_refused(wrap: Wrap, most: int) -> None:
+    deepest = nested([wrap] * most)
+    assert rs.loads(rs.dumps(deepest)) == deepest
+    with pytest.raises(rs.UnencodableState, match="nested deeper than 400 levels") as refused:
+        rs.dumps(nested([wrap] * (most + 1)))
+    assert len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize("shape", ["dict", "list", "tuple"])
+def test_bytes_nested_deeper_than_a_state_are_refused(shape: str) -> None:
+    levels = 60 if shape == "tuple" else 401
+    inner = {
+        "dict": b"\x81\xa1a" * levels + b"\xc0",
+        "list": b"\x91" * levels + b"\xc0",
+        "tuple": nested_extensions(levels),
+    }
+    with pytest.raises(rs.CorruptCheckpoint, match="nested too deeply"):
+        rs.loads(MAGIC + b"\x81\xa1a" + inner[shape])
+
+
+def test_hostile_bytes_need_no_more_stack_the_deeper_they_are_nested() -> None:
+    script = (
+        "import threading, resumable as rs\n"
+        "def load():\n"
+        "    try: rs.loads(bytes.fromhex(DATA))\n"
+        "    except rs.CorruptCheckpoint as error: print(error)\n"
+        "threading.stack_size(256 * 1024)\n"
+        "thread = threading.Thread(target=load)\n"
+        "thread.start()\n"
+        "thread.join()\n"
+    )
+    data = (MAGIC + b"\x81\xa1a" + nested_extensions(300)).hex()
+    run = run_python("-c", script.replace("DATA", repr(data)))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "nested too deeply" in run.stdout
+
+
+def test_a_state_is_refused_where_python_has_no_frames_left_to_copy_it() -> None:
+    deep = nested([WRAPS[0]] * 390)
+    iterator = iter(rs.range(9))
+    next(iterator)
+
+    def restore(frames: int) -> None:
+        if frames:
+            restore(frames - 1)
+        else:
+            iterator.set_state(deep)
+
+    free = sys.getrecursionlimit() - len(inspect.stack())
+    with pytest.raises(rs.StateMismatch, match=r"no state.*Python's recursion limit"):
+        restore(free - 200)
+    assert next(iterator) == 1
 
 
 def array(code: str, shape: list[int], data: bytes) -> bytes:
@@ -176,6 +252,21 @@ def test_a_fingerprint_that_cannot_be_read_is_a_mismatch() -> None:
         assert explain_mismatch(saved, stage)
         with pytest.raises(rs.StateMismatch):
             rs.range(3).resume({**iter(rs.range(3)).get_state(), "fingerprint": saved})
+
+
+@pytest.mark.parametrize(
+    "saved",
+    [
+        '["Range",{"stop":"' + "x" * 9999 + '"}]',
+        '["Range",{"' + "x" * 9999 + '":1}]',
+        '["' + "x" * 9999 + '"]',
+        '["Range",{"stop":' + "[" * 400 + "]" * 400 + "}]",
+    ],
+)
+def test_a_fingerprint_of_any_length_is_refused_in_few_words(saved: str) -> None:
+    reason = explain_mismatch(saved, rs.range(3).stage)
+    assert reason
+    assert len(reason) < 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -182,13 +183,14 @@ def test_many_files_are_read_through_a_bounded_number_of_open_ones(
 ) -> None:
     monkeypatch.setattr(open_files, "SMALL", 10)
     monkeypatch.setattr(open_files.mapped_files, "most", 3)
+    open_files.mapped_files.clear()
     for number in range(40):
         (tmp_path / f"{number:02}").write_text(f"{number} is the number\n" * 3)
     pipeline = rs.lines(tmp_path / "*").shuffle(0)
     assert sorted(pipeline) == sorted(
         f"{number} is the number" for number in range(40) for _ in "abc"
     )
-    assert len(open_files.mapped_files) <= 3
+    assert len(open_files.mapped_files) == 3
 
 
 def test_index_files_are_not_data(tmp_path: Path) -> None:
@@ -204,6 +206,47 @@ def test_a_large_file_cut_short_under_a_pipeline_is_an_error_not_a_crash(tmp_pat
     os.truncate(tmp_path / "data", 100)
     with pytest.raises(rs.MalformedItem, match="changed since"):
         list(iterator)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+def test_a_file_cut_short_while_it_is_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    monkeypatch.setattr(open_files, "SMALL", small)
+    lines = rs.lines(path)
+    found = open_files.DataFile.open
+
+    def open_and_cut(data: open_files.DataFile) -> FileIO:
+        file = found(data)
+        os.truncate(path, 10)
+        return file
+
+    monkeypatch.setattr(open_files.DataFile, "open", open_and_cut)
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        lines[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"a\nb\n", BIG * 2])
+def test_a_file_that_changes_while_its_lines_are_found_is_an_error(
+    tmp_path: Path, data: bytes
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG * 8)
+    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    next(found)
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 10**18))
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(found)
+    path.write_bytes(BIG * 8)
+    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    next(found)
+    with path.open("ab") as file:
+        file.write(b"more\n")
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(found)
 
 
 def test_recursive_patterns_and_sorted_matches(tmp_path: Path) -> None:

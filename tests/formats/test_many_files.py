@@ -39,8 +39,8 @@ def test_what_small_files_keep_in_memory_is_bounded(
     assert sorted(lines.shuffle(0).batch(16).unbatch()) == sorted(
         str(number) for number in range(20) for _ in range(200)
     )
-    assert len(short_indexes) <= 3
-    assert len(open_files.read_files) <= 5
+    assert len(short_indexes) == 3
+    assert 3 <= len(open_files.read_files) <= 5
 
 
 def test_what_indexes_keep_in_memory_is_bounded(

@@ -44,7 +44,7 @@ class Shelf(Generic[V]):
         self.most = most
         self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
         # Invariant: at least the sum of the weights. An exception between two lines of `put` may
-        # leave it too large, and the shelf too small, until it is empty again.
+        # leave it too large, and the shelf too small, until that is empty again.
         self._total = 0
 
     def __len__(self) -> int:
@@ -54,21 +54,23 @@ class Shelf(Generic[V]):
         """Keep the ``value`` of ``owner``, in the place of what was not used of late."""
         with _lock:
             self.drop(owner)
-            if weight > self.most:
-                return
-            self._total += weight
-            while self._total > self.most and self._weights:
-                oldest = next(iter(self._weights))
-                if oldest.used:
-                    oldest.used = False
-                    self._weights.move_to_end(oldest)
-                else:
-                    self.drop(oldest)
-            if not self._weights:
-                self._total = weight
-            self._weights[owner] = weight
-            owner.kept = value
-            owner.used = False
+            if weight <= self.most:
+                self._make_room(weight)
+                self._weights[owner] = weight
+                owner.kept = value
+                owner.used = False
+
+    def _make_room(self, weight: int) -> None:
+        self._total += weight
+        while self._total > self.most and self._weights:
+            oldest = next(iter(self._weights))
+            if oldest.used:
+                oldest.used = False
+                self._weights.move_to_end(oldest)
+            else:
+                self.drop(oldest)
+        if not self._weights:
+            self._total = weight
 
     def drop(self, owner: Shelved[V]) -> None:
         """Keep the value of ``owner`` no longer."""

@@ -134,7 +134,7 @@ MUTATIONS: Final = [
         "return bool(checked[number // PAGE])",
     ),
     Mutation("formats/line_scan.py", "filled_before = blank + lines -", "filled_before = blank -"),
-    Mutation("formats/shelf.py", "                if oldest.used:", "                if False:"),
+    Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/open_files.py",
         "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",

@@ -9,17 +9,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
 from ..errors import CorruptCheckpoint
 from .envelope import check_before_holding
 
-NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
 # Some file systems cannot sync a folder; there is then nothing more to be done.
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
-NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-BINARY: Final = getattr(os, "O_BINARY", 0)
-# O_NONBLOCK: opening a FIFO must not wait for a writer.
-READ: Final = os.O_RDONLY | NO_FOLLOW | BINARY | getattr(os, "O_NONBLOCK", 0)
-CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | BINARY
+CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 
 
 def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
@@ -109,7 +105,7 @@ def read_checkpoint_file(path: Path) -> bytes:
       OSError: if the system refuses for a reason that says nothing about the file.
     """
     try:
-        descriptor = os.open(path, READ)
+        descriptor = os.open(path, READ | NO_FOLLOW)
     except OSError as error:
         if error.errno in NOT_A_FILE:
             raise CorruptCheckpoint("it is not a regular file") from error

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from ..core.block import Indices
 from ..errors import InvalidArgument, InvalidType, shorten
-from .line_index import CACHE_SUFFIX, LineIndex, line_index
-from .open_files import FileData, file_data
+from .index_file import CACHE_SUFFIX
+from .line_index import SMALLEST_CACHED, LineIndex, known_index, new_index
+from .open_files import DataFile, FileContent, FileData, open_regular
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -31,21 +32,25 @@ class LineFile(NamedTuple):
     Attributes:
       path: absolute.
       size: in bytes.
-      mtime_ns: time of the last change.
+      content: its bytes.
       positions: where its lines end, and which are blank.
-      filled_before: for the j-th blank line, how many lines that are not blank stand before it;
-        shape (blank lines,), int64.
     """
 
     path: str
     size: int
-    mtime_ns: int
+    content: FileContent
     positions: LineIndex
-    filled_before: Indices
 
     def unskipped(self, lines: Indices) -> Indices:
-        """Numbers of the ``lines``-th lines that are not blank; both shape (n,), int64."""
-        return lines + np.searchsorted(self.filled_before, lines, side="right")
+        """Numbers of the ``lines``-th lines that are not blank; both shape (n,), int64.
+
+        Raises:
+          MalformedItem: if the file has changed since.
+          OSError: if it cannot be read.
+        """
+        if not self.positions.blanks:
+            return lines
+        return lines + np.searchsorted(self.positions.filled_before(), lines, side="right")
 
     def read(self, lines: Indices) -> list[bytes]:
         """The lines of these numbers from 0, shape (n,), int64, without their newlines.
@@ -54,10 +59,10 @@ class LineFile(NamedTuple):
           MalformedItem: if the file has changed since.
           OSError: if it cannot be read.
         """
-        data = file_data(self.path, self.size, self.mtime_ns)
+        data = self.content.data()
         if len(lines) < FEW_LINES:
             return [self._cut(data, line) for line in lines.tolist()]
-        ends = self.positions.ends
+        ends = self.positions.ends(lines)
         starts = np.where(lines > 0, ends[lines - 1], 0)
         stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
         return [
@@ -66,11 +71,11 @@ class LineFile(NamedTuple):
 
     def line(self, line: int) -> bytes:
         """As `read`, of one."""
-        return self._cut(file_data(self.path, self.size, self.mtime_ns), line)
+        return self._cut(self.content.data(), line)
 
     def _cut(self, data: FileData, line: int) -> bytes:
-        ends = self.positions.ends
-        return _stripped(data[ends[line - 1] if line else 0 : ends[line]])
+        start, stop = self.positions.bounds(line)
+        return _stripped(data[start:stop])
 
 
 def found_files(paths: Paths) -> list[str]:
@@ -109,22 +114,42 @@ def found_files(paths: Paths) -> list[str]:
     return found
 
 
-def open_line_file(path: str, folder: Path | None) -> LineFile:
+def open_line_file(path: str, folder: str | None) -> LineFile:
     """Open ``path`` and its index, which is kept in ``folder`` or beside the file.
+
+    Reads the header of the index, or the file where that is small or has no index yet.
 
     Raises:
       InvalidArgument: if it is not a regular, uncompressed file.
+      MalformedItem: if it changes meanwhile.
       OSError: if it cannot be read.
     """
-    if os.path.lexists(path) and not os.path.isfile(path):
+    try:
+        opened = open_regular(path)
+    except OSError:
+        if not os.path.lexists(path) or os.path.isfile(path):
+            raise
+        opened = None
+    if opened is None:
         raise InvalidArgument(f"paths must name regular files, got {path!r}")
-    with open(path, "rb") as file:
-        if file.read(2) == MAGIC_OF_GZIP:
-            raise InvalidArgument(f"paths must name uncompressed files, got {path!r}")
-        status = os.fstat(file.fileno())
-    index = line_index(Path(path), folder)
-    filled = np.asarray(index.blank) - np.arange(len(index.blank), dtype=np.int64)
-    return LineFile(os.path.abspath(path), status.st_size, status.st_mtime_ns, index, filled)
+    file, status = opened
+    with file:
+        data = DataFile.found(path, status)
+        cache = _cache_path(data.path, folder)
+        index = known_index(data, cache) if data.size >= SMALLEST_CACHED else None
+        if index is None:
+            if file.read(2) == MAGIC_OF_GZIP:
+                raise InvalidArgument(f"paths must name uncompressed files, got {path!r}")
+            index = new_index(data, cache)
+    return LineFile(data.path, data.size, FileContent(data), index)
+
+
+def _cache_path(path: str, folder: str | None) -> str:
+    if folder is None:
+        return path + CACHE_SUFFIX
+    parent, name = os.path.split(path)
+    place = hashlib.blake2b(os.fsencode(parent), digest_size=6).hexdigest()
+    return os.path.join(folder, f"{name}.{place}{CACHE_SUFFIX}")
 
 
 def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:

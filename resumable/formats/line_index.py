@@ -1,184 +1,191 @@
 """Where the lines of a file end: an index built with NumPy and cached on disk."""
 
-# Layout of a cache file, little-endian: HEADER (magic, size and mtime of the data, number of
-# lines, number of blank lines, digest), then int64 ends of all lines, then int64 numbers of the
-# blank lines. The digest is that of all the rest; it is checked where the numbers are read, while
-# of a large index, which is mapped, only the header's numbers and the last end are. The file is
-# written beside the data under a temporary name
-# and renamed, so ranks that build it at the same time do no harm to each other. A cache that
-# does not fit its data is built anew; one that cannot be written is done without.
+# A cache that does not fit its data, or cannot be believed for another reason, is built anew, also
+# in the middle of a pass; one that cannot be written is done without.
 
 from __future__ import annotations
 
-import hashlib
-import mmap
-import os
-import struct
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from ..core.block import Indices
+from .index_file import PAGE, IndexFile, write_index
+from .index_pages import LOADED_BUDGET, KeptPages
+from .line_scan import FoundLines, scanned
+from .open_files import DataFile
+from .shelf import Shelf, Shelved
 
-CACHE_SUFFIX: Final = ".lines.idx"
 SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data below which building an index costs less than reading it from a file."""
 
-LARGEST_READ: Final = 1 << 20
-MAGIC: Final = b"RSMLINE1"
-HEADER: Final = struct.Struct("<8sQqQQ16s")
-CHUNK: Final = 1 << 20
-NEWLINE: Final = 10
-CARRIAGE_RETURN: Final = 13
 
-
-class LineIndex(NamedTuple):
+class LineIndex(ABC):
     """The lines of one file.
 
     Attributes:
-      ends: shape (lines,), int64: the offset in bytes after each line's newline.
-      blank: shape (blanks,), int64: numbers of the lines that hold nothing.
+      lines: how many there are.
+      blanks: how many of them hold nothing.
     """
 
-    ends: Indices
-    blank: Indices
+    lines: int
+    blanks: int
+
+    @abstractmethod
+    def ends(self, lines: Indices) -> Indices:
+        """The ends of all lines: the offset in bytes after each one's newline; shape (n,), int64.
+
+        Only the ends of ``lines``, and of the line before each, are right.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+
+    @abstractmethod
+    def filled_before(self) -> Indices:
+        """For each blank line, how many lines that are not blank stand before it; int64.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+
+    def bounds(self, line: int) -> tuple[int, int]:
+        """Where this line begins, and where it ends; as `ends`, of one."""
+        ends = self.ends(np.array([line], np.int64))
+        return ends.item(line - 1) if line else 0, ends.item(line)
 
 
-def line_index(path: Path, folder: Path | None = None) -> LineIndex:
-    """The index of ``path``, from its cache if that is up to date.
+class HeldIndex(LineIndex):
+    """An index in memory, of data beside which no cache can be kept: 8 bytes a line."""
 
-    Args:
-      path: a regular file.
-      folder: where its cache file is kept; None means beside the data.
+    def __init__(self, found: FoundLines) -> None:
+        self._found = found
+        self.lines, self.blanks = map(len, found)
+
+    def ends(self, lines: Indices) -> Indices:
+        return self._found.ends
+
+    def filled_before(self) -> Indices:
+        return self._found.filled_before
+
+
+class ShortIndex(LineIndex, Shelved[FoundLines]):
+    """The index of a small file, which is found anew when it is no longer in memory."""
+
+    def __init__(self, data: DataFile) -> None:
+        self._data = data
+        self.lines, self.blanks = map(len, self._found())
+
+    def ends(self, lines: Indices) -> Indices:
+        return self._found().ends
+
+    def filled_before(self) -> Indices:
+        return self._found().filled_before
+
+    def _found(self) -> FoundLines:
+        found = self.kept
+        if found is None:
+            found = _all_lines(self._data)
+            short_indexes.put(self, found, found.ends.nbytes + found.filled_before.nbytes)
+        self.used = True
+        return found
+
+
+class CachedIndex(LineIndex):
+    """The index of a large file, in its cache."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self._pages = KeptPages(file)
+        self.lines, self.blanks = file.lines, file.blanks
+        # What takes the place of a cache that is damaged and cannot be replaced.
+        self._held: Indices | None = None
+
+    def ends(self, lines: Indices) -> Indices:
+        pages = self._pages.kept
+        if pages is not None and pages.complete and (pages.mapped is None or pages.is_whole()):
+            self._pages.used = True
+            return pages.array
+        wanted = np.concatenate([lines, np.maximum(lines - 1, 0)])
+        return self._numbers(np.unique(wanted // PAGE).tolist())
+
+    def bounds(self, line: int) -> tuple[int, int]:
+        pages = self._pages.kept
+        before = line - 1 if line else 0
+        if (
+            pages is not None
+            and (pages.complete or pages.has(line))
+            and (pages.mapped is None or pages.is_whole())
+        ):
+            self._pages.used = True
+            ends = pages.array
+        else:
+            ends = self._numbers(sorted({before // PAGE, line // PAGE}))
+        return ends.item(before) if line else 0, ends.item(line)
+
+    def filled_before(self) -> Indices:
+        first, stop = self.lines // PAGE, -(-self._file.numbers // PAGE)
+        pages = self._pages.kept
+        if pages is not None and pages.has_all(first, stop) and pages.is_whole():
+            self._pages.used = True
+            return pages.array[self.lines :]
+        return self._numbers(list(range(first, stop)))[self.lines :]
+
+    def _numbers(self, wanted: list[int]) -> Indices:
+        """All numbers of the cache, of which the pages ``wanted`` are right."""
+        if self._held is None:
+            for mend in (self._write_again, self._hold):
+                with suppress(OSError):
+                    numbers = self._pages.numbers(wanted)
+                    if numbers is not None:
+                        return numbers
+                self._pages.forget()
+                mend()
+        assert self._held is not None
+        return self._held
+
+    def _write_again(self) -> None:
+        with suppress(OSError):
+            write_index(self._file.path, self._file.data)
+
+    def _hold(self) -> None:
+        found = _all_lines(self._file.data)
+        if (len(found.ends), len(found.filled_before)) != (self.lines, self.blanks):
+            raise self._file.data.changed()
+        self._held = np.concatenate(found)
+
+
+def known_index(data: DataFile, cache: str) -> LineIndex | None:
+    """The index of ``data`` in the file ``cache``, if that is up to date; reads its header."""
+    with suppress(OSError):
+        file = IndexFile.found(cache, data)
+        if file is not None:
+            return CachedIndex(file)
+    return None
+
+
+def new_index(data: DataFile, cache: str) -> LineIndex:
+    """The index of ``data``, which is kept in the file ``cache`` if it can be.
 
     Raises:
-      OSError: if ``path`` cannot be read.
+      MalformedItem: if ``data`` has changed since it was found.
+      OSError: if it cannot be read.
     """
-    status = path.stat()
-    if status.st_size < SMALLEST_CACHED:
-        return _small_index(path)
-    cache = _cache_path(path, folder)
-    index = _read_cache(cache, status)
-    if index is None:
-        with suppress(OSError):
-            _write_cache(cache, path, status)
-        index = _read_cache(cache, status)
-    # Blocks of a cache that a power cut left empty are zeros; the last end tells.
-    if index is not None and int(index.ends[-1]) != status.st_size:
-        index = None
-    return index if index is not None else _built(path)
+    if data.size < SMALLEST_CACHED:
+        return ShortIndex(data)
+    with suppress(OSError):
+        write_index(cache, data)
+    return known_index(data, cache) or HeldIndex(_all_lines(data))
 
 
-def _cache_path(path: Path, folder: Path | None) -> Path:
-    if folder is None:
-        return path.with_name(path.name + CACHE_SUFFIX)
-    place = hashlib.blake2b(os.fsencode(path.absolute().parent), digest_size=6).hexdigest()
-    return folder / f"{path.name}.{place}{CACHE_SUFFIX}"
+def _all_lines(data: DataFile) -> FoundLines:
+    parts = [FoundLines(EMPTY, EMPTY), *scanned(data)]
+    return FoundLines(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _small_index(path: Path) -> LineIndex:
-    data = np.frombuffer(path.read_bytes(), np.uint8)
-    ends = np.flatnonzero(data == NEWLINE) + 1
-    if len(data) and data[-1] != NEWLINE:
-        ends = np.append(ends, len(data))
-    ends = ends.astype(np.int64)
-    return LineIndex(ends, _blank_lines(data, ends, 0, 0))
-
-
-def _built(path: Path) -> LineIndex:
-    parts = list(_scan(path))
-    empty = np.empty(0, np.int64)
-    ends = np.concatenate([empty, *(ends for ends, _ in parts)])
-    return LineIndex(ends, np.concatenate([empty, *(blank for _, blank in parts)]))
-
-
-def _scan(path: Path) -> Iterator[tuple[Indices, Indices]]:
-    """Ends and blank lines of ``path``, a chunk of the file at a time."""
-    lines, last_end = 0, 0
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        data = np.frombuffer(mapped, np.uint8)
-        try:
-            for offset in range(0, len(data), CHUNK):
-                chunk = data[offset : offset + CHUNK]
-                ends = np.flatnonzero(chunk == NEWLINE) + (offset + 1)
-                if offset + CHUNK >= len(data) and data[-1] != NEWLINE:
-                    ends = np.append(ends, len(data))
-                ends = ends.astype(np.int64)
-                yield ends, _blank_lines(data, ends, lines, last_end)
-                lines += len(ends)
-                last_end = int(ends[-1]) if len(ends) else last_end
-        finally:
-            chunk = data = None  # type: ignore[assignment]  # a map with views cannot be closed
-
-
-def _blank_lines(
-    data: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Indices, first: int, last_end: int
-) -> Indices:
-    """Numbers of the lines among ``ends`` that are empty but for their newline."""
-    starts = np.concatenate([np.array([last_end], np.int64), ends[:-1]])[: len(ends)]
-    sizes = ends - starts
-    blank = (sizes == 1) & (data[ends - 1] == NEWLINE)
-    pairs = np.flatnonzero(sizes == 2)
-    blank[pairs] = (data[starts[pairs]] == CARRIAGE_RETURN) & (data[ends[pairs] - 1] == NEWLINE)
-    return np.flatnonzero(blank).astype(np.int64) + first
-
-
-def _header(status: os.stat_result, lines: int, blanks: int, digest: bytes) -> bytes:
-    return HEADER.pack(MAGIC, status.st_size, status.st_mtime_ns, lines, blanks, digest)
-
-
-def _read_cache(cache: Path, status: os.stat_result) -> LineIndex | None:
-    try:
-        with open(cache, "rb") as file:
-            header = file.read(HEADER.size)
-            size = os.fstat(file.fileno()).st_size
-            if len(header) < HEADER.size:
-                return None
-            lines, blanks, digest = HEADER.unpack(header)[3:]
-            if header != _header(status, lines, blanks, digest):
-                return None
-            if size != HEADER.size + 8 * (lines + blanks):
-                return None
-            # A map keeps a file descriptor, so only a large index is worth one.
-            if size > LARGEST_READ:
-                numbers: Indices = np.memmap(file, "<i8", "r", HEADER.size, (lines + blanks,))
-            else:
-                numbers = np.fromfile(file, "<i8", lines + blanks)
-                if hashlib.blake2b(numbers.tobytes(), digest_size=16).digest() != digest:
-                    return None
-    except OSError:
-        return None
-    return LineIndex(numbers[:lines], numbers[lines:])
-
-
-def _write_cache(cache: Path, path: Path, status: os.stat_result) -> None:
-    lines = 0
-    blank = [np.empty(0, np.int64)]
-    temporary = cache.with_name(f".tmp-{os.urandom(8).hex()}{CACHE_SUFFIX}")
-    with open(temporary, "xb") as file:
-        try:
-            file.write(bytes(HEADER.size))
-            digest = hashlib.blake2b(digest_size=16)
-            for ends, blanks in _scan(path):
-                numbers = ends.astype("<i8").tobytes()
-                digest.update(numbers)
-                file.write(numbers)
-                lines += len(ends)
-                blank.append(blanks)
-            blanks = np.concatenate(blank)
-            numbers = blanks.astype("<i8").tobytes()
-            digest.update(numbers)
-            file.write(numbers)
-            file.seek(0)
-            file.write(_header(status, lines, len(blanks), digest.digest()))
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-            os.replace(temporary, cache)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
+EMPTY: Final[Indices] = np.empty(0, np.int64)
+short_indexes: Shelf[FoundLines] = Shelf(LOADED_BUDGET)

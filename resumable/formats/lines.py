@@ -9,7 +9,6 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import repeat
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
@@ -57,12 +56,12 @@ class _LineFiles(LookedUp[T]):
 
     def __post_init__(self) -> None:
         check_bool("skip_blank", self.skip_blank)
-        folder = None if self.index_dir is None else Path(self.index_dir)
+        folder = None if self.index_dir is None else os.path.abspath(self.index_dir)
         if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
+            os.makedirs(folder, exist_ok=True)
         files = tuple(open_line_file(path, folder) for path in found_files(self.paths))
         counts = [
-            len(file.positions.ends) - (len(file.positions.blank) if self.skip_blank else 0)
+            file.positions.lines - (file.positions.blanks if self.skip_blank else 0)
             for file in files
         ]
         object.__setattr__(self, "_files", files)
@@ -139,7 +138,7 @@ class _LineFiles(LookedUp[T]):
             number = bisect.bisect_right(ends, index)
             file = self._files[number]
             line = index - (ends[number - 1] if number else 0)
-            if self.skip_blank and len(file.positions.blank):
+            if self.skip_blank and file.positions.blanks:
                 line = int(file.unskipped(np.array([line], np.int64))[0])
             return self._item(file.line(line), file, line)
 
@@ -157,8 +156,15 @@ class Lines(_LineFiles[Any]):
     with the file. Files are mapped into memory, never read as a whole.
 
     State: O(1), the position. Random access by an index of line ends (8 bytes a line), kept
-    in a cache file for files of 64 KiB and more, and built anew when the size or the
-    modification time of the file changes. A resume reads nothing.
+    in a cache file for files of 64 KiB and more. A resume reads nothing.
+
+    Opening reads the header of each cache, and smaller files as a whole. A page of an index is
+    checked before its first use. The index is built anew when the size or the modification time
+    of the file changes, or when its cache turns out to be damaged, also in the middle of a pass;
+    a cache that belongs neither to this user nor to the owner of the file is not believed. Where
+    no cache can be written, the index stays in memory. However many the files, no more than 64 of
+    them and 64 indexes of more than a mebibyte are mapped at once, and no more than 64 MiB of
+    smaller files and 256 MiB of smaller indexes are kept.
 
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
@@ -170,7 +176,7 @@ class Lines(_LineFiles[Any]):
     Raises:
       InvalidArgument: if no file matches, or a file is not a regular, uncompressed one.
       OSError: if a file cannot be read.
-      MalformedItem: while iterating, if a line cannot be decoded.
+      MalformedItem: while iterating, if a line cannot be decoded, or a file has changed since.
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections import OrderedDict
-from threading import Lock
-from typing import Final, TypeAlias
+import stat
+from io import FileIO
+from typing import Final, NamedTuple, TypeAlias
 
+from ..core.regular_files import NOT_A_FILE, READ
 from ..errors import MalformedItem
+from .shelf import Shelf, Shelved
 
 FileData: TypeAlias = "bytes | mmap.mmap"
 
@@ -20,60 +22,128 @@ SMALL: Final = 1 << 20
 SMALL_BUDGET: Final = 1 << 26
 MOST_MAPS: Final = 64
 
-_lock = Lock()
-_small: OrderedDict[tuple[str, int, int], bytes] = OrderedDict()
-_maps: OrderedDict[tuple[str, int, int], mmap.mmap] = OrderedDict()
-_small_bytes = 0
+read_files: Shelf[FileData] = Shelf(SMALL_BUDGET)
+mapped_files: Shelf[FileData] = Shelf(MOST_MAPS)
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: globals().update(_lock=Lock()))
+class DataFile(NamedTuple):
+    """A file as it was found when a pipeline was built.
+
+    Attributes:
+      path: absolute.
+      size: in bytes.
+      mtime_ns: time of the last change.
+      owner: number of the user it belongs to.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    owner: int
+
+    @classmethod
+    def found(cls, path: str, status: os.stat_result) -> DataFile:
+        """The file of ``status`` at ``path``."""
+        return cls(os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_uid)
+
+    def check_unchanged(self, status: os.stat_result) -> None:
+        """Compare it with what is there now.
+
+        Raises:
+          MalformedItem: if it has changed.
+        """
+        if (status.st_size, status.st_mtime_ns) != (self.size, self.mtime_ns):
+            raise self.changed()
+
+    def changed(self) -> MalformedItem:
+        """The error about another file in its place."""
+        return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
+
+    def open(self) -> FileIO:
+        """The file, if it is the same as then.
+
+        Raises:
+          MalformedItem: if it has changed.
+          OSError: if it cannot be opened.
+        """
+        opened = open_regular(self.path)
+        if opened is None:
+            raise self.changed()
+        file, status = opened
+        try:
+            self.check_unchanged(status)
+        except BaseException:
+            file.close()
+            raise
+        return file
 
 
-def file_data(path: str, size: int, mtime_ns: int) -> FileData:
-    """The content of ``path``, which must have the given size in bytes and mtime.
+def open_regular(path: str, flags: int = READ) -> tuple[FileIO, os.stat_result] | None:
+    """Open what is at ``path`` for reading; None if it is not a regular file.
 
     Raises:
-      MalformedItem: if the file has changed since.
-      OSError: if it cannot be read.
+      OSError: if it cannot be opened.
     """
-    key = (path, size, mtime_ns)
-    with _lock:
-        if key in _small:
-            _small.move_to_end(key)
-            return _small[key]
-        mapped = _maps.get(key)
-        if mapped is not None:
-            _maps.move_to_end(key)
-    if mapped is None:
-        return _open(key)
-    # Reading a map beyond the end of a file cut short would kill the process.
-    _check_unchanged(os.stat(path), key)
-    return mapped
+    try:
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
+            return None
+        raise
+    try:
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return FileIO(descriptor), status
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
 
 
-def _check_unchanged(status: os.stat_result, key: tuple[str, int, int]) -> None:
-    if (status.st_size, status.st_mtime_ns) != key[1:]:
-        raise MalformedItem(f"{key[0]} changed since the pipeline was built; build it again")
+class FileContent(Shelved[FileData]):
+    """The bytes of a file, which stay in memory or mapped as long as a shelf has room for them."""
+
+    def __init__(self, file: DataFile) -> None:
+        self._file = file
+        self._mapped = file.size > SMALL
+
+    def data(self) -> FileData:
+        """The whole file.
+
+        Raises:
+          MalformedItem: if it has changed since.
+          OSError: if it cannot be read.
+        """
+        data = self.kept
+        if data is None:
+            return self._map() if self._mapped else self._read()
+        self.used = True
+        if self._mapped:
+            # Reading a map beyond the end of a file cut short would kill the process.
+            self._file.check_unchanged(os.stat(self._file.path))
+        return data
+
+    def _read(self) -> bytes:
+        with self._file.open() as opened:
+            data = opened.readall()
+        if len(data) != self._file.size:
+            raise self._file.changed()
+        read_files.put(self, data, len(data))
+        return data
+
+    def _map(self) -> mmap.mmap:
+        with self._file.open() as opened:
+            mapped = map_file(opened, self._file.size)
+        if mapped is None:
+            raise self._file.changed()
+        mapped_files.put(self, mapped)
+        return mapped
 
 
-def _open(key: tuple[str, int, int]) -> FileData:
-    global _small_bytes
-    path, size, _ = key
-    with open(path, "rb") as file:
-        _check_unchanged(os.fstat(file.fileno()), key)
-        if size > SMALL:
-            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-            with _lock:
-                _maps[key] = mapped
-                while len(_maps) > MOST_MAPS:
-                    _maps.popitem(last=False)
-            return mapped
-        data = file.read()
-    with _lock:
-        if key not in _small:
-            _small[key] = data
-            _small_bytes += len(data)
-        while _small_bytes > SMALL_BUDGET:
-            _small_bytes -= len(_small.popitem(last=False)[1])
-    return data
+def map_file(file: FileIO, size: int) -> mmap.mmap | None:
+    """The first ``size`` bytes of ``file``; None if it has become shorter."""
+    try:
+        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    except ValueError:
+        return None

@@ -119,17 +119,26 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/jsonl.py", "if line.number == 1 and", "if"),
     Mutation(
-        "formats/line_index.py", "if header != _header(status, lines, blanks, digest):", "if False:"
+        "formats/index_file.py",
+        "right = lines > 0 and header == header_of(data, lines, blanks)",
+        "right = lines > 0",
+    ),
+    Mutation("formats/index_file.py", "right = lines > 0 and", "right ="),
+    Mutation("formats/index_file.py", "if status.st_uid in (_user(), data.owner):", "if True:"),
+    Mutation(
+        "formats/index_pages.py", "if digest_of(content, PAGE_DIGEST) != digest:", "if False:"
     ),
     Mutation(
-        "formats/line_index.py",
-        "return np.flatnonzero(blank).astype(np.int64) + first",
-        "return np.flatnonzero(blank).astype(np.int64)",
+        "formats/index_pages.py",
+        "return bool(checked[number // PAGE] and checked[(number - 1 if number else 0) // PAGE])",
+        "return bool(checked[number // PAGE])",
     ),
+    Mutation("formats/line_scan.py", "filled_before = blank + lines -", "filled_before = blank -"),
+    Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/open_files.py",
-        "    _check_unchanged(os.stat(path), key)\n    return mapped",
-        "    return mapped",
+        "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
+        "            pass\n        return data",
     ),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import line_file
-from resumable.formats import line_index as index_module
-from resumable.formats import open_files as file_data
-from resumable.formats.line_index import CACHE_SUFFIX, SMALLEST_CACHED, line_index
+from resumable.formats import line_file, line_index, line_scan, open_files
+from resumable.formats.index_file import CACHE_SUFFIX
+from resumable.formats.line_index import SMALLEST_CACHED
 
 BIG = b"".join(b"line %d \n" % number for number in range(20_000))
 
@@ -64,8 +64,9 @@ def test_blocks_of_lines_are_the_lines_one_by_one(
 def test_lines_across_the_chunks_of_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(index_module, "CHUNK", chunk)
-    monkeypatch.setattr(index_module, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr(line_scan, "CHUNK", chunk)
+    monkeypatch.setattr(line_file, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr(line_index, "SMALLEST_CACHED", 0)
     for number, data in enumerate([b"a\r\n\r\n\nbc\n\n", b"\n", b"x", b"\r\n\r\n", b"abcdefgh\r"]):
         path = tmp_path / f"data{number}"
         path.write_bytes(data)
@@ -116,32 +117,10 @@ def test_the_index_is_built_anew_when_size_or_mtime_changes(tmp_path: Path, chan
     path.write_bytes(data)
     os.utime(path, ns=(1, 10**18 + len(change)))
     assert list(rs.lines(path, encoding=None)) == split(data)
-    file_data._small.clear()
-    file_data._maps.clear()
+    open_files.read_files.clear()
+    open_files.mapped_files.clear()
     with pytest.raises(rs.MalformedItem, match="changed since the pipeline was built"):
         list(pipeline)
-
-
-@pytest.mark.parametrize("damage", ["truncate", "junk", "header", "body", "empty", "folder"])
-def test_a_damaged_cache_is_built_anew(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "data"
-    path.write_bytes(BIG)
-    line_index(path)
-    cache = tmp_path / f"data{CACHE_SUFFIX}"
-    content = cache.read_bytes()
-    cache.unlink()
-    if damage == "folder":
-        cache.mkdir()
-    else:
-        damaged = {
-            "truncate": content[:-8],
-            "junk": content + b"x",
-            "header": content[:20] + b"\xff" + content[21:],
-            "body": content[:100] + bytes([content[100] ^ 1]) + content[101:],
-            "empty": b"",
-        }[damage]
-        cache.write_bytes(damaged)
-    assert list(rs.lines(path, encoding=None)) == split(BIG)
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(
@@ -150,7 +129,7 @@ def test_a_folder_that_cannot_be_written_is_done_without(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(index_module, "_write_cache", refuse)
+    monkeypatch.setattr(line_index, "write_index", refuse)
     (tmp_path / "data").write_bytes(BIG)
     assert len(rs.lines(tmp_path / "data")) == 20_000
 
@@ -168,16 +147,6 @@ def test_ranks_that_build_the_index_at_once_do_no_harm(tmp_path: Path) -> None:
         thread.join()
     assert found == [20_000] * 8
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_large_index_is_mapped_rather_than_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index_module, "LARGEST_READ", 1000)
-    (tmp_path / "data").write_bytes(BIG)
-    ends = line_index(tmp_path / "data").ends
-    assert isinstance(ends, np.memmap)
-    assert list(rs.lines(tmp_path / "data", encoding=None)) == split(BIG)
 
 
 def test_a_pickled_pipeline_holds_paths_and_no_index(tmp_path: Path) -> None:
@@ -212,15 +181,16 @@ def test_the_same_files_elsewhere_are_the_same_pipeline(tmp_path: Path) -> None:
 def test_many_files_are_read_through_a_bounded_number_of_open_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_data, "SMALL", 10)
-    monkeypatch.setattr(file_data, "MOST_MAPS", 3)
+    monkeypatch.setattr(open_files, "SMALL", 10)
+    monkeypatch.setattr(open_files.mapped_files, "most", 3)
+    open_files.mapped_files.clear()
     for number in range(40):
         (tmp_path / f"{number:02}").write_text(f"{number} is the number\n" * 3)
     pipeline = rs.lines(tmp_path / "*").shuffle(0)
     assert sorted(pipeline) == sorted(
         f"{number} is the number" for number in range(40) for _ in "abc"
     )
-    assert len(file_data._maps) <= 3
+    assert len(open_files.mapped_files) == 3
 
 
 def test_index_files_are_not_data(tmp_path: Path) -> None:
@@ -236,6 +206,47 @@ def test_a_large_file_cut_short_under_a_pipeline_is_an_error_not_a_crash(tmp_pat
     os.truncate(tmp_path / "data", 100)
     with pytest.raises(rs.MalformedItem, match="changed since"):
         list(iterator)
+
+
+@pytest.mark.parametrize("small", [0, 1 << 20])
+def test_a_file_cut_short_while_it_is_read_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    monkeypatch.setattr(open_files, "SMALL", small)
+    lines = rs.lines(path)
+    found = open_files.DataFile.open
+
+    def open_and_cut(data: open_files.DataFile) -> FileIO:
+        file = found(data)
+        os.truncate(path, 10)
+        return file
+
+    monkeypatch.setattr(open_files.DataFile, "open", open_and_cut)
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        lines[0]
+
+
+@pytest.mark.parametrize("data", [b"", b"a\nb\n", BIG * 2])
+def test_a_file_that_changes_while_its_lines_are_found_is_an_error(
+    tmp_path: Path, data: bytes
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG * 8)
+    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    next(found)
+    path.write_bytes(data)
+    os.utime(path, ns=(1, 10**18))
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(found)
+    path.write_bytes(BIG * 8)
+    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    next(found)
+    with path.open("ab") as file:
+        file.write(b"more\n")
+    with pytest.raises(rs.MalformedItem, match="changed since"):
+        list(found)
 
 
 def test_recursive_patterns_and_sorted_matches(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Find the ends of lines in a file, a chunk at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..core.block import Indices
+from .open_files import DataFile
+
+CHUNK: Final = 1 << 20
+NEWLINE: Final = 10
+CARRIAGE_RETURN: Final = 13
+
+
+class FoundLines(NamedTuple):
+    """Lines that follow each other.
+
+    Attributes:
+      ends: shape (lines,), int64: the offset in bytes after each line's newline.
+      filled_before: for each of those that hold nothing, how many lines of the file that hold
+        something stand before it; shape (blank lines,), int64.
+    """
+
+    ends: Indices
+    filled_before: Indices
+
+
+def scanned(data: DataFile) -> Iterator[FoundLines]:
+    """The lines of ``data``, some of them at a time.
+
+    Raises:
+      MalformedItem: if it has changed since.
+      OSError: if it cannot be read.
+    """
+    # The file is read, not mapped: it may be cut short meanwhile.
+    buffer = bytearray(1 + CHUNK)  # the last byte of the chunk before, and a chunk
+    chunk = memoryview(buffer)[1:]
+    offset = lines = blanks = last_end = 0
+    with data.open() as file:
+        while offset < data.size:
+            count = file.readinto(chunk[: data.size - offset])
+            if not count:
+                raise data.changed()
+            text = np.frombuffer(buffer, np.uint8, 1 + count)
+            ends = np.flatnonzero(text[1:] == NEWLINE).astype(np.int64) + (offset + 1)
+            if offset + count == data.size and buffer[count] != NEWLINE:
+                ends = np.append(ends, data.size)
+            blank = _blank(text, ends - offset, last_end - offset)
+            filled_before = blank + lines - np.arange(blanks, blanks + len(blank), dtype=np.int64)
+            yield FoundLines(ends, filled_before)
+            offset += count
+            lines += len(ends)
+            blanks += len(blank)
+            last_end = int(ends[-1]) if len(ends) else last_end
+            buffer[0] = buffer[count]
+        data.check_unchanged(os.fstat(file.fileno()))
+
+
+def _blank(text: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Indices, begin: int) -> Indices:
+    """Which of the lines are empty but for their newline.
+
+    Args:
+      text: the byte before a chunk, and the chunk.
+      ends: of the lines, counted from the chunk's begin, so ``text[ends]`` are their last bytes.
+      begin: where the first of them begins, counted in the same way.
+    """
+    sizes = np.diff(ends, prepend=begin)
+    blank = (sizes == 1) & (text[ends] == NEWLINE)
+    pairs = np.flatnonzero(sizes == 2)
+    last = ends[pairs]
+    blank[pairs] = (text[last - 1] == CARRIAGE_RETURN) & (text[last] == NEWLINE)
+    return np.flatnonzero(blank).astype(np.int64)

@@ -1,0 +1,84 @@
+"""A bound on what is kept in memory or open, whatever the number of files."""
+
+# What is kept hangs on the object that needs it, so that looking there costs nothing; the shelf
+# only takes it away again.
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from threading import RLock
+from typing import Generic, TypeVar
+
+V = TypeVar("V")
+
+# Reentrant, for whatever runs between two bytecodes: a handler of signals, a finalizer.
+_lock = RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
+
+
+class Shelved(Generic[V]):
+    """What can make a value anew when a shelf has taken it away.
+
+    Attributes:
+      kept: the value, or None. Who reads it has it, whatever happens to the attribute.
+      used: whether it was read since the shelf last looked; set by who reads it.
+    """
+
+    kept: V | None = None
+    used = False
+
+
+class Shelf(Generic[V]):
+    """The values that were used of late, up to a limit on the sum of their weights.
+
+    One that was used since it was last looked at gets a second chance (the clock algorithm of
+    Corbató, 1968), so that a use costs no more than setting a flag.
+
+    Attributes:
+      most: the limit.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
+        # Invariant: at least the sum of the weights. An exception between two lines of `put` may
+        # leave it too large, and the shelf too small, until that is empty again.
+        self._total = 0
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def put(self, owner: Shelved[V], value: V, weight: int = 1) -> None:
+        """Keep the ``value`` of ``owner``, in the place of what was not used of late."""
+        with _lock:
+            self.drop(owner)
+            if weight <= self.most:
+                self._make_room(weight)
+                self._weights[owner] = weight
+                owner.kept = value
+                owner.used = False
+
+    def _make_room(self, weight: int) -> None:
+        self._total += weight
+        while self._total > self.most and self._weights:
+            oldest = next(iter(self._weights))
+            if oldest.used:
+                oldest.used = False
+                self._weights.move_to_end(oldest)
+            else:
+                self.drop(oldest)
+        if not self._weights:
+            self._total = weight
+
+    def drop(self, owner: Shelved[V]) -> None:
+        """Keep the value of ``owner`` no longer."""
+        with _lock:
+            owner.kept = None
+            self._total -= self._weights.pop(owner, 0)
+
+    def clear(self) -> None:
+        """Keep nothing."""
+        for owner in list(self._weights):
+            self.drop(owner)

@@ -263,7 +263,7 @@ class PipelineIterator(StageIterator[T]):
         self, move: Callable[[StageIterator[T]], R], count: int, length: Callable[[R], int]
     ) -> R:
         """What ``move`` returns for the root, which passes ``length`` of it items."""
-        check_int("count", count, minimum=0, maximum=sys.maxsize)
+        check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
         items = self._items
         self._items = IN_USE
         try:

@@ -90,8 +90,7 @@ def sync_if_equal(path: Path, data: bytes) -> bool:
             return False
         raise
     try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size != len(data):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return False
         with open(descriptor, "rb", closefd=False) as file:
             if file.read(len(data) + 1) != data:

@@ -36,7 +36,8 @@ NO_LOCKS: Final = (
 )
 MOST_BYTES: Final = 500
 
-_descriptors: Final[set[int]] = set()
+_descriptors: Final[dict[HomeProcess, int]] = {}
+"""What is open here, each by an object of its own lock's."""
 _warned: Final[set[Path]] = set()
 
 
@@ -74,14 +75,14 @@ class FileLock(StoreLock):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor = _open(path)
-        self._let_go = weakref.finalize(self, _let_go, self._descriptor, HomeProcess())
-        self._let_go.atexit = False  # somebody may still be saving then; the system does it
-        _descriptors.add(self._descriptor)
+        self._process = HomeProcess()
+        # As the process ends somebody may still be saving; the system does it then.
+        weakref.finalize(self, _let_go, self._process).atexit = False
+        _descriptors[self._process] = self._descriptor = _open(path)
 
     @property
     def is_held(self) -> bool:
-        return self._let_go.alive
+        return self._process in _descriptors
 
     def acquire(self) -> None:
         """Lock it, or raise BlockingIOError at once, and write down who has it."""
@@ -97,7 +98,7 @@ class FileLock(StoreLock):
             os.write(self._descriptor, _signature())
 
     def close(self) -> None:
-        self._let_go()
+        _let_go(self._process)
 
 
 def _open(path: Path) -> int:
@@ -118,13 +119,16 @@ def _signature() -> bytes:
     return json.dumps(holder).encode()
 
 
-def _let_go(descriptor: int, process: HomeProcess) -> None:
-    if not process.is_this_one():
+def _let_go(process: HomeProcess) -> None:
+    """Close what was opened for ``process``; once more where an interrupt cut it short."""
+    descriptor = _descriptors.get(process)
+    # A finalizer may run in a forked child before that has closed what it inherits.
+    if descriptor is None or not process.is_this_one():
         return
     # In this order a fork between any two lines inherits nothing that is locked.
     with suppress(OSError):
         _unlock(descriptor)
-    _descriptors.discard(descriptor)
+    del _descriptors[process]
     with suppress(OSError):
         os.close(descriptor)
 
@@ -132,8 +136,9 @@ def _let_go(descriptor: int, process: HomeProcess) -> None:
 def _close_inherited() -> None:
     """What a forked child does."""
     while _descriptors:
+        _, descriptor = _descriptors.popitem()
         with suppress(OSError):
-            os.close(_descriptors.pop())
+            os.close(descriptor)
 
 
 if hasattr(os, "register_at_fork"):

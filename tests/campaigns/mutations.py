@@ -240,8 +240,8 @@ MUTATIONS: Final = [
     Mutation(FILES, "if named is None or file_identity(new) != named:", "if True:"),
     Mutation(FILES, "        if file_identity(new) is not None:\n", "        if False:\n"),
     Mutation(FILES, "            if file.read(len(data) + 1) != data:", "            if False:"),
-    Mutation(LOCKING, "    if not process.is_this_one():\n        return\n", ""),
-    Mutation(LOCKING, "            os.close(_descriptors.pop())", "            _descriptors.pop()"),
+    Mutation(LOCKING, "        _, descriptor = _descriptors.popitem()", "        return"),
+    Mutation(LOCKING, "        if error.errno in NO_LOCKS:", "        if False:"),
     Mutation(CHECKPOINTER, "            if lock.is_held:\n", "            if True:\n"),
     Mutation(CHECKPOINTER, "            undo.callback(lock.close)\n", ""),
     Mutation(

@@ -48,7 +48,7 @@ def is_free(folder: Path, name: str = "input") -> bool:
     return True
 
 
-# Resumes and stays, having forked what each line of standard input says by then.
+# Resumes and stays, with a fork if that is asked for; each tells its number by one write.
 HOLDER = """
 import os, sys, time
 import resumable as rs
@@ -57,7 +57,7 @@ loop = checkpointer.resume(rs.range(20))
 next(loop)
 if "fork" in sys.argv and os.fork() == 0:
     os.setsid()
-print(os.getpid(), flush=True)
+os.write(1, b"%d\\n" % os.getpid())
 while True:
     time.sleep(60)
 """
@@ -70,8 +70,9 @@ def holder(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str
         [sys.executable, "-c", HOLDER, str(folder), *arguments], stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    numbers = [int(process.stdout.readline()) for _ in range(1 + len(arguments))]
+    numbers = [process.pid]
     try:
+        numbers = [int(process.stdout.readline()) for _ in range(1 + len(arguments))]
         yield process, numbers
     finally:
         for number in numbers:
@@ -130,8 +131,10 @@ def test_what_a_fork_does_leaves_the_lock_to_its_parent(tmp_path: Path) -> None:
 
 def test_a_second_loop_of_the_same_process_is_refused_too(tmp_path: Path) -> None:
     first, loop = resumed(tmp_path)
-    with pytest.raises(rs.NameInUse, match=f"written by this process, {os.getpid()} on"):
+    before = open_descriptors()
+    with pytest.raises(rs.NameInUse, match=f"written by this process, {os.getpid()} on") as told:
         resumed(tmp_path)
+    assert open_descriptors() == before, f"open as long as {told.value!r} is"
     assert len(list(loop)) == 20
     first.close()
     assert resumed(tmp_path)[1].step == 20

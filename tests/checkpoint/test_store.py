@@ -159,23 +159,29 @@ def test_whatever_is_damaged_can_be_set_aside(tmp_path: Path, kind: str) -> None
         assert (os.lstat(aside).st_ino, store.steps()) == (before.st_ino, [])
 
 
-def put_before(monkeypatch: pytest.MonkeyPatch, name: str, path: Path) -> None:
-    """Let another process make the file ``path`` just before the next call of ``os.name``."""
-    real = getattr(os, name)
+def put_before_link(
+    monkeypatch: pytest.MonkeyPatch, path: Path, real: Callable[..., None] = os.link
+) -> None:
+    """Let another process make the file ``path`` just before the next link, by ``real``."""
 
-    def call(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(os, name, real)
+    def link(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
         path.write_bytes(b"theirs")
-        return real(*arguments, **options)
+        real(*arguments, **options)
 
-    monkeypatch.setattr(os, name, call)
+    monkeypatch.setattr(os, "link", link)
 
 
+def no_link(*arguments: Any, **options: Any) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("real", [os.link, no_link])
 def test_a_commit_replaces_none_that_comes_between(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: Callable[..., None]
 ) -> None:
     store, path = rs.Directory(tmp_path), tmp_path / "input-000000000001.ckpt"
-    put_before(monkeypatch, "link", path)
+    put_before_link(monkeypatch, path, real)
     with pytest.raises(FileExistsError, match="input-000000000001"):
         store.save(1, b"ours")
     assert os.listdir(tmp_path) == [path.name]
@@ -188,7 +194,7 @@ def test_setting_aside_replaces_none_that_comes_between(
     store = rs.Directory(tmp_path)
     store.save(1, b"ours")
     aside = tmp_path / "input-000000000001.ckpt.superseded"
-    put_before(monkeypatch, "link", aside)
+    put_before_link(monkeypatch, aside)
     with pytest.raises(FileExistsError, match="superseded"):
         store.set_aside(1, "superseded")
     assert (aside.read_bytes(), store.load(1)) == (b"theirs", b"ours")

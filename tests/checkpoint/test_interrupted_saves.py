@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -16,13 +17,13 @@ from checkpoint.saving_loops import files_in, unfinished_in
 from tiers import thinned
 
 import resumable as rs
-from resumable.checkpoint import directory, files
+from resumable.checkpoint import directory, files, locking
 
 pytestmark = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="looks into /proc/self/fd"
 )
 
-TRACED = {directory.__file__, files.__file__}
+TRACED = {directory.__file__, files.__file__, locking.__file__}
 
 
 class Interrupts:
@@ -110,7 +111,7 @@ def test_an_interrupt_at_any_moment(tmp_path: Path, again: bytes) -> None:
 def test_a_second_interrupt_while_the_first_is_dealt_with(tmp_path: Path, again: bytes) -> None:
     count = opcodes_of_a_save(tmp_path / "unharmed")
     # The second one comes within what the first one sets off.
-    pairs = [(first, first + more) for first in range(1, count + 1) for more in range(1, 80, 3)]
+    pairs = [(first, first + more) for first in range(1, count + 1) for more in range(1, 80, 9)]
     for number, moments in enumerate(thinned(pairs, 100, again)):
         store = store_in(tmp_path / str(number))
         interrupted(lambda store=store: store.save(2, b"new"), *moments)  # type: ignore[misc]
@@ -128,3 +129,26 @@ def test_setting_aside_at_any_moment(tmp_path: Path) -> None:
             assert store.load(1) == b"old"
             store.set_aside(1, "damaged")
         assert files_in(store.folder) == ["input-000000000001.ckpt.damaged"]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of a finalizer
+def test_a_lock_that_is_taken_at_any_moment(tmp_path: Path) -> None:
+    store = rs.Directory(tmp_path)
+    count = interrupted(lambda: store.lock().close())
+    assert count > 50
+    for moment in thinned(range(1, count + 1), 60, "lock"):
+        interrupted(lambda: store.lock().close(), moment)
+        gc.collect()
+        store.lock().close()
+
+
+def test_a_lock_that_is_closed_at_any_moment(tmp_path: Path) -> None:
+    store = rs.Directory(tmp_path)
+    count = interrupted(store.lock().close)
+    assert count > 10
+    for moment in range(1, count + 1):
+        lock = store.lock()
+        interrupted(lock.close, moment)
+        lock.close()
+        assert not lock.is_held
+        store.lock().close()

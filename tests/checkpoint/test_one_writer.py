@@ -182,6 +182,15 @@ def test_the_name_is_free_again_after_the_loop(
     assert open_descriptors() == before
 
 
+def test_a_second_close_closes_nothing_else(tmp_path: Path) -> None:
+    lock = rs.Directory(tmp_path).lock()
+    lock.close()
+    other = rs.Directory(tmp_path).lock()  # its file has the same number
+    lock.close()
+    assert (lock.is_held, other.is_held, is_free(tmp_path)) == (False, True, False)
+    other.close()
+
+
 def test_a_loop_whose_checkpointer_is_dropped_keeps_the_name(tmp_path: Path) -> None:
     loop = resumed(tmp_path)[1]
     gc.collect()

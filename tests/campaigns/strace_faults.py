@@ -183,7 +183,10 @@ def check_case(folder: Path, injections: list[Injection], traced: list[str]) -> 
         "only a refused removal leaves doubt": outcome != "in doubt" or "unlink" in str(injected),
         "older checkpoints are untouched": {4, 5} < set(steps) and (saved or 3 in steps),
         "no descriptor is left open": report["left open"] == injected.count("close"),
-        "nothing unfinished is left": not report["unfinished"] or "unlink" in str(injected),
+        # What cannot be told from another file is left until the next open.
+        "nothing unfinished is left": not report["unfinished"]
+        or "unlink" in str(injected)
+        or (injections[0].lasting and injections[0].name in LOOKING),
         "the loop goes on": outcome == "in doubt"
         or report["then"] == [{"item": STEP + saved}, {"item": STEP + 1 + saved}],
         "only what retention left is told": all(

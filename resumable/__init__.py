@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .errors import IteratorClosed as IteratorClosed
     from .errors import MalformedItem as MalformedItem
     from .errors import MissingDependency as MissingDependency
+    from .errors import NameInUse as NameInUse
     from .errors import NewerFormat as NewerFormat
     from .errors import NoValidCheckpoint as NoValidCheckpoint
     from .errors import ResumableError as ResumableError
@@ -77,7 +78,7 @@ _NAMES_OF = {
     "core.stage_iterator": "StageIterator",
     "core.transform": "Transform TransformIterator",
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
-    "MalformedItem MissingDependency NewerFormat NoValidCheckpoint ResumableError SaveError "
+    "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
     "mix range zip",

@@ -79,6 +79,23 @@ class SaveError(ResumableError, OSError):
         return SaveError, (str(self), self.step)
 
 
+class NameInUse(ResumableError, BlockingIOError):
+    """Another loop, of this process or another one, writes checkpoints under the name.
+
+    Attributes:
+      host: name of the machine on which it runs; None if that cannot be told.
+      process: its number there; None if that cannot be told.
+    """
+
+    def __init__(self, message: str, host: str | None = None, process: int | None = None) -> None:
+        super().__init__(message)
+        self.host = host
+        self.process = process
+
+    def __reduce__(self) -> tuple[type[NameInUse], tuple[str, str | None, int | None]]:
+        return NameInUse, (str(self), self.host, self.process)
+
+
 class MissingDependency(ResumableError, ImportError):
     """What was asked for needs a package that is not installed."""
 

@@ -34,7 +34,7 @@ PUBLIC = {
     "AtEnd", "AtSteps", "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint",
     "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument",
     "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency",
-    "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress",
+    "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "When", "WorkerError", "concatenate", "dumps", "every", "from_arrays", "from_iterable",

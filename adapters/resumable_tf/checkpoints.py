@@ -5,13 +5,20 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import Final
+from weakref import WeakValueDictionary
 
 import resumable as rs
 from resumable.checkpoint.reading import read_valid, supersede_after
 from resumable.checkpoint.saver import Mark, Saver
+from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
 __all__ = ["InputCheckpoints"]
+
+_writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionary()
+"""Who in this process was the last to write to a store, by the name of that."""
 
 
 class InputCheckpoints:
@@ -39,11 +46,14 @@ class InputCheckpoints:
         self._listeners = tuple(listeners)
         self._retain = retain
         self._saver: Saver | None = None
+        self._lock = StoreLock()
 
     def restore(self, step: int, *, exactly: bool = True) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
 
-        Checkpoints after it are renamed to ``*.superseded``.
+        Checkpoints after it are renamed to ``*.superseded``. From now on no other process may write
+        to the store, and whoever in this process did so before, such as the hook of a training that
+        failed, does no more.
 
         Args:
           step: of the model.
@@ -51,18 +61,19 @@ class InputCheckpoints:
             is not after it.
 
         Raises:
+          NameInUse: if another process writes to the store.
           NoValidCheckpoint: if there are checkpoints and none that will do, or it is damaged.
         """
         self.close()
-        steps = self.store.steps()
-        found = self._newest_until(step, steps) if not exactly else None
-        if exactly and step in steps:
-            found = read_valid(self.store, step)
-        elif step and found is None:
-            self._tell_of_none(step, steps)
-        supersede_after(self.store, step)
-        self.store.remove_unfinished()
-        self._begin(None if found is None else found.step)
+        with ExitStack() as undo:
+            lock = self._locked()
+            undo.callback(lock.close)
+            found = self._find(step, exactly)
+            supersede_after(self.store, step)
+            if lock.is_held:
+                self.store.remove_unfinished()
+            self._begin(None if found is None else found.step, lock)
+            undo.pop_all()
         return found
 
     def save(self, step: int) -> None:
@@ -94,21 +105,33 @@ class InputCheckpoints:
                 self.store.remove(step)
 
     def close(self) -> None:
-        """Wait for a save being written; may be called again.
+        """Wait for a save being written, and let others write; may be called again.
 
         Raises:
           SaveError: if it failed.
         """
         saver, self._saver = self._saver, None
-        if saver is not None:
-            saver.close()
-            saver.raise_failure()
+        try:
+            if saver is not None:
+                saver.close()
+                saver.raise_failure()
+        finally:
+            self._lock.close()
 
     @property
     def _running(self) -> Saver:
         if self._saver is None:
             raise rs.InvalidArgument("there is nothing to save before restore()")
         return self._saver
+
+    def _find(self, step: int, exactly: bool) -> rs.Checkpoint | None:
+        steps = self.store.steps()
+        found = self._newest_until(step, steps) if not exactly else None
+        if exactly and step in steps:
+            found = read_valid(self.store, step)
+        elif step and found is None:
+            self._tell_of_none(step, steps)
+        return found
 
     def _newest_until(self, step: int, steps: list[int]) -> rs.Checkpoint | None:
         """The newest valid checkpoint that is not after ``step``."""
@@ -117,7 +140,7 @@ class InputCheckpoints:
                 return read_valid(self.store, earlier)
             except rs.NoValidCheckpoint as error:
                 place = self.store.set_aside(earlier, "damaged")
-                warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=4)
+                warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=5)
         return None
 
     def _tell_of_none(self, step: int, steps: list[int]) -> None:
@@ -131,10 +154,23 @@ class InputCheckpoints:
             f"the model is at step {step}, and there are no checkpoints of its input in "
             f"{self.store!r}: the input begins at its start",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
-    def _begin(self, saved: int | None) -> None:
+    def _locked(self) -> StoreLock:
+        """The lock of the store, if need be from another one of this process."""
+        try:
+            return self.store.lock()
+        except rs.NameInUse:
+            before = _writing.pop(repr(self.store), None)
+            if before is None:
+                raise
+            before.close()
+            return self.store.lock()
+
+    def _begin(self, saved: int | None, lock: StoreLock) -> None:
+        self._lock = lock
+        _writing[repr(self.store)] = self
         self._saver = Saver(
             self._get_state,
             self.store,
@@ -145,3 +181,4 @@ class InputCheckpoints:
             time.time,
             Mark(saved, time.monotonic()),
         )
+        lock.close_with(self._saver)

@@ -89,7 +89,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._get_state,
             retain=None if retention is None else Retainer(retention, kept_in).apply,
         )
-        # The optimizer's iterations less the batches trained; None before the first restore.
+        # The optimizer's iterations less the batches trained; None before a fit's restore.
         self._offset: int | None = None
         self._is_checked = False
         self._steps = 0
@@ -171,6 +171,11 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self.model.stop_training = False
         if self.save_freq == "epoch":
             self._save()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        # Another process may go on from here; the next `fit` of this one begins with a restore.
+        self._checkpoints.close()
+        self._offset = None
 
     def _get_state(self) -> State:
         return self._feed.state_after(self._trained)

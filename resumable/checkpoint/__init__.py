@@ -14,3 +14,4 @@ from .names import task_name as task_name
 from .remote import Remote as Remote
 from .retention import Retention as Retention
 from .store import Store as Store
+from .store import StoreLock as StoreLock

@@ -25,7 +25,7 @@ from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retainer, Retention
 from .saver import Mark, Saver
-from .store import Store
+from .store import Store, StoreLock
 
 T = TypeVar("T")
 
@@ -38,6 +38,10 @@ class Checkpointer:
     a clean end (the pipeline is exhausted, or the ``with`` block ends without an exception, as
     after a ``break``) there is a last save; after an exception there is none. So leave the loop
     by ``break`` only when the work on the item is done.
+
+    One loop at a time writes a name in a directory: from `resume` on it holds a lock, until `close`,
+    the end of the ``with`` block or of the process, or until nothing refers to the loop any more.
+    Asking changes nothing and needs no lock: `latest`, `load` and `steps`, of any process.
 
     What a save costs the loop: taking the state, O(number of stages); with ``asynchronous`` the
     writing is done beside it.
@@ -111,6 +115,7 @@ class Checkpointer:
         self._clock = check_callable("clock", clock)
         self._wall_clock = check_callable("wall_clock", wall_clock)
         self._loop: ResumedLoop[Any] | None = None
+        self._lock = StoreLock()
         self.store = as_store(store, name)
 
     def resume(
@@ -128,6 +133,7 @@ class Checkpointer:
           progress: show a bar over the steps, with the time of the last save; needs tqdm.
 
         Raises:
+          NameInUse: if another loop, here or elsewhere, writes to the store under the same name.
           NoValidCheckpoint: if there are checkpoints and all are damaged, or none for ``step``.
           NewerFormat: if a later version of the library wrote the latest.
           StateMismatch: if the checkpoint belongs to another pipeline.
@@ -145,18 +151,21 @@ class Checkpointer:
         with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
+            lock = self.store.lock()
+            undo.callback(lock.close)
             checkpoint = self._chosen(step)
             iterator = started_at(checkpoint, pipeline, self.store)
             undo.callback(iterator.close)
             bar = StepBar(pipeline, iterator.step) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
-            loop = self._make_loop(iterator, checkpoint, signals, bar)
+            loop = self._make_loop(iterator, checkpoint, signals, bar, lock)
             if step is not None:
                 supersede_after(self.store, step)
-            self.store.remove_unfinished()
+            if lock.is_held:
+                self.store.remove_unfinished()
             undo.pop_all()
-        self._loop = loop
+        self._loop, self._lock = loop, lock
         return loop
 
     def latest(self) -> Checkpoint | None:
@@ -211,13 +220,18 @@ class Checkpointer:
         return self._loop.save()
 
     def close(self) -> None:
-        """Wait for a save being written, and end threads and handlers; without another save.
+        """Wait for a save being written, end threads and handlers, and let go of the name.
+
+        There is no other save.
 
         Raises:
           SaveError: if that save failed.
         """
-        if self._loop is not None:
-            self._loop.close()
+        try:
+            if self._loop is not None:
+                self._loop.close()
+        finally:
+            self._lock.close()
 
     def __repr__(self) -> str:
         return f"Checkpointer({self.store!r}, {self.trigger!r})"
@@ -254,6 +268,7 @@ class Checkpointer:
         checkpoint: Checkpoint | None,
         signals: SignalRecorder,
         bar: StepBar | None,
+        lock: StoreLock,
     ) -> ResumedLoop[T]:
         clock: Callable[[], float] = self._clock
         if clock is not time.monotonic:  # which is never set back
@@ -277,4 +292,5 @@ class Checkpointer:
             self._wall_clock,
             resumed,
         )
+        lock.close_with(saver)  # which a thread may still run when the loop is dropped
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)

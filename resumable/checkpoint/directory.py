@@ -1,24 +1,50 @@
 """Checkpoints as files of one directory."""
 
-# The commit: write under a temporary name in the same directory, fsync the file, rename it to a
-# name that no file has, fsync the directory. Only then is the save acknowledged. A crash at any
-# moment leaves either no file of the new name or a complete one.
+# The commit: write under a temporary name in the same directory, fsync the file, link it to a name
+# that no file has, which the system refuses if one has, unlink the temporary name, fsync the
+# directory. Only then is the save acknowledged. A crash at any moment leaves either no file of the
+# new name or a complete one; the temporary one may be left too, and goes with the next resume.
 #
-# If a call fails, what was done is taken back. Only when the system refuses that too is the
-# outcome open: the checkpoint may be found, and then it is whole, though nobody was told so. It
-# is taken back when the same step is saved again.
+# If a call fails, what was done is taken back. Only when the system refuses that too, or a second
+# interrupt comes, is the outcome open: the checkpoint may be found, and then it is whole, though
+# nobody was told so. It is taken back, or made sure of, when the same step is saved again.
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
 from ..errors import InvalidArgument, InvalidType
-from .files import file_identity, make_folders, read_checkpoint_file, sync_folder, write_new_file
+from .files import (
+    file_identity,
+    make_folders,
+    name_file,
+    read_checkpoint_file,
+    sync_folder,
+    sync_if_equal,
+    write_new_file,
+)
+from .locking import lock_file
 from .names import CheckpointNames
-from .store import Store
+from .store import Store, StoreLock
+
+
+@dataclass
+class _Unacknowledged:
+    """What a save may have left.
+
+    Attributes:
+      path: of the checkpoint.
+      temporary: the path under which it was written.
+      written: the file's identity; None before all of it was written.
+    """
+
+    path: Path
+    temporary: Path
+    written: tuple[int, int] | None = None
 
 
 @final
@@ -26,7 +52,9 @@ class Directory(Store):
     """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
 
     Several names share a folder without touching each other's files. Permissions follow the
-    umask. A file set aside gets the reason appended to its name.
+    umask. A file set aside gets the reason appended to its name. Whoever writes a name locks its
+    file ``.lock-{name}``, which the system unlocks when the process ends; where the file system has
+    no locks, a RuntimeWarning says so, once a folder, and a file that was cut short stays.
 
     Args:
       folder: path of the directory; a relative one is that of now, wherever the process goes.
@@ -45,8 +73,8 @@ class Directory(Store):
         # Absolute, so that it stays where it is when the process goes elsewhere.
         self.folder = Path(folder).absolute()
         self._names = CheckpointNames(name)
-        # What a save that failed may have left, and by what it is known.
-        self._in_doubt: tuple[Path, tuple[int, int]] | None = None
+        # What a save that failed may have left.
+        self._in_doubt: _Unacknowledged | None = None
         make_folders(self.folder)
 
     @property
@@ -54,27 +82,19 @@ class Directory(Store):
         """The name of the input."""
         return self._names.name
 
+    def lock(self) -> StoreLock:
+        return lock_file(self.folder / self._names.lock, f"{self.name!r} in {self.folder}")
+
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
-        if self._in_doubt is not None and self._in_doubt[0] == path:
+        if self._in_doubt is not None and self._in_doubt.path == path:
             self._take_back()
-        if file_identity(path) is not None:
-            raise FileExistsError(f"there is a checkpoint for step {step} already: {path}")
-        temporary = self.folder / self._names.new_temporary()
-        written = None
-        try:
-            written = write_new_file(temporary, data)
-            os.rename(temporary, path)
+        if file_identity(path) is None:
+            self._commit(path, data)
+        elif sync_if_equal(path, data):
             sync_folder(self.folder)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(temporary)
-            # A rename may have failed by what it reported only.
-            if written is not None:
-                self._in_doubt = path, written
-                with suppress(OSError):
-                    self._take_back()
-            raise
+        else:
+            raise FileExistsError(f"there is a checkpoint for step {step} already: {path}")
         return str(path)
 
     def load(self, step: int) -> bytes:
@@ -88,11 +108,17 @@ class Directory(Store):
         os.unlink(self._path(step))
 
     def set_aside(self, step: int, reason: str) -> str:
+        path = self._path(step)
+        # One that was cut short may have linked it already.
+        free = None, file_identity(path)
+
         def is_taken(name: str) -> bool:
-            return file_identity(self.folder / name) is not None
+            return file_identity(self.folder / name) not in free
 
         aside = self.folder / self._names.free_aside(step, reason, is_taken)
-        os.rename(self._path(step), aside)
+        name_file(path, aside)
+        with suppress(FileNotFoundError):  # it may have been renamed
+            os.unlink(path)
         sync_folder(self.folder)
         return str(aside)
 
@@ -108,11 +134,30 @@ class Directory(Store):
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"
 
+    def _commit(self, path: Path, data: bytes) -> None:
+        left = _Unacknowledged(path, self.folder / self._names.new_temporary())
+        self._in_doubt = left
+        try:
+            left.written = write_new_file(left.temporary, data)
+            name_file(left.temporary, path)
+            with suppress(OSError):  # what is left is in nobody's way
+                os.unlink(left.temporary)
+            sync_folder(self.folder)
+        except BaseException:
+            with suppress(OSError):
+                self._take_back()
+            raise
+        self._in_doubt = None
+
     def _take_back(self) -> None:
-        assert self._in_doubt is not None
-        path, written = self._in_doubt
-        if file_identity(path) == written:
-            os.unlink(path)
+        """Remove what the save in doubt has left."""
+        left = self._in_doubt
+        assert left is not None
+        if left.written is not None and file_identity(left.path) == left.written:
+            os.unlink(left.path)
+        # Last, so that until then no other file can be mistaken for the one that was written.
+        with suppress(FileNotFoundError):
+            os.unlink(left.temporary)
         self._in_doubt = None
 
     def _path(self, step: int) -> Path:

@@ -13,8 +13,15 @@ from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, R
 from ..errors import CorruptCheckpoint
 from .envelope import check_before_holding
 
+# Some file systems have no links, and each says so in its own way.
+NO_LINKS: Final = (
+    *(errno.EPERM, errno.EACCES, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP),
+    *(errno.EMLINK, errno.EXDEV, errno.EINVAL),
+)
 # Some file systems cannot sync a folder; there is then nothing more to be done.
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
+# Windows syncs only what may be written.
+SYNC: Final = READ | NO_FOLLOW | (os.O_RDWR if os.name == "nt" else 0)
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 
 
@@ -33,6 +40,61 @@ def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
     finally:
         os.close(descriptor)
     return status.st_dev, status.st_ino
+
+
+def name_file(old: Path, new: Path) -> None:
+    """Give the file ``old`` the name ``new``, which no file may have; ``old`` may stay a name of it.
+
+    Raises:
+      FileExistsError: if there is a file of that name, which stays as it is.
+      OSError: if it cannot be given.
+    """
+    named = file_identity(old)
+    try:
+        _link_or_rename(old, new)
+    except OSError:
+        # Over a network a call may be done although it reports that it failed.
+        if named is None or file_identity(new) != named:
+            raise
+
+
+def _link_or_rename(old: Path, new: Path) -> None:
+    if os.name == "nt":
+        os.rename(old, new)  # which replaces nothing there
+        return
+    try:
+        os.link(old, new, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        # Between these two another one may come, where nobody holds a lock.
+        if file_identity(new) is not None:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from None
+        os.rename(old, new)
+
+
+def sync_if_equal(path: Path, data: bytes) -> bool:
+    """Write ``path`` to the disk if it is a regular file that holds ``data``; whether it is.
+
+    Raises:
+      OSError: if the system cannot tell, or cannot write it.
+    """
+    try:
+        descriptor = os.open(path, SYNC)
+    except OSError as error:
+        if error.errno in NOT_A_FILE:
+            return False
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return False
+        with open(descriptor, "rb", closefd=False) as file:
+            if file.read(len(data) + 1) != data:
+                return False
+        os.fsync(descriptor)
+        return True
+    finally:
+        os.close(descriptor)
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:

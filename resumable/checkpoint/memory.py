@@ -16,7 +16,7 @@ class Memory(Store):
         self._aside: list[tuple[int, str, bytes]] = []
 
     def save(self, step: int, data: bytes) -> str:
-        if step in self._saved:
+        if self._saved.get(step, data) != data:
             raise FileExistsError(f"there is a checkpoint for step {step} already")
         self._saved[step] = bytes(data)
         return f"memory:{step}"

@@ -3,6 +3,7 @@
 # {name}-{step:012d}.ckpt                      a checkpoint
 # {name}-{step:012d}.ckpt.{reason}[.{number}]  one that was set aside
 # .tmp-{name}-{16 hexadecimal digits}          one that is being written
+# .lock-{name}                                 locked by the one who writes
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -115,6 +116,11 @@ class CheckpointNames:
         """Whether it was set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
+
+    @property
+    def lock(self) -> str:
+        """The file name of what the one who writes has locked."""
+        return f".lock-{self.name}"
 
     def new_temporary(self) -> str:
         """A file name that is in no use."""

@@ -18,6 +18,10 @@ from .store import Store
 class Remote(Store):
     """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
 
+    There is no lock: nobody notices a second loop that resumes the same name. Where the backend can
+    put create-only, as S3 can, neither replaces what the other has saved, and the later one gets an
+    error; elsewhere it is up to the user that one process at a time writes a name.
+
     Args:
       url: such as ``"s3://bucket/run"``; its protocol names the backend, which must be installed
         (``s3fs``, ``gcsfs``, ``adlfs`` ...).
@@ -62,16 +66,14 @@ class Remote(Store):
         path = self._path(step)
         self._take_back(path)
         # Not every backend knows create-only.
-        if self._system.exists(path):
-            raise self._exists(step)
-        self._in_doubt = path, data
-        try:
-            self._system.pipe_file(path, data, mode="create")
-        except FileExistsError as error:
-            # The answer to an attempt of the backend's own may have been lost.
-            if self._system.cat_file(path) != data:
-                self._in_doubt = None
-                raise self._exists(step) from error
+        if not self._system.exists(path):
+            self._in_doubt = path, data
+            try:
+                self._system.pipe_file(path, data, mode="create")
+            except FileExistsError:  # somebody else, or the answer to an attempt of ours was lost
+                self._check_equal(step, path, data)
+        else:
+            self._check_equal(step, path, data)
         self._in_doubt = None
         return self._shown(path)
 
@@ -138,5 +140,7 @@ class Remote(Store):
     def _shown(self, path: str) -> str:
         return str(self._system.unstrip_protocol(path))
 
-    def _exists(self, step: int) -> FileExistsError:
-        return FileExistsError(f"there is a checkpoint for step {step} already in {self!r}")
+    def _check_equal(self, step: int, path: str, data: bytes) -> None:
+        if self._system.cat_file(path) != data:
+            self._in_doubt = None
+            raise FileExistsError(f"there is a checkpoint for step {step} already in {self!r}")

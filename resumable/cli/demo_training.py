@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import pipeline as rs
-from ..checkpoint import Checkpointer, Directory, Store
+from ..checkpoint import Checkpointer, Directory, Store, StoreLock
 from ..triggers import EverySteps
 from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
@@ -69,6 +69,9 @@ class _TimedDirectory(Store):
 
     def __init__(self, folder: Path) -> None:
         self._directory = Directory(folder)
+
+    def lock(self) -> StoreLock:
+        return self._directory.lock()
 
     def save(self, step: int, data: bytes) -> str:
         started = time.perf_counter()

@@ -32,8 +32,10 @@ RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
 PARALLEL: Final = "workers/parallel_map.py"
 SIGNALS: Final = "triggers/signals.py"
+CHECKPOINTER: Final = "checkpoint/checkpointer.py"
 DIRECTORY: Final = "checkpoint/directory.py"
 FILES: Final = "checkpoint/files.py"
+LOCKING: Final = "checkpoint/locking.py"
 LOOP: Final = "checkpoint/loop.py"
 READING: Final = "checkpoint/reading.py"
 RETENTION: Final = "checkpoint/retention.py"
@@ -237,9 +239,24 @@ MUTATIONS: Final = [
     # where to keep it
     Mutation(
         DIRECTORY,
-        "        if file_identity(path) is not None:\n            raise",
-        "        if False:\n            raise",
+        "if left.written is not None and file_identity(left.path) == left.written:",
+        "if True:",
     ),
+    Mutation(DIRECTORY, "        elif sync_if_equal(path, data):", "        elif True:"),
+    Mutation(DIRECTORY, "free = None, file_identity(path)", "free = (None,)"),
+    Mutation(FILES, "if named is None or file_identity(new) != named:", "if True:"),
+    Mutation(FILES, "        if file_identity(new) is not None:\n", "        if False:\n"),
+    Mutation(FILES, "            if file.read(len(data) + 1) != data:", "            if False:"),
+    Mutation(LOCKING, "        _, descriptor = _descriptors.popitem()", "        return"),
+    Mutation(LOCKING, "        if error.errno in NO_LOCKS:", "        if False:"),
+    Mutation(CHECKPOINTER, "            if lock.is_held:\n", "            if True:\n"),
+    Mutation(CHECKPOINTER, "            undo.callback(lock.close)\n", ""),
+    Mutation(
+        CHECKPOINTER,
+        "        finally:\n            self._lock.close()",
+        "        finally:\n            pass",
+    ),
+    Mutation(CHECKPOINTER, "        lock.close_with(saver)", "        pass"),
     Mutation(DIRECTORY, "            sync_folder(self.folder)\n        except", "        except"),
     Mutation(FILES, "        os.fsync(descriptor)\n        status", "        status"),
     Mutation(FILES, "            rest = rest[count:]", "            break"),

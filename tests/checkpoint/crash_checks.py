@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import warnings
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from checkpoint.crash_model import Event, Recorder, State, build, power_cuts, recording
+from checkpoint.saving_loops import unfinished_in
 
 import resumable as rs
 from resumable.checkpoint import directory, files
@@ -158,7 +158,7 @@ def check(subject: Subject, root: Path, state: State, promise: Promise) -> list[
         assert len(valid) >= promise.fewest, FEWER
         assert promise.kept <= valid, LOST
         assert recover(store) == (decode(max(valid)[1]) if valid else None)
-        assert not [name for name in os.listdir(root / FOLDER) if name.startswith(".")], LEFT
+        assert not unfinished_in(root / FOLDER), LEFT
         recovery = list(recorder.log)
         step = max((step for step, _ in promise.begun), default=0) + 1
         following = (step, encode(rs.Checkpoint(step, 0.0, {})))
@@ -195,11 +195,16 @@ def check_scenario(
     start: State = (),
     promise: Promise | None = None,
     cuts: int = 1,
+    links: bool = True,
 ) -> int:
-    """Check every power cut of ``scenario`` on a disk that holds ``start``; returns how many."""
+    """Check every power cut of ``scenario`` on a disk that holds ``start``; returns how many.
+
+    Without ``links`` the file system has none.
+    """
     subject = subject or Subject()
     build(folder / "live", start)
     recorder = Recorder(folder / "live", start, promise or Promise())
+    recorder.links = links
     with subject.recording(recorder):
         scenario(subject, recorder, folder / "live")
     return check_all(subject, folder, start, recorder.log, cuts)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -166,11 +167,13 @@ class Recorder(Generic[P]):
 
     Attributes:
       before: called before each call with the number of those made; it may raise.
+      links: whether the file system has them.
     """
 
     def __init__(self, root: Path, start: State, promise: P, longest_write: int = 50) -> None:
         self.log: list[Event[P]] = [Event(None, promise)]
         self.before: Callable[[int], None] = lambda calls: None
+        self.links = True
         self._longest_write = longest_write
         self._calls = 0
         self._root = root
@@ -227,9 +230,11 @@ class Recorder(Generic[P]):
         self._name(target, self._nodes[source])
         self._name(source, None)
 
-    def link(self, old: str | Path, new: str | Path) -> None:
+    def link(self, old: str | Path, new: str | Path, *, follow_symlinks: bool = True) -> None:
         source = self._begin(old)
-        os.link(old, new)
+        if not self.links:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        os.link(old, new, follow_symlinks=follow_symlinks)
         self._name(self._place(new), self._nodes[source])
 
     def unlink(self, path: str | Path) -> None:

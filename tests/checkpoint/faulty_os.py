@@ -14,12 +14,13 @@ from typing import Any, BinaryIO, cast, final
 
 import pytest
 
-from resumable.checkpoint import directory, files
+from resumable.checkpoint import directory, files, locking
 
 CALLS = frozenset(
-    {"close", "fstat", "fsync", "listdir", "lseek", "lstat", "mkdir", "open", "read"}
-    | {"rename", "rmdir", "stat", "unlink", "write"}
+    {"close", "fstat", "fsync", "ftruncate", "link", "listdir", "lseek", "lstat", "mkdir", "open"}
+    | {"read", "rename", "rmdir", "stat", "unlink", "write"}
 )
+NAMING = frozenset({"link", "rename"})
 # A close that fails has closed nevertheless: the number may already belong to another file.
 DONE_THOUGH_FAILED = frozenset({"close"})
 # More calls than any test has a use for.
@@ -35,7 +36,7 @@ class Fault:
       at: number of the call, from 0.
       code: the errno that it reports.
       lasting: whether every later call fails too.
-      late: whether it is done before it fails, as NFS may report of a rename.
+      late: whether it is done before it fails, as NFS may report of a link or a rename.
     """
 
     at: int
@@ -49,7 +50,7 @@ class Fault:
 
 @final
 class FaultyOs:
-    """The module ``os``, except for one fault and for short reads and writes.
+    """The module ``os``, except for one fault, for short reads and writes, and for missing links.
 
     Attributes:
       calls: names of the calls that were made.
@@ -57,9 +58,12 @@ class FaultyOs:
       done: names of those that did their work, some of which were then said to have failed.
     """
 
-    def __init__(self, fault: Fault | None = None, longest: int | None = None) -> None:
+    def __init__(
+        self, fault: Fault | None = None, longest: int | None = None, links: bool = True
+    ) -> None:
         self.fault = fault
         self.longest = longest
+        self.links = links
         self.calls: list[str] = []
         self.failed: list[str] = []
         self.done: list[str] = []
@@ -67,8 +71,8 @@ class FaultyOs:
 
     @property
     def leaves_doubt(self) -> bool:
-        """Whether a rename was done and nothing could be taken back afterwards."""
-        return self.fault is not None and self.fault.lasting and "rename" in self.done
+        """Whether it got its name and nothing could be taken back afterwards."""
+        return self.fault is not None and self.fault.lasting and bool(NAMING & {*self.done})
 
     def __getattr__(self, name: str) -> Any:
         return partial(self._call, name) if name in CALLS else getattr(os, name)
@@ -85,7 +89,7 @@ class FaultyOs:
             self.calls.append(name)
             return self._real(name, *arguments, **options)
         late = fault.late and len(self.calls) == fault.at
-        assert not late or name == "rename"
+        assert not late or name in NAMING
         self.calls.append(name)
         self.failed.append(name)
         if late or name in DONE_THOUGH_FAILED:
@@ -93,6 +97,8 @@ class FaultyOs:
         raise OSError(fault.code, os.strerror(fault.code))
 
     def _real(self, name: str, *arguments: Any, **options: Any) -> Any:
+        if name == "link" and not self.links:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
         if self.longest is not None and name == "write":
             descriptor, data = arguments
             arguments = descriptor, data[: self.longest]
@@ -150,16 +156,19 @@ class _Raw(io.RawIOBase):
 
 
 @contextmanager
-def faulty_os(fault: Fault | None = None, *, longest: int | None = None) -> Iterator[FaultyOs]:
+def faulty_os(
+    fault: Fault | None = None, *, longest: int | None = None, links: bool = True
+) -> Iterator[FaultyOs]:
     """Put a `FaultyOs` in the place of ``os`` where checkpoints are written and read.
 
     Args:
       fault: which call fails; none by default.
       longest: bytes that one read or write moves at most; no limit by default.
+      links: whether the file system has them.
     """
-    system = FaultyOs(fault, longest)
+    system = FaultyOs(fault, longest, links)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (directory, files):
+        for module in (directory, files, locking):
             patch.setattr(module, "os", system)
         patch.setattr(files, "open", system.open_file, raising=False)
         yield system
@@ -172,7 +181,7 @@ def faults(calls: list[str], code: int, *, lasting: bool) -> Iterator[Fault]:
         if code == errno.EINTR and "read" in (calls[number:] if lasting else [name]):
             continue
         yield Fault(number, code, lasting)
-        if name == "rename":
+        if name in NAMING:
             yield Fault(number, code, lasting, late=True)
 
 

@@ -1,14 +1,15 @@
-"""A loop that saves."""
+"""A loop that saves, and what it leaves in its folder."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import resumable as rs
 
-__all__ = ["run_loop"]
+__all__ = ["files_in", "run_loop", "unfinished_in"]
 
 
 def run_loop(
@@ -29,3 +30,13 @@ def run_loop(
             if len(seen) == steps:
                 break
     return seen
+
+
+def files_in(folder: Path) -> list[str]:
+    """The names of the files in ``folder``, ascending, without that of the lock."""
+    return sorted(name for name in os.listdir(folder) if not name.startswith(".lock-"))
+
+
+def unfinished_in(folder: Path) -> list[str]:
+    """Those of saves that were cut short."""
+    return [name for name in os.listdir(folder) if name.startswith(".tmp-")]

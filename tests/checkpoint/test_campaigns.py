@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from command import run_python
 
 CAMPAIGNS = Path(__file__).parents[1] / "campaigns"
@@ -21,3 +22,10 @@ def test_kills_at_random_moments_damage_and_lose_nothing() -> None:
 
 def test_signals_at_random_moments_leave_a_checkpoint_of_the_last_finished_step() -> None:
     assert "70 signals" in output_of("preemptions.py", "--signals", "70")
+
+
+@pytest.mark.parametrize("locks", [[], ["--no-locks"]], ids=["locks", "none"])
+def test_of_two_writers_neither_replaces_what_the_other_has_saved(locks: list[str]) -> None:
+    told = output_of("two_writers.py", "--seconds", "2", *locks)
+    assert "replaced=0, disordered=0, damaged=0" in told
+    assert "'saved'" in told

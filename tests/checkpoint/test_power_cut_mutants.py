@@ -54,11 +54,15 @@ def edited(module: ModuleType, edits: Mapping[str, str]) -> ModuleType:
     return copy
 
 
-MOVE = "            os.rename(temporary, path)\n"
+LINK = "            name_file(left.temporary, path)\n"
 SYNC_FOLDER = "            sync_folder(self.folder)\n        except"
-WRITE = "            written = write_new_file(temporary, data)\n"
-EXISTS = "        if file_identity(path) is not None:\n            raise"
-NEW_NAME = "        temporary = self.folder"
+UNLINK = """            with suppress(OSError):  # what is left is in nobody's way
+                os.unlink(left.temporary)
+"""
+WRITE = "            left.written = write_new_file(left.temporary, data)\n"
+EXISTS = "        if file_identity(path) is None:\n"
+REFUSING = "        os.link(old, new, follow_symlinks=False)\n"
+NEW_NAME = "        left = _Unacknowledged("
 SYNC_FILE = "        os.fsync(descriptor)\n        status"
 FIRST_WRITE = "        rest = memoryview(data)\n"
 
@@ -72,26 +76,29 @@ MUTANTS = {
         },
     ),
     "the folder is not synced": Mutant(LOST, {SYNC_FOLDER: "        except"}),
-    "the folder is synced before the rename": Mutant(
+    "the folder is synced before the link": Mutant(
         LOST,
         {
             SYNC_FOLDER: "        except",
-            MOVE: "            sync_folder(self.folder)\n" + MOVE,
+            LINK: "            sync_folder(self.folder)\n" + LINK,
         },
     ),
     "parents of a new folder are not synced": Mutant(
         LOST, files={"    try:\n        sync_folder(folder.parent)\n": "    try:\n        pass\n"}
     ),
     "the file is written under its final name": Mutant(
-        DAMAGED, {WRITE + MOVE: WRITE.replace("temporary", "path")}
+        DAMAGED, {WRITE + LINK + UNLINK: WRITE.replace("left.temporary", "path")}
     ),
     "a checkpoint is renamed over the old one": Mutant(
-        LOST, {EXISTS: "        if False:\n            raise"}, scenario=save_twice
+        LOST,
+        {EXISTS: "        if True:\n"},
+        {REFUSING: "        os.rename(old, new)\n"},
+        scenario=save_twice,
     ),
     "all checkpoints have one name": Mutant(
         LOST,
         {
-            EXISTS: "        if False:\n            raise",
+            EXISTS: "        if True:\n",
             "self._names.of(step)": '"latest"',
             "        return self._names.steps_among(": "        if not os.path.lexists(self._path(0)):\n"
             "            return []\n"
@@ -99,6 +106,7 @@ MUTANTS = {
             "        return [decode(self.load(0)).step]\n"
             "        return self._names.steps_among(",
         },
+        {REFUSING: "        os.rename(old, new)\n"},
     ),
     "the old one is removed before the commit": Mutant(
         FEWER,

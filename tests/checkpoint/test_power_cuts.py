@@ -66,6 +66,10 @@ def test_a_second_power_cut_in_the_recovery_costs_nothing_either(tmp_path: Path)
     assert check_scenario(partial(train, items=2), tmp_path, cuts=2) > 500
 
 
+def test_no_power_cut_costs_an_acknowledged_save_where_there_are_no_links(tmp_path: Path) -> None:
+    assert check_scenario(train, tmp_path, links=False) > 400
+
+
 def test_a_second_save_of_a_step_changes_nothing(tmp_path: Path) -> None:
     check_scenario(save_twice, tmp_path)
 

@@ -39,6 +39,14 @@ def test_a_step_is_never_saved_over(store: rs.Store) -> None:
     assert store.load(3) == b"first"
 
 
+def test_saving_the_same_again_is_success(store: rs.Store) -> None:
+    assert store.save(3, b"first") == store.save(3, b"first")
+    for other in (b"", b"firs", b"first ", b"First"):
+        with pytest.raises(FileExistsError, match="step 3"):
+            store.save(3, other)
+    assert (store.steps(), store.load(3)) == ([3], b"first")
+
+
 def test_what_is_missing_is_said_to_be(store: rs.Store) -> None:
     with pytest.raises(FileNotFoundError):
         store.load(3)
@@ -125,17 +133,94 @@ def test_the_folder_may_be_a_link(tmp_path: Path) -> None:
 
 
 def noting(real: Any, name: str, calls: list[str]) -> Any:
-    def note(*arguments: Any) -> Any:
+    def note(*arguments: Any, **options: Any) -> Any:
         calls.append(name)
-        return real(*arguments)
+        return real(*arguments, **options)
 
     return note
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "link", "dangling", "file"])
+def test_whatever_is_damaged_can_be_set_aside(tmp_path: Path, kind: str) -> None:
+    store = rs.Directory(tmp_path)
+    for number in ("", ".1"):
+        path = tmp_path / "input-000000000001.ckpt"
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "folder":
+            path.mkdir()
+        elif kind == "file":
+            path.write_bytes(b"x")
+        else:
+            path.symlink_to("/etc/passwd" if kind == "link" else "/nowhere")
+        before = os.lstat(path)
+        aside = store.set_aside(1, "damaged")
+        assert aside == f"{path}.damaged{number}"
+        assert (os.lstat(aside).st_ino, store.steps()) == (before.st_ino, [])
+
+
+def put_before_link(
+    monkeypatch: pytest.MonkeyPatch, path: Path, real: Callable[..., None] = os.link
+) -> None:
+    """Let another process make the file ``path`` just before the next link, by ``real``."""
+
+    def link(*arguments: Any, **options: Any) -> None:
+        monkeypatch.undo()
+        path.write_bytes(b"theirs")
+        real(*arguments, **options)
+
+    monkeypatch.setattr(os, "link", link)
+
+
+def no_link(*arguments: Any, **options: Any) -> None:
+    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+@pytest.mark.parametrize("real", [os.link, no_link])
+def test_a_commit_replaces_none_that_comes_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: Callable[..., None]
+) -> None:
+    store, path = rs.Directory(tmp_path), tmp_path / "input-000000000001.ckpt"
+    put_before_link(monkeypatch, path, real)
+    with pytest.raises(FileExistsError, match="input-000000000001"):
+        store.save(1, b"ours")
+    assert os.listdir(tmp_path) == [path.name]
+    assert store.load(1) == b"theirs"
+
+
+def test_setting_aside_replaces_none_that_comes_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = rs.Directory(tmp_path)
+    store.save(1, b"ours")
+    aside = tmp_path / "input-000000000001.ckpt.superseded"
+    put_before_link(monkeypatch, aside)
+    with pytest.raises(FileExistsError, match="superseded"):
+        store.set_aside(1, "superseded")
+    assert (aside.read_bytes(), store.load(1)) == (b"theirs", b"ours")
+    assert store.set_aside(1, "superseded") == f"{aside}.1"
+
+
+def test_a_step_that_is_there_already_is_synced_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, synced = rs.Directory(tmp_path), list[str]()
+    path = store.save(1, b"x")
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.save(1, b"x")
+    assert synced == [path, str(tmp_path)]
 
 
 def test_the_order_of_the_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     store = rs.Directory(tmp_path)
-    for name in ("write", "fsync", "rename"):
+    for name in ("write", "fsync", "link", "unlink"):
         monkeypatch.setattr(os, name, noting(getattr(os, name), name, calls))
     store.save(1, b"x")
-    assert calls == ["write", "fsync", "rename", "fsync"]
+    assert calls == ["write", "fsync", "link", "unlink", "fsync"]

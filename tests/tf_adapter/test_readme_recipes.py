@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from checkpoint.saving_loops import files_in
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
@@ -99,6 +100,6 @@ def test_keras(names: dict[str, Any], tmp_path: Path) -> None:
     model.compile("sgd", "mse", jit_compile=False)
     exec(recipes()[3], names | {"model": model})
     assert int(model.optimizer.iterations) == 100
-    assert sorted(path.name for path in (tmp_path / "input").iterdir()) == [
+    assert files_in(tmp_path / "input") == [
         "input-000000000000.ckpt", "input-000000000050.ckpt", "input-000000000100.ckpt",
     ]  # fmt: skip

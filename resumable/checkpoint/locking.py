@@ -1,0 +1,215 @@
+"""A lock on a file, which the system releases with the process that holds it."""
+
+# The file is never deleted: whoever had opened it before could then lock it beside another one
+# that finds none and makes it anew. What it holds is for people, and for the error of the second.
+#
+# A forked child has the descriptor too, and with it the lock, so it closes what it inherits; that
+# leaves the lock to its parent. To unlock is the parent's alone.
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import platform
+import stat
+import sys
+import time
+import warnings
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, final
+
+from ..core.home_process import HomeProcess
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from ..errors import NameInUse, shorten
+from .store import StoreLock
+
+# O_NONBLOCK: opening a FIFO must not wait for a reader.
+LOOK: Final = NO_FOLLOW | CLOSE_ON_EXEC | BINARY | getattr(os, "O_NONBLOCK", 0)
+NOT_ALLOWED: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+# The file system has no locks, none for a file that is open for reading, or no room for the file.
+NO_LOCKS: Final = (
+    *(errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF),
+    *(errno.ENOSPC, errno.EDQUOT),
+)
+MOST_BYTES: Final = 500
+
+_descriptors: Final[dict[HomeProcess, int]] = {}
+"""What is open here, each by an object of its own lock's."""
+_warned: Final[set[Path]] = set()
+
+
+def lock_file(path: Path, what: str) -> StoreLock:
+    """Lock the file ``path``, which is made if it is not there.
+
+    Where the file system has no locks, nothing is held, after a warning a folder. Where this
+    process may not write, nothing is held either.
+
+    Args:
+      path: of the file, whose folder is there.
+      what: is in use by whoever has the lock, for the error.
+
+    Raises:
+      NameInUse: if another one has it, of this process or any other.
+      OSError: if there is something else than a regular file, or the system refuses.
+    """
+    try:
+        lock = FileLock(path)
+        lock.acquire()
+    except BlockingIOError as error:
+        raise _in_use(path, what) from error
+    except OSError as error:
+        if error.errno in NO_LOCKS:
+            _warn_once(path.parent, error)
+        elif error.errno not in NOT_ALLOWED:
+            raise
+        return StoreLock()
+    return lock
+
+
+@final
+class FileLock(StoreLock):
+    """The open file ``path``, which is closed with this object; `acquire` locks it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._process = HomeProcess()
+        # As the process ends somebody may still be saving; the system does it then.
+        weakref.finalize(self, _let_go, self._process).atexit = False
+        _descriptors[self._process] = self._descriptor = _open(path)
+
+    @property
+    def is_held(self) -> bool:
+        return self._process in _descriptors
+
+    def acquire(self) -> None:
+        """Lock it, or raise BlockingIOError at once, and write down who has it."""
+        try:
+            if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+                raise FileExistsError(errno.EEXIST, "it must be a regular file", str(self._path))
+            _lock(self._descriptor)
+        except BaseException:
+            self.close()
+            raise
+        with suppress(OSError):  # the lock is held all the same
+            os.ftruncate(self._descriptor, 0)
+            os.write(self._descriptor, _signature())
+
+    def close(self) -> None:
+        _let_go(self._process)
+
+
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | LOOK, 0o666)
+    except OSError as error:
+        if error.errno not in NOT_ALLOWED:
+            raise
+    try:  # another user's can be locked, if not signed
+        return os.open(path, os.O_RDONLY | LOOK)
+    except FileNotFoundError as error:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from error
+
+
+def _signature() -> bytes:
+    since = time.strftime("%Y-%m-%d %H:%M:%S %z")
+    holder = {"host": platform.node(), "process": os.getpid(), "since": since}
+    return json.dumps(holder).encode()
+
+
+def _let_go(process: HomeProcess) -> None:
+    """Close what was opened for ``process``; once more where an interrupt cut it short."""
+    descriptor = _descriptors.get(process)
+    # A finalizer may run in a forked child before that has closed what it inherits.
+    if descriptor is None or not process.is_this_one():
+        return
+    # In this order a fork between any two lines inherits nothing that is locked.
+    with suppress(OSError):
+        _unlock(descriptor)
+    del _descriptors[process]
+    with suppress(OSError):
+        os.close(descriptor)
+
+
+def _close_inherited() -> None:
+    """What a forked child does."""
+    while _descriptors:
+        _, descriptor = _descriptors.popitem()
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Nobody can read a byte that is locked, so it is one far behind the content.
+    FAR: Final = 1 << 30
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _in_use(path: Path, what: str) -> NameInUse:
+    holder = _holder(path)
+    host, process = holder.get("host"), holder.get("process")
+    if not isinstance(host, str) or not isinstance(process, int):
+        host = process = None
+        who = "another process"
+    else:
+        here = (host, process) == (platform.node(), os.getpid())
+        who = f"{'this process, ' if here else 'process '}{process} on {shorten(host)},"
+        who += f" since {shorten(holder.get('since'))}"
+    return NameInUse(
+        f"{what} is being written by {who}; only one loop at a time writes a name: close or end "
+        "that one, or choose another name",
+        host,
+        process,
+    )
+
+
+def _holder(path: Path) -> dict[str, Any]:
+    """What the one who has the lock has written down, if that can be read."""
+    with suppress(OSError, ValueError, RecursionError):
+        descriptor = os.open(path, os.O_RDONLY | LOOK)
+        try:
+            found = json.loads(os.read(descriptor, MOST_BYTES))
+        finally:
+            os.close(descriptor)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _warn_once(folder: Path, error: OSError) -> None:
+    if folder in _warned:
+        return
+    _warned.add(folder)
+    warnings.warn(
+        f"nothing in {folder} can be locked ({error.strerror}), so a second writer would not be "
+        "noticed; see to it that only one process at a time writes a name",
+        RuntimeWarning,
+        stacklevel=5,
+    )

@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from ..state.value import TakenState
-from .threads import HEARTBEAT
+from .threads import HEARTBEAT, when_gone
 
 
 class Entry(NamedTuple):
@@ -26,18 +26,19 @@ class Channel:
     An entry that the reader was handed when an interrupt came is lost: it then begins anew.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, reader: object) -> None:
         self._entries: SimpleQueue[Entry] = SimpleQueue()
         # One for each entry that there is room for.
         self._room: SimpleQueue[None] = SimpleQueue()
         for _ in range(size):
             self._room.put(None)
         self._closed = False
+        self._reader = when_gone(reader, self._room)
 
     def put(self, entry: Entry) -> bool:
         """Wait for room; False if the reader left."""
         self._room.get()
-        if self._closed:
+        if self._closed or self._reader() is None:
             return False
         self._entries.put(entry)
         return True
@@ -54,7 +55,7 @@ class Channel:
             return entry
 
     def close(self) -> None:
-        """Leave; takes no lock, so that a finalizer may do it."""
+        """Leave, as the reader also does when it is gone."""
         self._closed = True
         self._room.put(None)
         with suppress(Empty):

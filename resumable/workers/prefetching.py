@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import warnings
-import weakref
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -33,7 +32,7 @@ class PrefetchIterator(TransformIterator[T]):
 
     def __init__(self, stage: Transform[T], epoch: int, buffer_size: int) -> None:
         super().__init__(stage, epoch)
-        self._channel = Channel(buffer_size)
+        self._channel = Channel(buffer_size, self)
         self._threads = Threads(1, "resumable-prefetch")
         self._production = Job(partial(_produce, self._channel, self._upstream))
         self._epoch = self._upstream.epoch
@@ -41,7 +40,6 @@ class PrefetchIterator(TransformIterator[T]):
         self._handed_out: TakenState | None = None
         self._ended = False
         self._process = HomeProcess()
-        weakref.finalize(self, _leave, self._channel, self._process)
 
     def __next__(self) -> T:
         if self._ended:
@@ -100,11 +98,6 @@ class PrefetchIterator(TransformIterator[T]):
                 RuntimeWarning,
                 stacklevel=2,
             )
-
-
-def _leave(channel: Channel, process: HomeProcess) -> None:
-    if process.is_this_one():
-        channel.close()
 
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:

@@ -9,8 +9,9 @@
 # An interrupt may also swallow what a queue has just handed over. So what is waited for stands in
 # an attribute, and the queue carries only the hint to look there.
 #
-# Finalizers run at any bytecode too, of any thread, and in forked children; they take no lock,
-# and do nothing in a process that did not start the threads.
+# Finalizers run at any moment too, in any thread, and in forked children, and an interrupt may cut
+# them short. So the end of an object is told to its threads by a weak reference that calls the `put` of a queue:
+# no line of Python, and no lock that anybody waits for.
 
 from __future__ import annotations
 
@@ -21,6 +22,7 @@ import weakref
 from _thread import get_ident, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, TypeVar, final
 
@@ -101,21 +103,32 @@ class Job(Answer[R]):
             self.give(value)
 
 
+def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
+    """A reference to ``owner`` that puts None into ``queue`` when that is gone; it must be kept."""
+    return weakref.ref(owner, partial(queue.put, None))
+
+
 class _Desk:
     """What the threads share with the one they work for, and all that they know.
 
     Attributes:
       jobs: to be done, in order; None tells a thread to leave.
-      dropped: whether jobs that have not begun are to be left undone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, owner: Threads, thorough: bool) -> None:
         self.jobs: SimpleQueue[Job[Any] | None] = SimpleQueue()
-        self.dropped = False
+        self._owner = when_gone(owner, self.jobs)
+        self._thorough = thorough
+        self._closed = False
 
-    def leave(self, drop: bool) -> None:
-        """Send the threads home, before the jobs that have not begun if these are dropped."""
-        self.dropped = self.dropped or drop
+    @property
+    def dropped(self) -> bool:
+        """Whether jobs that have not begun are to be left undone."""
+        return not self._thorough and (self._closed or self._owner() is None)
+
+    def leave(self) -> None:
+        """Send the threads home."""
+        self._closed = True
         self.jobs.put(None)
 
 
@@ -171,10 +184,9 @@ class Threads:
         self._count = count
         self._name = name
         self._thorough = thorough
-        self._desk = _Desk()
+        self._desk = _Desk(self, thorough)
         self._shifts: list[_Shift] = []
         self._process = HomeProcess()
-        weakref.finalize(self, _leave, self._desk, self._process, not thorough)
 
     def submit(self, job: Job[Any]) -> None:
         """Have ``job`` done. After an interrupt it may be submitted again.
@@ -208,7 +220,7 @@ class Threads:
         """
         if not self._process.is_this_one():
             return True
-        self._desk.leave(drop=not self._thorough)
+        self._desk.leave()
         ends = time.monotonic() + seconds
         for shift in self._shifts:
             if shift.ident != get_ident() and not shift.ended(ends - time.monotonic()):
@@ -238,11 +250,6 @@ def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:
         shift.work(desk)
 
 
-def _leave(desk: _Desk, process: HomeProcess, drop: bool) -> None:
-    if process.is_this_one():
-        desk.leave(drop)
-
-
 _to_finish: Final[weakref.WeakKeyDictionary[_Shift, tuple[_Desk, HomeProcess]]] = (
     weakref.WeakKeyDictionary()
 )
@@ -252,7 +259,7 @@ def _finish() -> None:
     """Let the interpreter's exit wait for what has to be done."""
     for shift, (desk, process) in list(_to_finish.items()):
         if process.is_this_one():
-            desk.leave(drop=False)
+            desk.leave()
             shift.ended(PATIENCE)
 
 

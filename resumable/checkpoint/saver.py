@@ -249,6 +249,8 @@ class Saver:
         while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
             if time.monotonic() >= ends:
                 save.job.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
+            elif not self._writer.alive:  # as while the interpreter exits
+                save.job.run()
 
     def _commit(self, checkpoint: Checkpoint) -> _Written:
         """Store ``checkpoint``; runs in the writer's thread."""
@@ -275,6 +277,7 @@ class Saver:
         ]
         if written.complaint is not None:
             untold.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
+        untold = [*self._untold, *untold]
         self._done, self._pending, self._untold = done, None, untold
         return written.path
 

@@ -204,13 +204,18 @@ class Threads:
             self.check_alive()
         return job.result()
 
+    @property
+    def alive(self) -> bool:
+        """Whether there is a thread that could answer."""
+        return not all(shift.ended() for shift in self._shifts)
+
     def check_alive(self) -> None:
         """Raise an error if nobody is there who could answer.
 
         Raises:
           WorkerError: if all threads have ended.
         """
-        if all(shift.ended() for shift in self._shifts):
+        if not self.alive:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
     def close(self, seconds: float) -> bool:

@@ -48,6 +48,11 @@ class Answer(Generic[R]):
         """Whether there is a value or an error."""
         return self._given is not None
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a value."""
+        return self._given is not None and self._given[1] is None
+
     def give(self, value: R | None, error: BaseException | None = None) -> None:
         """Answer with ``value``, or with ``error``."""
         self._given = value, error
@@ -184,8 +189,8 @@ class Threads:
             self._begin()
         self._desk.jobs.put(job)
 
-    def wait_for(self, job: Job[R]) -> R:
-        """The result of ``job``, which was submitted."""
+    def wait_for(self, job: Answer[R]) -> R:
+        """The result of ``job``, which was submitted, or another answer that these threads see to."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
         return job.result()

@@ -6,7 +6,6 @@ import itertools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.executors import Outcome, Workers, attempt
 from resumable.workers.hiring import Calls
+from resumable.workers.threads import Answer
 
 NAMES = list(catalogue(Path()))
 AT_MOST = 50
@@ -39,31 +39,36 @@ class Inline(Workers):
         self._sizes = sizes
         self._deaths = deaths
         self.closed = False
+        self.abandoned = 0
 
     @property
     def chunk(self) -> int:  # type: ignore[override]
         return next(self._sizes)
 
-    def submit(self, block: Block) -> Future[Any]:
+    def submit(self, block: Block) -> Answer[Any]:
         assert not self.closed
         death = next(self._deaths)
-        future: Future[Any] = Future()
+        answer: Answer[Any] = Answer()
         try:
-            if death == "early":
+            if death == "dead":
                 raise BrokenProcessPool("killed")
-            if death == "late":
-                future.set_exception(BrokenProcessPool("killed"))
-            else:
-                done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
-                future.set_result(attempt(self._fn, slice_block(block, 0, done), self._drop))
-        except BrokenProcessPool:
-            raise
+            done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
+            answer.give(attempt(self._fn, slice_block(block, 0, done), self._drop))
         except Exception as error:
-            future.set_exception(error)
-        return future
+            answer.give(None, error)
+        return answer
 
-    def close(self) -> None:
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        assert answer.given
+        found: Outcome = answer.result()
+        return found
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        self.abandoned += 1
+
+    def close(self) -> bool:
         self.closed = True
+        return True
 
 
 @contextmanager
@@ -249,7 +254,7 @@ def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
     st.sampled_from(["raise", "skip"]),
     sizes,
     keys,
-    st.lists(st.sampled_from(["", "", "", "early", "late"]), max_size=30),
+    st.lists(st.sampled_from(["", "", "", "dead"]), max_size=30),
 )
 def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
     data: Path, name: str, on_error: str, sizes: list[int], failing: set[int], deaths: list[str]
@@ -345,8 +350,10 @@ def test_an_attempt_stops_before_the_first_error_unless_errors_are_dropped() -> 
     def inverse(item: int) -> float:
         return 1 / item
 
-    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], [])
-    assert attempt(inverse, [0, 1, 0, 0], drop=True) == Outcome([1.0], [0, 2, 3])
+    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], {})
+    results, failed = attempt(inverse, [0, 1, 0, 0], drop=True)
+    assert (results, list(failed)) == ([1.0], [0, 2, 3])
+    assert all(isinstance(error, ZeroDivisionError) for error in failed.values())
     with pytest.raises(ZeroDivisionError):
         attempt(inverse, [0, 1], drop=False)
 
@@ -361,13 +368,14 @@ def test_what_ends_a_program_comes_after_the_results_before_it(
         return item
 
     comes = RuntimeError if raised is StopIteration else raised
-    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], [])
+    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], {})
     with pytest.raises(comes):
         attempt(ends, [2, 3], drop=False)
     if raised is StopIteration:
-        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0, 3], [1])
+        results, failed = attempt(ends, [0, 2, 3], drop=True)
+        assert (results, list(failed)) == ([0, 3], [1])
     else:
-        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], [])
+        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], {})
         with pytest.raises(raised):
             attempt(ends, [2, 3], drop=True)
 

@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from graphs import catalogue, stream, write_data
@@ -71,14 +73,66 @@ class Inline(Workers):
         return True
 
 
+class Mortal(Inline):
+    """A pool that dies, with all that is in work, of certain items and now and then of nothing.
+
+    Attributes:
+      poison: the items that it dies of.
+      died_of: what was in work at each death.
+    """
+
+    replaces_dead = True
+    poison: ClassVar[set[int]] = set()
+    died_of: ClassVar[list[list[Any]]] = []
+
+    def submit(self, block: Block) -> Answer[Any]:
+        assert not self.closed
+        answer: Answer[Any] = Answer()
+        self.in_work[answer] = list(block_items(block))
+        return answer
+
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        fate = next(self._deaths)
+        if not answer.given:
+            if fate == "first":  # the chunk is done before another one ends the pool
+                self._do(answer)
+            elif fate == "dead" or self.poison.intersection(chain(*self.in_work.values())):
+                self._die()
+            else:
+                self._do(answer)
+        return super().outcome(answer)
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        self.in_work.pop(answer, None)
+
+    @cached_property
+    def in_work(self) -> dict[Answer[Any], list[Any]]:
+        """The items of each chunk that nobody has done."""
+        return {}
+
+    def _do(self, answer: Answer[Any]) -> None:
+        if self.poison.intersection(self.in_work[answer]):
+            self._die()
+        else:
+            answer.give(attempt(self._fn, self.in_work.pop(answer), self._drop))
+
+    def _die(self) -> None:
+        self.died_of.append(sorted(chain(*self.in_work.values())))
+        for answer in self.in_work:
+            answer.give(None, BrokenProcessPool("killed"))
+        self.in_work.clear()
+
+
 @contextmanager
-def chunks_of(*sizes: int, deaths: list[str] | None = None) -> Iterator[list[Inline]]:
+def chunks_of(
+    *sizes: int, deaths: list[str] | None = None, kind: type[Inline] = Inline
+) -> Iterator[list[Inline]]:
     """Maps with workers take chunks of these sizes in turn; gives the workers they hire."""
     hired: list[Inline] = []
     endless, dying = itertools.cycle(sizes), itertools.chain(deaths or [], itertools.repeat(""))
 
     def hire(calls: Calls, window: int) -> Inline:
-        hired.append(Inline(calls.fn, calls.drop, endless, dying))
+        hired.append(kind(calls.fn, calls.drop, endless, dying))
         return hired[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -285,6 +339,84 @@ def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
             assert rs.dumps(iterator.get_state()) == states[len(got)]
         assert_same(got, expected, "items across deaths")
         assert all("a worker of" in message and "Map(fn=" in message for message in messages)
+
+
+fates = st.lists(st.sampled_from(["", "", "first", "dead"]), max_size=30)
+
+
+@contextmanager
+def poisoned(items: set[int], sizes: list[int], fates: list[str]) -> Iterator[list[list[Any]]]:
+    """Workers die of ``items``; gives what was in work at each death."""
+    Mortal.poison, Mortal.died_of = items, []
+    with chunks_of(*sizes, deaths=fates, kind=Mortal):
+        yield Mortal.died_of
+
+
+@given(sizes, st.sets(st.integers(0, 29), max_size=4), fates, st.booleans())
+def test_only_the_items_that_end_their_worker_are_dropped(
+    sizes: list[int], poison: set[int], fates: list[str], indexed: bool
+) -> None:
+    # Something outside that always strikes while an item is alone cannot be told from the item.
+    fates = fates[: fates.index("dead") + 1] if "dead" in fates else fates
+    upstream = rs.range(30) if indexed else stream(30)
+    told: list[int] = []
+
+    def note(number: int, error: Exception) -> None:
+        assert isinstance(error, rs.WorkerError)
+        assert f"item {number}, the last time with nothing else in work" in str(error)
+        told.append(number)
+
+    with poisoned(poison, sizes, fates) as died_of:
+        pipeline = upstream.map(abs, workers=2, on_error="skip", on_skip=note)
+        assert list(pipeline) == [item for item in range(30) if item not in poison]
+    assert told == sorted(poison)
+    assert len(died_of) <= 1 + 4 * len(poison)
+    assert all(died_of.count([item]) >= 2 for item in poison)
+
+
+@given(sizes, st.integers(0, 29), st.booleans())
+def test_an_item_that_ends_its_worker_is_named_after_the_items_before_it(
+    sizes: list[int], poison: int, indexed: bool
+) -> None:
+    upstream = rs.range(30) if indexed else stream(30)
+    with poisoned({poison}, sizes, []) as died_of:
+        with iter(upstream.map(abs, workers=2)) as iterator:
+            assert list(itertools.islice(iterator, poison)) == list(range(poison))
+            with pytest.raises(rs.WorkerError, match=f"item {poison}, the last time with nothing"):
+                next(iterator)
+            assert iterator.step == poison
+        assert len(died_of) <= 3
+
+
+def test_a_death_from_outside_costs_the_loop_nothing() -> None:
+    for upstream in (rs.range(30), stream(30)):
+        with poisoned(set(), [4], ["", "dead", "dead"]) as died_of:
+            assert list(upstream.map(abs, workers=2)) == list(range(30))
+        assert died_of == [list(range(4, 20))] * 2
+
+
+@given(
+    sizes,
+    st.booleans(),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 12)), max_size=8),
+)
+def test_what_is_passed_over_is_not_waited_for(
+    sizes: list[int], indexed: bool, moves: list[tuple[bool, int]]
+) -> None:
+    upstream = rs.range(30) if indexed else stream(30)
+    plain = iter(upstream.map(abs))
+    with poisoned(set(), sizes, []), iter(upstream.map(abs, workers=2)) as iterator:
+        for skips, count in moves:
+            if skips:
+                Mortal.poison = set(range(30))  # whoever waits for an item sees a death
+                assert iterator.skip(count) == plain.skip(count)
+                Mortal.poison = set()
+            else:
+                items = iterator.pull(count)
+                assert list(block_items(items)) == list(block_items(plain.pull(count)))
+            assert iterator.get_state() == plain.get_state()
+        assert list(iterator) == list(plain)
+        assert Mortal.died_of == []
 
 
 @pytest.mark.parametrize("upstream", ["random access", "stream"])

@@ -352,24 +352,34 @@ def poisoned(items: set[int], sizes: list[int], fates: list[str]) -> Iterator[li
         yield Mortal.died_of
 
 
-@given(sizes, st.sets(st.integers(0, 29), max_size=4), fates, st.booleans())
-def test_only_the_items_that_end_their_worker_are_dropped(
-    sizes: list[int], poison: set[int], fates: list[str], indexed: bool
+numbers = st.sets(st.integers(0, 29), max_size=4)
+
+
+@given(sizes, numbers, numbers, fates, st.booleans())
+def test_only_items_that_fail_or_end_their_worker_are_dropped(
+    sizes: list[int], failing: set[int], poison: set[int], fates: list[str], indexed: bool
 ) -> None:
     # Something outside that always strikes while an item is alone cannot be told from the item.
     fates = fates[: fates.index("dead") + 1] if "dead" in fates else fates
     upstream = rs.range(30) if indexed else stream(30)
     told: list[int] = []
 
+    def fn(item: int) -> int:
+        if item in failing:
+            raise KeyError(item)
+        return item
+
     def note(number: int, error: Exception) -> None:
-        assert isinstance(error, rs.WorkerError)
-        assert f"item {number}, the last time with nothing else in work" in str(error)
+        if isinstance(error, rs.WorkerError):
+            assert f"item {number}, the last time with nothing else in work" in str(error)
+        else:
+            assert error.args == (number,)
         told.append(number)
 
     with poisoned(poison, sizes, fates) as died_of:
-        pipeline = upstream.map(abs, workers=2, on_error="skip", on_skip=note)
-        assert list(pipeline) == [item for item in range(30) if item not in poison]
-    assert told == sorted(poison)
+        pipeline = upstream.map(fn, workers=2, on_error="skip", on_skip=note)
+        assert list(pipeline) == [item for item in range(30) if item not in poison | failing]
+    assert told == sorted(poison | failing)
     assert len(died_of) <= 1 + 4 * len(poison)
     assert all(died_of.count([item]) >= 2 for item in poison)
 

@@ -203,7 +203,6 @@ MUTATIONS: Final = [
         "return _Chunk(block, self.positions[start:stop],",
         "return _Chunk(block, self.positions,",
     ),
-    Mutation(PARALLEL, "other.deaths = 0", "other.deaths += 1"),
     Mutation(PARALLEL, "if chunk.deaths_alone < DEATHS_ALONE:", "if False:"),
     Mutation(PARALLEL, "self._tally.pass_over(number - at)", "pass"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),

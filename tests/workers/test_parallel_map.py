@@ -82,11 +82,13 @@ class Mortal(Inline):
     """
 
     replaces_dead = True
+    latest: ClassVar[Any] = None
     poison: ClassVar[set[int]] = set()
     died_of: ClassVar[list[list[Any]]] = []
 
     def submit(self, block: Block) -> Answer[Any]:
         assert not self.closed
+        Mortal.latest = self
         answer: Answer[Any] = Answer()
         self.in_work[answer] = list(block_items(block))
         return answer
@@ -94,6 +96,9 @@ class Mortal(Inline):
     def outcome(self, answer: Answer[Any]) -> Outcome:
         fate = next(self._deaths)
         if not answer.given:
+            for other, items in list(self.in_work.items()):
+                if fate == "others" and other is not answer and self.poison.isdisjoint(items):
+                    self._do(other)
             if fate == "first":  # the chunk is done before another one ends the pool
                 self._do(answer)
             elif fate == "dead" or self.poison.intersection(chain(*self.in_work.values())):
@@ -341,7 +346,7 @@ def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
         assert all("a worker of" in message and "Map(fn=" in message for message in messages)
 
 
-fates = st.lists(st.sampled_from(["", "", "first", "dead"]), max_size=30)
+fates = st.lists(st.sampled_from(["", "", "first", "others", "dead"]), max_size=30)
 
 
 @contextmanager
@@ -355,9 +360,14 @@ def poisoned(items: set[int], sizes: list[int], fates: list[str]) -> Iterator[li
 numbers = st.sets(st.integers(0, 29), max_size=4)
 
 
-@given(sizes, numbers, numbers, fates, st.booleans())
+@given(sizes, numbers, numbers, fates, st.booleans(), st.integers(1, 9))
 def test_only_items_that_fail_or_end_their_worker_are_dropped(
-    sizes: list[int], failing: set[int], poison: set[int], fates: list[str], indexed: bool
+    sizes: list[int],
+    failing: set[int],
+    poison: set[int],
+    fates: list[str],
+    indexed: bool,
+    pulled: int,
 ) -> None:
     # Something outside that always strikes while an item is alone cannot be told from the item.
     fates = fates[: fates.index("dead") + 1] if "dead" in fates else fates
@@ -378,7 +388,9 @@ def test_only_items_that_fail_or_end_their_worker_are_dropped(
 
     with poisoned(poison, sizes, fates) as died_of:
         pipeline = upstream.map(fn, workers=2, on_error="skip", on_skip=note)
-        assert list(pipeline) == [item for item in range(30) if item not in poison | failing]
+        with iter(pipeline) as iterator:
+            got = list(chain(*iter(lambda: block_items(iterator.pull(pulled)), [])))
+    assert got == [item for item in range(30) if item not in poison | failing]
     assert told == sorted(poison | failing)
     assert len(died_of) <= 1 + 4 * len(poison)
     assert all(died_of.count([item]) >= 2 for item in poison)
@@ -416,6 +428,7 @@ def test_what_is_passed_over_is_not_waited_for(
     upstream = rs.range(30) if indexed else stream(30)
     plain = iter(upstream.map(abs))
     with poisoned(set(), sizes, []), iter(upstream.map(abs, workers=2)) as iterator:
+        next(iterator), next(plain)
         for skips, count in moves:
             if skips:
                 Mortal.poison = set(range(30))  # whoever waits for an item sees a death
@@ -427,6 +440,7 @@ def test_what_is_passed_over_is_not_waited_for(
             assert iterator.get_state() == plain.get_state()
         assert list(iterator) == list(plain)
         assert Mortal.died_of == []
+        assert not Mortal.latest.in_work, "what was passed over is abandoned"
 
 
 @pytest.mark.parametrize("upstream", ["random access", "stream"])

@@ -178,7 +178,10 @@ class _PoolService(Service):
 
     def end(self) -> None:
         if self._executor is not None:
+            queue = self._executor._call_queue
             self._executor.shutdown(wait=True, kill_workers=True)
+            # Else its thread may go on writing a large chunk to processes that are gone.
+            queue._reader.close()
             self._slots.close()
             self._executor = None
 

@@ -477,6 +477,18 @@ def test_nothing_is_left_running_or_open() -> None:
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
 
 
+def test_chunks_too_large_for_a_pipe_leave_no_thread_behind() -> None:
+    def arrays() -> Iterator[Any]:
+        for number in range(20):
+            yield np.full(1 << 19, number)
+
+    before = set(threading.enumerate())
+    iterator = iter(processes(rs.from_iterable(arrays), len, workers=1))
+    next(iterator)
+    iterator.close()
+    wait_until(lambda: set(threading.enumerate()) <= before, seconds=5)
+
+
 @linux_only
 @pytest.mark.parametrize("end", ["killed", "at its end"])
 def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
@@ -504,6 +516,24 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
     wait_until(lambda: not any(map(is_worker, workers)))
     own = f"loky-{done.stdout.strip()}-"  # other tests run beside this one
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_the_exit_of_the_interpreter_waits_for_no_call_in_work(executor: str) -> None:
+    code = """
+        import sys, time
+        import resumable as rs
+
+        def fn(item):
+            if item:
+                time.sleep(1000)
+            return item
+
+        iterator = iter(rs.range(100).map(fn, workers=2, executor=sys.argv[1]))
+        print(next(iterator))
+    """
+    done = script(code, executor)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
 def test_bad_arguments_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,7 @@ LARGEST_CHUNK: Final = 4096
 CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
 IDLE_SECONDS: Final = 300
+FEEDER_SECONDS: Final = 1.0
 MOST_STARTS: Final = 3
 """How often in a row new processes may die before they have done anything."""
 
@@ -180,8 +181,11 @@ class _PoolService(Service):
         if self._executor is not None:
             queue = self._executor._call_queue
             self._executor.shutdown(wait=True, kill_workers=True)
-            # Else its thread may go on writing a large chunk to processes that are gone.
+            # Else its thread may go on writing a large chunk to processes that are gone. It has
+            # semaphores too, which are removed with it: not while the interpreter exits.
             queue._reader.close()
+            if queue._thread is not None:
+                queue._thread.join(FEEDER_SECONDS)
             self._slots.close()
             self._executor = None
 

@@ -169,9 +169,19 @@ class Pipeline(Generic[T]):
         workers: int = 0,
         executor: str | Executor = "thread",
         on_error: str = "raise",
+        on_skip: Callable[[int, Exception], object] | None = None,
     ) -> Pipeline[U]:
         """Apply ``fn`` to every item; see `resumable.stages.map.Map`."""
-        return Pipeline(Map(self.stage, fn, workers=workers, executor=executor, on_error=on_error))
+        return Pipeline(
+            Map(
+                self.stage,
+                fn,
+                workers=workers,
+                executor=executor,
+                on_error=on_error,
+                on_skip=on_skip,
+            )
+        )
 
     def random_map(self, fn: Callable[[T, np.random.Generator], U], seed: int = 0) -> Pipeline[U]:
         """Apply ``fn(item, rng)`` with randomness that belongs to the item; see `resumable.stages.random_map.RandomMap`."""
@@ -301,6 +311,7 @@ def jsonl(
     paths: Paths,
     *,
     on_error: str = "raise",
+    on_skip: Callable[[int, Exception], object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Pipeline[Any]:
     """The values of JSON lines, in UTF-8; lines without any character are left out.
@@ -311,6 +322,9 @@ def jsonl(
     Args:
       paths: a path, a glob pattern, or several of them.
       on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of a line left out, counted from 0 in the
+        pass over the lines that have a character, and its `MalformedItem`; see
+        `resumable.stages.map.Map`.
       index_dir: folder of the cached line indexes; beside the data by default.
 
     Raises:
@@ -318,7 +332,7 @@ def jsonl(
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     located = LocatedLines(paths, skip_blank=True, index_dir=index_dir)
-    return Pipeline(Map(located, parse_json_line, on_error=on_error))
+    return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
 
 
 def zip(*pipelines: Any) -> Pipeline[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-__all__ = ["Interrupt", "Interrupter", "interrupters"]
+__all__ = ["Interrupt", "Interrupter", "interrupted", "interrupters", "places"]
 
 
 class Interrupt(BaseException):
@@ -45,6 +45,19 @@ class Interrupter:
             self.left -= 1
             if self.left == 0:
                 raise Interrupt
+
+
+def interrupted(call: Callable[[], Any], place: int) -> bool:
+    """Make ``call``, and interrupt it at ``place``, a number from 0; whether it came there."""
+    return Interrupter(place)(call)
+
+
+def places(call: Callable[[], Any]) -> int:
+    """How many places there are in ``call``."""
+    counter = Interrupter(sys.maxsize)
+    before = counter.left
+    counter(call)
+    return before - counter.left
 
 
 def interrupters() -> Iterator[Interrupter]:

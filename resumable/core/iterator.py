@@ -35,6 +35,7 @@ from .block import Block, block_length
 from .external_source import apply_policy, inexact_sources
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
+from .skipped import skipped_items
 from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
 from .stage_iterator import Items, StageIterator
 
@@ -148,7 +149,7 @@ class PipelineIterator(StageIterator[T]):
         """Pass over up to ``count`` items; returns how many, fewer only at the end.
 
         O(1) where items are looked up by index. Functions of the pipeline are called only where
-        what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, in workers, or where
+        what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or where
         they carry state.
         """
         passed = self._moved(lambda root: root.skip(count) if count else 0, count, int)
@@ -159,6 +160,11 @@ class PipelineIterator(StageIterator[T]):
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any, the first one."""
         return self._pass.root.epoch
+
+    @property
+    def skipped(self) -> dict[str, int]:
+        """How many items each stage with ``on_error="skip"`` has dropped in this pass, by its path."""
+        return skipped_items(self._stage, self._pass.root)
 
     def get_state(self) -> State:
         """The position as a new value, which later use of the iterator never changes.

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_choice
+from ..core.arguments import check_callable, check_choice
 from ..core.block import Block, block_items, block_length
 from ..core.carried import CallsFunction
 from ..core.derived import derived
@@ -17,9 +17,10 @@ from ..core.stage import ALWAYS, NOTHING, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidArgument
-from ..state.value import State, unpack, unpack_count
+from ..state.value import State
 from ..workers.hiring import Calls, check_calls
 from ..workers.parallel_map import ParallelMapIterator
+from ..workers.tally import OnSkip, Tally
 
 T = TypeVar("T")
 
@@ -49,13 +50,25 @@ class Map(CallsFunction[T]):
         milliseconds and hand large results back in shared memory; those of a pass end with it.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
+      on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped when it is passed, in
+        order and by the thread that iterates the map: with upstream's number of it, counted from 0 in the
+        pass and on over resumes, and its exception. What an error or an interrupt makes this iterator draw again
+        is told again. After a resume from a state of a version that counted no items tried, of a
+        stream, numbers count from that resume.
+
+    When a process worker dies, what was in work is tried again by new ones, and the loop hears
+    nothing of it. What it happens to twice is tried item by item, with nothing beside it. An item
+    that ends its worker then too raises `WorkerError` with its number, after about three starts of processes, and so does
+    the next call; with ``"skip"`` it is dropped once it has done so twice. Somebody else's
+    executor stays broken: `WorkerError` names the first item not handed out.
 
     Raises:
       InvalidType: if ``fn`` cannot be called or ``executor`` is none.
       MissingDependency: for processes without the extra ``parallel``.
-      WorkerError: while iterating, if a worker dies; the next call tries the same item again.
-      InvalidArgument: if ``workers`` is below 0, ``on_error`` is another word, or a function
-        with state is given to workers.
+      WorkerError: while iterating, if an item ends its worker, or somebody else's executor is broken; the
+        next call tries the same item again.
+      InvalidArgument: if ``workers`` is below 0, ``on_error`` is another word, ``on_skip`` is
+        given without ``"skip"``, or a function with state is given to workers.
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS}
@@ -65,11 +78,18 @@ class Map(CallsFunction[T]):
     workers: int = 0
     executor: str | Executor = "thread"
     on_error: str = "raise"
+    on_skip: OnSkip | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("on_error", self.on_error, ("raise", "skip"))
         check_calls(self._calls)
+        if self.on_skip is not None:
+            check_callable("on_skip", self.on_skip)
+            if self.on_error != "skip":
+                raise InvalidArgument(
+                    f"on_skip needs on_error='skip', got on_error={self.on_error!r}"
+                )
         if self.workers and self.carries_state:
             raise InvalidArgument(
                 f"workers must be 0 for a function that carries state, got {self.workers}"
@@ -77,7 +97,13 @@ class Map(CallsFunction[T]):
 
     @property
     def _calls(self) -> Calls:
-        return Calls(self.fn, self.on_error == "skip", self.workers, self.executor)
+        drop = self.on_error == "skip"
+        return Calls(self.fn, drop, self.workers, self.executor, self.on_skip)
+
+    @property
+    def version(self) -> int:  # type: ignore[override]
+        """The count of items tried came with the second one."""
+        return 2 if self.on_error == "skip" else 1
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
@@ -96,7 +122,7 @@ class Map(CallsFunction[T]):
 
     @property
     def state_cost(self) -> str:
-        parts = ["the number of items skipped"] if self.on_error == "skip" else []
+        parts = ["the numbers of items tried and skipped"] if self.on_error == "skip" else []
         parts += ["the function's state"] if self.carries_state else []
         return " and ".join(parts) or "nothing"
 
@@ -142,29 +168,34 @@ class _DroppingMapIterator(TransformIterator[T]):
 
     def __init__(self, stage: Map[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._dropped = 0
+        self._tally = Tally(stage.on_skip)
 
     def pull(self, count: int) -> Block:
-        fn = self._stage.fn
+        fn, tally = self._stage.fn, self._tally
         mapped: list[T] = []
         while missing := count - len(mapped):
             block = self._upstream.pull(missing)
             for item in block_items(block):
                 try:
                     mapped.append(fn(item))
-                except Exception:
-                    self._dropped += 1
+                except Exception as error:
+                    tally.drop(error)
+                else:
+                    tally.pass_over(1)
             if block_length(block) < missing:
                 break
         return mapped
 
+    @property
+    def skipped(self) -> int:
+        """How many items were dropped in this pass."""
+        return self._tally.skipped
+
     def get_state(self) -> State:
-        return {"skipped": self._dropped, "upstream": self._upstream.get_state()}
+        return self._tally.get_state(self._upstream.get_state())
 
     def set_state(self, state: State) -> None:
-        skipped, upstream = unpack(self._stage, state, "skipped", "upstream")
-        self._dropped = unpack_count(self._stage, "skipped", skipped)
-        self._upstream.set_state(upstream)
+        self._tally.set_state(self._stage, state, self._upstream)
 
 
 def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:

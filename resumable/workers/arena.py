@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from itertools import accumulate
 from multiprocessing import reduction
-from typing import Any, final
+from typing import Any, Final, final
 
 SHARES_MEMORY = hasattr(reduction, "DupFd")  # not on Windows
+SLOT_BYTES: Final = 1 << 28
 
 
 @final

@@ -1,4 +1,4 @@
-"""What calls the function of a map: threads, processes, or somebody else's executor."""
+"""What calls the function of a map: threads of its own, or workers elsewhere."""
 
 # A map hands its workers chunks of items. `attempt` is all that runs in a worker. It never tells
 # of an error beside results: what a worker did before an item failed is delivered first, and
@@ -6,13 +6,19 @@
 
 from __future__ import annotations
 
-import weakref
+import pickle
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from ..core.block import Block, block_items
+from ..errors import WorkerError
+from .threads import Answer, Job, Threads
+
+PATIENCE: Final = 10.0
+"""Seconds that `close` waits for the calls in work."""
 
 
 class Outcome(NamedTuple):
@@ -20,11 +26,12 @@ class Outcome(NamedTuple):
 
     Attributes:
       results: of the items whose call returned, in order.
-      failed: indices of the items, counted in the chunk, that were dropped.
+      failed: the error of each item that was dropped, by its index in the chunk, in order; None
+        where nobody asks for it.
     """
 
     results: list[Any]
-    failed: list[int]
+    failed: dict[int, Exception | None]
 
     @property
     def tried(self) -> int:
@@ -38,7 +45,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     With ``drop``, such an item is dropped. Otherwise the error is raised if it is the first.
     """
     items = block_items(block)
-    outcome = Outcome([], [])
+    outcome = Outcome([], {})
     rest = iter(items)
     while outcome.tried < len(items):
         try:
@@ -47,7 +54,9 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
                 raise RuntimeError("a user function raised StopIteration")
         except BaseException as error:  # a `sys.exit` too comes after what was done before it
             if drop and isinstance(error, Exception):
-                outcome.failed.append(outcome.tried)
+                # Without this frame, which holds the outcome and so would hold itself.
+                inner = error.__traceback__ and error.__traceback__.tb_next
+                outcome.failed[outcome.tried] = error.with_traceback(inner)
             elif outcome.tried:
                 break
             else:
@@ -55,51 +64,82 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     return outcome
 
 
+def attempt_elsewhere(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Outcome:
+    """`attempt`, with errors that can be pickled, or without them unless ``tell``."""
+    outcome = attempt(fn, block, drop)
+    return outcome._replace(failed=sendable_errors(outcome.failed, tell, pickle.dumps))
+
+
+def sendable_errors(
+    failed: dict[int, Exception | None], tell: bool, dumps: Callable[[Any], bytes]
+) -> dict[int, Exception | None]:
+    """``failed`` as it may be pickled by ``dumps``."""
+    return {number: sendable(error, dumps) if tell else None for number, error in failed.items()}
+
+
+def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
+    """``error`` if it arrives when it is pickled, or else one that describes it."""
+    try:
+        pickle.loads(dumps(error))
+    except Exception as reason:
+        told = "".join(traceback.format_exception_only(error)).strip()
+        return WorkerError(f"{told} (this exception cannot be pickled: {reason})")
+    return error
+
+
 class Workers(ABC):
-    """Workers that belong to one running iterator."""
+    """Workers that belong to one running iterator.
+
+    Its loop may be interrupted anywhere: what has locks of its own is left to threads.
+    """
 
     chunk = 1
     """How many items are best submitted at once."""
 
+    replaces_dead = False
+    """Whether there are new workers for what is submitted after one has died."""
+
     @abstractmethod
-    def submit(self, block: Block) -> Future[Any]:
+    def submit(self, block: Block) -> Answer[Any]:
         """Let a worker `attempt` the items of ``block``."""
 
-    def outcome(self, future: Future[Any]) -> Outcome:
-        """Wait for what was submitted, and return what became of it, once."""
-        found: Outcome = future.result()
-        return found
+    @abstractmethod
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        """Wait for what was submitted, and return what became of it, once.
+
+        Raises:
+          BrokenExecutor: if a worker died meanwhile.
+        """
 
     @abstractmethod
-    def close(self) -> None:
-        """End what was started here; may be called again."""
+    def abandon(self, answer: Answer[Any]) -> None:
+        """Nobody wants the outcome of what was submitted."""
+
+    @abstractmethod
+    def close(self) -> bool:
+        """End what was started here; whether it has ended. May be called again."""
 
 
-class ExecutorWorkers(Workers):
-    """An executor that is used, and left running."""
-
-    def __init__(self, fn: Callable[[Any], Any], drop: bool, executor: Executor) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._executor = executor
-
-    def submit(self, block: Block) -> Future[Any]:
-        return self._executor.submit(attempt, self._fn, block, self._drop)
-
-    def close(self) -> None:
-        pass  # it is somebody else's
-
-
-class ThreadWorkers(ExecutorWorkers):
+class ThreadWorkers(Workers):
     """Threads of its own."""
 
     def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int) -> None:
-        executor = ThreadPoolExecutor(count, "resumable-map")
-        super().__init__(fn, drop, executor)
-        # Also at garbage collection. close() waits, collection must not; the interpreter's exit
-        # waits for the calls in the window.
-        self._finish = weakref.finalize(self, executor.shutdown, False, cancel_futures=True)
+        self._fn = fn
+        self._drop = drop
+        self._threads = Threads(count, "resumable-map")
 
-    def close(self) -> None:
-        self._finish()
-        self._executor.shutdown(wait=True, cancel_futures=True)
+    def submit(self, block: Block) -> Job[Outcome]:
+        job = Job(partial(attempt, self._fn, block, self._drop))
+        self._threads.submit(job)
+        return job
+
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        found: Outcome = self._threads.wait_for(answer)
+        return found
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        assert isinstance(answer, Job)
+        answer.cancel()
+
+    def close(self) -> bool:
+        return self._threads.close(PATIENCE)

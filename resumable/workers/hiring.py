@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
-from .executors import ExecutorWorkers, ThreadWorkers, Workers
+from .courier import CourierWorkers, ForeignService
+from .executors import ThreadWorkers, Workers
+from .tally import OnSkip
 
 
 class Calls(NamedTuple):
@@ -21,12 +23,14 @@ class Calls(NamedTuple):
       drop: whether an item whose call raises is dropped.
       workers: number of threads or processes.
       executor: ``"thread"``, ``"process"``, or an executor that is there already.
+      on_skip: called with the number of an item that is dropped, and its error.
     """
 
     fn: Callable[[Any], Any]
     drop: bool
     workers: int
     executor: str | Executor
+    on_skip: OnSkip | None = None
 
 
 def check_calls(calls: Calls) -> None:
@@ -37,7 +41,7 @@ def check_calls(calls: Calls) -> None:
       InvalidArgument: if ``workers`` is below 0, or 0 for an executor, or ``fn`` cannot be pickled.
       MissingDependency: for processes without the extra ``parallel``.
     """
-    fn, _, workers, executor = calls
+    fn, _, workers, executor, _ = calls
     check_int("workers", workers, minimum=0)
     if not isinstance(executor, Executor) and executor not in ("thread", "process"):
         raise InvalidType(
@@ -56,13 +60,14 @@ def check_calls(calls: Calls) -> None:
 
 def hired(calls: Calls, window: int) -> Workers:
     """Workers for one running iterator, which submits up to ``window`` chunks at once."""
-    fn, drop, workers, executor = calls
+    fn, drop, workers, executor, on_skip = calls
+    tell = on_skip is not None
     if isinstance(executor, Executor):
-        return ExecutorWorkers(fn, drop, executor)
+        return CourierWorkers(ForeignService(fn, drop, tell, executor))
     if executor == "process":
         from .processes import ProcessWorkers
 
-        return ProcessWorkers(fn, drop, workers, window)
+        return ProcessWorkers(fn, drop, tell, workers, window)
     return ThreadWorkers(fn, drop, workers)
 
 

@@ -4,25 +4,36 @@
 # upstream's position is known exactly, and nothing runs while no item is asked for but the
 # calls in the window. Where upstream is looked up by index, the state of any item in the
 # window is a matter of counting back; of a stream, the state after each item is kept.
+#
+# What was in work when a worker died is tried again at once: something outside may have killed
+# it. Chunks that it happens to twice go one at a time and item by item, with nothing beside them:
+# then each death has its item, and those before it are handed out.
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
-from concurrent.futures import BrokenExecutor, CancelledError, Future
+from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ..core.block import Block, block_length, slice_block
 from ..core.home_process import HomeProcess
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
-from ..state.value import State, TakenState, copy_taken, take_state, unpack, unpack_count
-from .executors import Outcome, Workers
+from ..state.value import State, TakenState, copy_taken, take_state
+from .executors import PATIENCE, Outcome, Workers
 from .hiring import Calls, hired
+from .tally import Tally
+from .threads import Answer
 
 T = TypeVar("T")
 
-CHUNKS_PER_WORKER = 2
+CHUNKS_PER_WORKER: Final = 2
+DEATHS_IN_COMPANY: Final = 2
+"""Deaths after which what was in work goes alone."""
+DEATHS_ALONE: Final = 2
+"""Deaths of its own after which an item is dropped, if items are."""
 
 
 class _Position(NamedTuple):
@@ -38,15 +49,39 @@ class _Chunk:
 
     Attributes:
       positions: of a stream, upstream's position after each item.
+      answer: what will tell the outcome, once the items are submitted.
       outcome: once it has been waited for.
       passed: how many of the items were handed out or dropped.
+      deaths: how often a worker died while these items were in work.
+      deaths_alone: how often nothing else was.
     """
 
     block: Block
-    future: Future[Any]
     positions: list[_Position] = field(default_factory=list)
+    answer: Answer[Any] | None = None
     outcome: Outcome | None = None
     passed: int = 0
+    deaths: int = 0
+    deaths_alone: int = 0
+
+    @property
+    def goes_alone(self) -> bool:
+        """Whether nothing else may be in work beside it."""
+        return self.deaths >= DEATHS_IN_COMPANY
+
+    @property
+    def left(self) -> int:
+        """How many of the items were not passed."""
+        return block_length(self.block) - self.passed
+
+    def part(self, start: int, stop: int) -> _Chunk:
+        """Some of its items, which are not submitted."""
+        block = slice_block(self.block, start, stop)
+        return _Chunk(block, self.positions[start:stop], deaths=self.deaths)
+
+    def rest(self) -> _Chunk:
+        """The items that were not passed, which are not submitted."""
+        return self.part(self.passed, block_length(self.block))
 
 
 class ParallelMapIterator(TransformIterator[T]):
@@ -55,8 +90,9 @@ class ParallelMapIterator(TransformIterator[T]):
     def __init__(self, stage: Transform[T], epoch: int, calls: Calls) -> None:
         super().__init__(stage, epoch)
         self._calls = calls
-        self._dropped = 0
+        self._tally = Tally(calls.on_skip)
         self._window: deque[_Chunk] = deque()
+        self._waiting = False  # whether a chunk of it may not be submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers
         self._process = HomeProcess()
         self._failure: Exception | None = None  # of upstream, to come after the window
@@ -70,22 +106,25 @@ class ParallelMapIterator(TransformIterator[T]):
         self._end: _Position | None = None
 
     def pull(self, count: int) -> Block:
-        if not self._process.is_this_one():
-            raise WorkerError(
-                f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
-                "the pipeline in this one"
-            )
+        self._check_home()
         results: list[T] = []
         while len(results) < count and self._fill():
             chunk = self._window[0]
             if chunk.outcome is None:
                 chunk.outcome = self._outcome(chunk)
-            results += self._hand_out(chunk, chunk.outcome, count - len(results))
-            if chunk.passed == block_length(chunk.block):
-                self._window.popleft()
-            elif chunk.passed == chunk.outcome.tried:
-                self._try_again(chunk)
+            if chunk.outcome is not None:
+                results += self._hand_out(chunk, chunk.outcome, count - len(results))
+                self._put_away(chunk)
         return results
+
+    def skip(self, count: int) -> int:
+        if self._calls.drop:
+            return super().skip(count)  # only calling tells which items there are
+        self._check_home()
+        missing = count
+        while missing and self._window:
+            missing -= self._pass_over(missing)
+        return count - missing + (self._skip_upstream(missing) if missing else 0)
 
     def get_state(self) -> State:
         found = self._upstream.state_at(-self._in_work)
@@ -94,17 +133,16 @@ class ParallelMapIterator(TransformIterator[T]):
         else:
             taken = self._handed_out
             before = self._upstream.get_state() if taken is None else copy_taken(taken.state)
-        if self._calls.drop:
-            return {"skipped": self._dropped, "upstream": before}
-        return {"upstream": before}
+        return self._tally.get_state(before) if self._calls.drop else {"upstream": before}
 
     def set_state(self, state: State) -> None:
-        if self._calls.drop:
-            upstream, skipped = unpack(self._stage, state, "upstream", "skipped")
-            self._dropped = unpack_count(self._stage, "skipped", skipped)
-        else:
-            (upstream,) = unpack(self._stage, state, "upstream")
-        self._upstream.set_state(upstream)
+        unpack = self._tally.set_state if self._calls.drop else self._tally.set_plain_state
+        unpack(self._stage, state, self._upstream)
+
+    @property
+    def skipped(self) -> int | None:
+        """How many items were dropped in this pass; None where none may be."""
+        return self._tally.skipped if self._calls.drop else None
 
     @property
     def epoch(self) -> int:
@@ -113,27 +151,42 @@ class ParallelMapIterator(TransformIterator[T]):
     def close(self) -> None:
         if not self._process.is_this_one():
             return  # neither the workers nor their locks are ours after a fork
-        if self._workers is not None:
-            self._workers.close()
-        for chunk in self._window:  # not before: a pool of processes cannot end with them cancelled
-            chunk.future.cancel()
+        self._dismiss()
         super().close()
+
+    def _check_home(self) -> None:
+        if not self._process.is_this_one():
+            raise WorkerError(
+                f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
+                "the pipeline in this one"
+            )
+
+    def _dismiss(self) -> None:
+        if self._workers is not None and not self._workers.close():
+            warnings.warn(
+                f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
+                "what they are at is done",
+                RuntimeWarning,
+                stacklevel=3,
+            )
 
     def _fill(self) -> bool:
         """Top the window up; whether a result is to come."""
         if self._workers is None:
             self._workers = hired(self._calls, self._window_size)
             self._handed_out = self._position()
+        if self._waiting and not self._submit_waiting():
+            return True
         while self._end is None and self._failure is None and len(self._window) < self._window_size:
             count = self._workers.chunk
             block, positions = self._read(count)
             if block_length(block) < count and self._failure is None:
                 self._end = self._position()
             if block_length(block):
-                self._window.append(_Chunk(block, self._submit(block), positions))
+                self._window.append(_Chunk(block, positions, self._workers.submit(block)))
         if self._end is not None and not self._window:
             self._handed_out = self._end
-            self._workers.close()
+            self._dismiss()
         if self._failure is not None and not self._window:
             raise self._failure
         return bool(self._window)
@@ -178,39 +231,126 @@ class ParallelMapIterator(TransformIterator[T]):
         """Up to ``count`` results, past those dropped before the last of them."""
         start = chunk.passed - sum(number < chunk.passed for number in outcome.failed)
         results: list[T] = outcome.results[start : start + count]
-        dropped = 0
-        stop = chunk.passed + len(results)
-        for number in outcome.failed:
-            if chunk.passed <= number < stop or (number == stop and len(results) < count):
-                dropped += 1
-                stop += 1
-        self._dropped += dropped
+        at, stop = chunk.passed, chunk.passed + len(results)
+        for number, error in outcome.failed.items():
+            if at <= number < stop or (number == stop and len(results) < count):
+                self._tally.pass_over(number - at)
+                self._tally.drop(error)
+                at, stop = number + 1, stop + 1
+        self._tally.pass_over(stop - at)
+        self._pass(chunk, stop)
+        return results
+
+    def _pass(self, chunk: _Chunk, stop: int) -> None:
+        """Stand behind item ``stop`` of ``chunk``."""
         self._in_work -= stop - chunk.passed
         chunk.passed = stop
         if chunk.positions and stop:
             self._handed_out = chunk.positions[stop - 1]
-        return results
 
-    def _try_again(self, chunk: _Chunk) -> None:
-        """Submit the rest of a chunk, whose first item could not be done before."""
-        rest = slice_block(chunk.block, chunk.passed, block_length(chunk.block))
-        self._window[0] = _Chunk(rest, self._submit(rest), chunk.positions[chunk.passed :])
+    def _put_away(self, chunk: _Chunk) -> None:
+        """Let go of the first chunk, or of what can be had of it: the rest is tried again."""
+        if not chunk.left:
+            self._window.popleft()
+        elif chunk.outcome is None or chunk.passed >= chunk.outcome.tried:
+            self._window[0] = chunk.rest()
+            self._waiting = True
 
-    def _submit(self, block: Block) -> Future[Any]:
+    def _pass_over(self, count: int) -> int:
+        """Pass up to ``count`` items of the first chunk without waiting for it."""
+        chunk = self._window[0]
+        count = min(count, chunk.left)
+        self._tally.pass_over(count)
+        self._pass(chunk, chunk.passed + count)
+        self._put_away(chunk)
+        if chunk.outcome is None:
+            self._take_back(chunk)
+        return count
+
+    def _skip_upstream(self, count: int) -> int:
+        if self._failure is not None:
+            if self._upstream.state_at(0) is None:
+                raise self._failure
+            self._failure = None  # it stands before the item that it failed on
+        if self._end is not None:
+            return 0
+        passed = self._upstream.skip(count)
+        self._tally.pass_over(passed)
+        if self._handed_out is not None:
+            self._handed_out = self._position()
+        if passed < count:
+            self._end = self._position()
+        return passed
+
+    def _submit_waiting(self) -> bool:
+        """Submit the chunks that are not; whether there may be more beside them."""
         assert self._workers is not None
+        for chunk in list(self._window):
+            if chunk.goes_alone:
+                if chunk is self._window[0]:
+                    self._submit_alone(chunk)
+                return False
+            if chunk.answer is None:
+                chunk.answer = self._workers.submit(chunk.block)
+        self._waiting = False
+        return True
+
+    def _submit_alone(self, chunk: _Chunk) -> None:
+        """Submit one item of ``chunk``, the first one in the window."""
+        assert self._workers is not None
+        if chunk.answer is None and chunk.left > 1:
+            self._window[0] = chunk.part(1, chunk.left)
+            chunk = chunk.part(0, 1)
+            self._window.appendleft(chunk)
+        if chunk.answer is None:
+            chunk.answer = self._workers.submit(chunk.block)
+
+    def _take_back(self, chunk: _Chunk) -> None:
+        """Have ``chunk`` in work no more."""
+        assert self._workers is not None
+        if chunk.answer is not None:
+            self._workers.abandon(chunk.answer)
+            chunk.answer = None
+            self._waiting = True
+
+    def _outcome(self, chunk: _Chunk) -> Outcome | None:
+        """What became of the first chunk; None if it has to be tried again."""
+        assert self._workers is not None
+        assert chunk.answer is not None
         try:
-            return self._workers.submit(block)
+            return self._workers.outcome(chunk.answer)
         except BrokenExecutor as error:
+            if self._workers.replaces_dead:
+                return self._after_death(chunk, error)
+            raise self._died(error) from error
+        except CancelledError as error:
             raise self._died(error) from error
 
-    def _outcome(self, chunk: _Chunk) -> Outcome:
-        assert self._workers is not None
-        try:
-            return self._workers.outcome(chunk.future)
-        except (BrokenExecutor, CancelledError) as error:
-            raise self._died(error) from error
+    def _after_death(self, chunk: _Chunk, error: BrokenExecutor) -> Outcome | None:
+        """The same where a worker died, and others take its place."""
+        if not chunk.goes_alone:
+            for other in self._window:
+                if other.answer is None or not other.answer.succeeded:
+                    self._take_back(other)
+                    other.deaths += 1
+            return None
+        chunk.deaths += 1
+        chunk.deaths_alone += 1
+        found = WorkerError(
+            f"a worker of {self._stage!r} died {chunk.deaths} times while it had "
+            f"{self._tally.place()}, the last time with nothing else in work: {error!r}"
+        )
+        if not self._calls.drop:
+            raise found from error
+        self._take_back(chunk)
+        if chunk.deaths_alone < DEATHS_ALONE:
+            return None
+        for other in self._window:
+            other.deaths = 0  # it was not theirs
+        return Outcome([], {0: found})
 
     def _died(self, error: BaseException) -> WorkerError:
         return WorkerError(
-            f"a worker of {self._stage!r} died before it delivered its result: {error!r}"
+            f"a worker of {self._stage!r} died before it delivered {self._tally.place()}, or one "
+            f"that was in work beside it: {error!r}"
         )

@@ -1,47 +1,40 @@
 """Processes that call the function of a map, and hand back large results in shared memory."""
 
 # The processes are loky's: they start without importing the main module, so a script needs no
-# guard, and the function travels by value. One that dies breaks the pool; the map
-# then raises, and the next call begins with a new one.
+# guard, and the function travels by value. One that dies breaks the pool, and the next
+# chunk that is submitted begins a new one.
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import pickle
+import sys
 import threading
-import time
-import traceback
 import weakref
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from functools import cache
-from typing import Any, Final, NamedTuple
+from concurrent.futures import BrokenExecutor, Future
+from contextlib import suppress
+from functools import cache, partial
+from typing import Any, Final, final
 
-from ..core.block import Block, block_length, slice_block
-from ..errors import InvalidArgument, InvalidType, MissingDependency, WorkerError, shorten
-from .arena import SHARES_MEMORY, Arena
-from .executors import Outcome, Workers, attempt
+from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
+from . import worker_process
+from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
+from .courier import CourierWorkers, Errand, Service
+from .executors import Outcome
+from .threads import Answer
+from .worker_process import Orders, Reply
 
 CHUNK_SECONDS: Final = 0.01
-LONGEST_SECONDS: Final = 0.1
-SLICES: Final = 16
 LARGEST_CHUNK: Final = 4096
 CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
-# Below this a pipe is as fast as shared memory.
-WORTH_SHARING: Final = 1 << 15
-SLOT_BYTES: Final = 1 << 28
 IDLE_SECONDS: Final = 300
-HEARTBEAT: Final = 1.0
-
-
-class _Reply(NamedTuple):
-    """An outcome on its way: in its slot of the arena, or here."""
-
-    parts: list[bytes] | None
-    lengths: list[int]
-    seconds: float
+FEEDER_SECONDS: Final = 1.0
+MOST_STARTS: Final = 3
+"""How often in a row new processes may die before they have done anything."""
 
 
 def pickled(fn: Callable[[Any], Any]) -> bytes:
@@ -67,64 +60,94 @@ def pickled(fn: Callable[[Any], Any]) -> bytes:
     return data
 
 
-class ProcessWorkers(Workers):
+@final
+class Slots:
+    """The slots of an arena that are free.
+
+    What is begun beyond their number goes without one, as does all where no memory is shared.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.arena = _arena_of(count)
+        self._free = deque(range(count) if self.arena is not None else ())
+
+    def take(self) -> int | None:
+        """A free one, if there is any."""
+        try:
+            return self._free.popleft()
+        except IndexError:
+            return None
+
+    def give_back(self, slot: int) -> None:
+        """Nobody needs what is in ``slot``, and nobody writes there."""
+        self._free.append(slot)
+
+    def close(self) -> None:
+        """Let go of the memory."""
+        if self.arena is not None:
+            self.arena.close()
+
+
+@final
+class Parcel:
+    """A reply, and the slot that it may lie in until it is opened or thrown away."""
+
+    def __init__(self, reply: Reply, slots: Slots, slot: int | None) -> None:
+        self.reply = reply
+        self._slots = slots
+        self._slot = [] if slot is None else [slot]
+
+    def open(self) -> Outcome:
+        """What became of the chunk; once."""
+        try:
+            parts = self._parts()
+            found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+        finally:
+            self.throw_away()
+        return found
+
+    def throw_away(self) -> None:
+        """Free the slot; may be called again, by any thread."""
+        with suppress(IndexError):
+            self._slots.give_back(self._slot.pop())
+
+    def _parts(self) -> list[Any]:
+        if self.reply.parts is not None:
+            return list(self.reply.parts)
+        assert self._slots.arena is not None
+        return list(self._slots.arena.read(self._slot[0], self.reply.lengths))
+
+
+class ProcessWorkers(CourierWorkers):
     """Processes of its own.
 
     Each chunk takes about ten milliseconds, and its results at most some megabytes, as far
     as those before it tell; one that takes longer is cut short. A result of more than 256 MB goes through a pipe.
     """
 
-    def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int, slots: int) -> None:
-        from loky.process_executor import ProcessPoolExecutor
+    replaces_dead = True
 
+    def __init__(
+        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
+    ) -> None:
         if multiprocessing.current_process().daemon:
             raise WorkerError(
                 "a daemonic process, such as a worker of a DataLoader, may start no processes; use "
                 "executor='thread' there"
             )
-        self._arena = _arena_of(slots)
-        self._free = list(range(slots))
-        self._slot_of: dict[Future[Any], int] = {}
-        self._executor = ProcessPoolExecutor(
-            count,
-            timeout=IDLE_SECONDS,
-            initializer=_begin,
-            initargs=(pickled(fn), drop, self._arena, os.getpid()),
-        )
-        _running.add(self._executor)
-        self._finish = weakref.finalize(
-            self, self._executor.shutdown, wait=False, kill_workers=True
-        )
+        super().__init__(_PoolService(pickled(fn), drop, tell, count, slots))
+        _running.add(self)
 
-    def submit(self, block: Block) -> Future[Any]:
-        slot = self._free.pop()
-        future: Future[Any] = self._executor.submit(_work, block, slot)
-        self._slot_of[future] = slot
-        _hook_exit()  # once a pool has started
-        return future
-
-    def outcome(self, future: Future[Any]) -> Outcome:
-        slot = self._slot_of.pop(future)
-        try:
-            reply: _Reply = future.result()
-            parts = self._parts(reply, slot)
-        finally:
-            self._free.append(slot)
-        found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        parcel: Parcel = self.answered(answer)
+        reply, found = parcel.reply, parcel.open()
         self._adapt(found.tried, reply.seconds, sum(reply.lengths))
         return found
 
-    def close(self) -> None:
-        if self._finish.detach() is not None:  # a second `shutdown` would not wait
-            self._executor.shutdown(wait=True, kill_workers=True)
-        if self._arena is not None:
-            self._arena.close()
-
-    def _parts(self, reply: _Reply, slot: int) -> list[Any]:
-        if reply.parts is not None:
-            return list(reply.parts)
-        assert self._arena is not None
-        return list(self._arena.read(slot, reply.lengths))
+    def abandon(self, answer: Answer[Any]) -> None:
+        super().abandon(answer)
+        assert isinstance(answer, Errand)
+        _clear_away(answer)
 
     def _adapt(self, items: int, seconds: float, size: int) -> None:
         """Choose the size of the next chunks."""
@@ -134,28 +157,117 @@ class ProcessWorkers(Workers):
         self.chunk = max(int(min(in_time, in_bytes, most)), 1)
 
 
-_running: weakref.WeakSet[Any] = weakref.WeakSet()
+@final
+class _PoolService(Service):
+    """One pool of processes after the other."""
+
+    def __init__(self, fn: bytes, drop: bool, tell: bool, count: int, slots: int) -> None:
+        self._orders = Orders(fn, drop, tell, None, os.getpid())
+        self._count = count
+        self._slot_count = slots
+        self._executor: Any = None
+        self._slots = Slots(0)
+
+    def send(self, errand: Errand) -> None:
+        if self._executor is None:
+            self._begin()
+        try:
+            self._submit(errand)
+        except BrokenExecutor:
+            self._begin_anew()
+            self._submit(errand)
+
+    def end(self) -> None:
+        if self._executor is not None:
+            queue = self._executor._call_queue
+            self._executor.shutdown(wait=True, kill_workers=True)
+            # Else its thread may go on writing a large chunk to processes that are gone. It has
+            # semaphores too, which are removed with it: not while the interpreter exits.
+            queue._reader.close()
+            if queue._thread is not None:
+                queue._thread.join(FEEDER_SECONDS)
+            self._slots.close()
+            self._executor = None
+
+    def _begin(self) -> None:
+        from loky.process_executor import ProcessPoolExecutor
+
+        # New memory too: a process that is being killed may still write to that of the old ones.
+        self._slots = Slots(self._slot_count)
+        orders = self._orders._replace(arena=self._slots.arena)
+        self._executor = ProcessPoolExecutor(
+            self._count,
+            timeout=IDLE_SECONDS,
+            initializer=worker_process.begin,
+            initargs=(orders,),
+        )
+
+    def _begin_anew(self) -> None:
+        """See to it that whatever dies from now on dies of its items."""
+        for starts in range(MOST_STARTS, 0, -1):
+            self.end()
+            self._begin()
+            try:
+                self._executor.submit(worker_process.greet).result()
+            except BrokenExecutor as error:
+                if starts == 1:
+                    raise WorkerError(
+                        f"processes died {MOST_STARTS} times before they were given an item: "
+                        f"{error!r}"
+                    ) from error
+            else:
+                return
+
+    def _submit(self, errand: Errand) -> None:
+        slot = self._slots.take()
+        future = self._executor.submit(worker_process.work, errand.block, slot)
+        future.add_done_callback(partial(_deliver, errand, self._slots, slot))
+        _hook_exit()  # once a pool has started
+
+
+def _deliver(errand: Errand, slots: Slots, slot: int | None, future: Future[Any]) -> None:
+    """Answer ``errand``; in a thread of the pool's, or the courier."""
+    error = future.exception()
+    if error is not None:
+        errand.give(None, error)
+        if slot is not None:
+            slots.give_back(slot)
+        return
+    errand.give(Parcel(future.result(), slots, slot))
+    if errand.abandoned:
+        _clear_away(errand)
+
+
+def _clear_away(errand: Errand) -> None:
+    """Free the slot of an answer that nobody wants, if it is there."""
+    if errand.given:
+        with suppress(BaseException):
+            errand.result().throw_away()
+
+
+_running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 
 @cache
 def _hook_exit() -> None:
     """Let the interpreter's exit not wait for what the workers are at.
 
-    A pool registers a hook of its own when it starts, which waits; a later one runs earlier.
+    loky registers a hook of its own when a first pool starts, which waits; a later one runs earlier.
     """
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
-        register(_kill_running)
+        with suppress(RuntimeError):  # it exits already
+            register(_end_running)
 
 
-def _kill_running() -> None:
-    for executor in list(_running):
-        executor.shutdown(wait=False, kill_workers=True)
+def _end_running() -> None:
+    for workers in list(_running):
+        workers.close()
 
 
 def _arena_of(slots: int) -> Arena | None:
     """Shared memory; None where there is none, or no more addresses for it."""
-    if not SHARES_MEMORY:
+    if not SHARES_MEMORY or not slots:
         return None
     try:
         return Arena(slots, SLOT_BYTES)
@@ -163,101 +275,20 @@ def _arena_of(slots: int) -> Arena | None:
         return None
 
 
-_fn: Callable[[Any], Any]
-_drop: bool
-_arena: Arena | None
+def _forget_pools() -> None:
+    """In a forked child, let what runs at its exit know nothing of pools that stayed behind.
 
-
-def _begin(fn: bytes, drop: bool, arena: Arena | None, parent: int) -> None:
-    """Prepare a worker."""
-    global _fn, _drop, _arena
-    if hasattr(os, "setpgid"):
-        os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
-    _fn, _drop, _arena = pickle.loads(fn), drop, arena
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
-
-
-def _leave_with(parent: int) -> None:
-    """End this process when its parent is gone, however that ended."""
-    while os.getppid() == parent:
-        time.sleep(HEARTBEAT)
-    os._exit(1)
-
-
-def _work(block: Block, slot: int) -> _Reply:
-    """Attempt a chunk in a worker, and put what came of it into ``slot`` of the arena."""
-    began = time.perf_counter()
-    try:
-        outcome = _attempt_in_time(block, began + LONGEST_SECONDS)
-    except BaseException as error:
-        _check_sendable(error)
-        raise
-    seconds = time.perf_counter() - began
-    parts = _pickled_outcome(outcome)
-    lengths = [len(part) for part in parts]
-    if _arena is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
-        _arena.write(slot, parts)
-        return _Reply(None, lengths, seconds)
-    return _Reply([bytes(part) for part in parts], lengths, seconds)
-
-
-def _attempt_in_time(block: Block, ends: float) -> Outcome:
-    """Attempt a chunk, or what can be done of it in time, which is at least one item."""
-    length = block_length(block)
-    step = max(length // SLICES, 1)
-    done = Outcome([], [])
-    while done.tried < length and (not done.tried or time.perf_counter() < ends):
-        start, stop = done.tried, min(done.tried + step, length)
-        try:
-            part = attempt(_fn, slice_block(block, start, stop), _drop)
-        except BaseException:
-            if start:  # told when it is tried again
-                break
-            raise
-        done.results.extend(part.results)
-        done.failed.extend(start + number for number in part.failed)
-        if done.tried < stop:
-            break
-    return done
-
-
-def _check_sendable(error: BaseException) -> None:
-    """Raise another error in place of one that would break the pool on its way."""
-    import cloudpickle
-
-    try:
-        pickle.loads(cloudpickle.dumps(error))
-    except Exception as reason:
-        told = "".join(traceback.format_exception_only(error)).strip()
-        raise WorkerError(f"{told} (this exception cannot be pickled: {reason})") from error
-
-
-def _pickled_outcome(outcome: Outcome) -> list[Any]:
-    """``outcome`` as bytes, the large ones of which are not copied.
-
-    Less of it, if something cannot be pickled: what comes before that is delivered first.
+    loky would take locks there which a thread of the parent may have held at the fork, and
+    multiprocessing would join processes that are not this one's children.
     """
-    while True:
-        buffers: list[pickle.PickleBuffer] = []
-        try:
-            return [_dumps(outcome, buffers), *(buffer.raw() for buffer in buffers)]
-        except Exception as error:
-            if outcome.tried == 1:
-                raise InvalidType(
-                    "results of fn must be picklable for processes, got "
-                    f"{shorten(outcome.results[0])} ({error})"
-                ) from error
-        tried = outcome.tried // 2
-        failed = [number for number in outcome.failed if number < tried]
-        outcome = Outcome(outcome.results[: tried - len(failed)], failed)
+    executors = sys.modules.get("loky.process_executor")
+    if executors is not None:
+        executors._threads_wakeups.clear()
+        started = multiprocessing.process._children  # type: ignore[attr-defined]
+        for process in list(started):
+            if type(process).__module__.startswith("loky."):
+                started.discard(process)
 
 
-def _dumps(outcome: Outcome, buffers: list[pickle.PickleBuffer]) -> bytes:
-    try:
-        return pickle.dumps(outcome, 5, buffer_callback=buffers.append)
-    except Exception:  # an object of the main module, which is not here
-        import cloudpickle
-
-        buffers.clear()
-        data: bytes = cloudpickle.dumps(outcome, 5, buffer_callback=buffers.append)
-        return data
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pools)

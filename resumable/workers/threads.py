@@ -53,6 +53,11 @@ class Answer(Generic[R]):
         self.error: BaseException | None = None
         self._hints: SimpleQueue[None] = SimpleQueue()
 
+    @property
+    def succeeded(self) -> bool:
+        """Whether there is a value."""
+        return self.given and self.error is None
+
     def give(self, value: R | None, error: BaseException | None = None) -> None:
         """Answer with ``value``, or with ``error``."""
         self.value, self.error = value, error
@@ -198,8 +203,8 @@ class Threads:
             self._begin()
         self._desk.jobs.put(job)
 
-    def wait_for(self, job: Job[R]) -> R:
-        """The result of ``job``, which was submitted."""
+    def wait_for(self, job: Answer[R]) -> R:
+        """The result of ``job``, which was submitted, or another answer that these threads see to."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
         return job.result()

@@ -69,7 +69,6 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/interleave_map.py", "place.offset += len(drawn)", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
-    Mutation("stages/map.py", "self._dropped += 1", "self._dropped += 2"),
     Mutation(
         "stages/map.py",
         "if len(mapped) != len(items):  # `map`",
@@ -207,8 +206,16 @@ MUTATIONS: Final = [
     Mutation(SNAPSHOTS, "self._drained += len(items)", "self._drained = len(items)"),
     Mutation("windows/carrying.py", "slots[self._hole] = None", "pass"),
     # what computes beside the loop
-    Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= len(results)"),
-    Mutation(PARALLEL, "chunk.positions[chunk.passed :]", "chunk.positions"),
+    Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= 1"),
+    Mutation(
+        PARALLEL,
+        "return _Chunk(block, self.positions[start:stop],",
+        "return _Chunk(block, self.positions,",
+    ),
+    Mutation(PARALLEL, "if chunk.deaths_alone < DEATHS_ALONE:", "if False:"),
+    Mutation(PARALLEL, "self._tally.pass_over(number - at)", "pass"),
+    Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
+    Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(
         "workers/prefetching.py",
         "self._handed_out, self._epoch = entry.state, entry.epoch",

@@ -28,6 +28,7 @@ PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "batches": NUMBERS.map(abs).batch(2).map(tuple),
     "window": stream(7).shuffle(1, window=3).flat_map(lambda number: [number, -number]),
     "prefetch": NUMBERS.map(abs).prefetch(2),
+    "threads": NUMBERS.map(abs, workers=2),
 }
 
 
@@ -243,6 +244,8 @@ def test_closing_from_another_thread_ends_a_wait() -> None:
 
 
 def test_a_short_campaign_of_interrupts_finds_nothing() -> None:
-    report = campaign(20_000 if is_deep() else 500, 1, ["plain", "stream", "set_state", "loop"])
+    report = campaign(
+        20_000 if is_deep() else 500, 1, ["plain", "stream", "thread", "set_state", "loop"]
+    )
     assert report.interrupts.total() >= 500
     assert not report.faults, str(report)

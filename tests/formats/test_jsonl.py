@@ -51,10 +51,10 @@ def test_malformed_lines_are_skipped_and_counted_on_request(tmp_path: Path) -> N
     pipeline = rs.jsonl(tmp_path / "x.jsonl", on_error="skip")
     with iter(pipeline) as iterator:
         assert list(itertools.islice(iterator, 2)) == [1, 2]
-        assert iterator.get_state()["pipeline"]["skipped"] == 1
+        assert iterator.get_state()["pipeline"]["dropped"] == 1
         state = iterator.get_state()
         assert list(iterator) == [3]
-        assert iterator.get_state()["pipeline"]["skipped"] == 2
+        assert iterator.get_state()["pipeline"]["dropped"] == 2
     assert list(pipeline.resume(state)) == [3]
     assert not pipeline.random_access
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from graphs import RunningSum, fails_on_thirds, stream
+from waiting import wait_until
 
 import resumable as rs
 
@@ -108,8 +109,10 @@ def test_work_ahead_is_at_most_twice_the_workers() -> None:
     executor = Counting()
     with iter(rs.range(100).map(abs, workers=4, executor=executor)) as iterator:
         next(iterator)
+        wait_until(lambda: executor.submitted >= 8)
         assert executor.submitted == 8
         list(itertools.islice(iterator, 10))
+        wait_until(lambda: executor.submitted >= 18)
         assert executor.submitted == 18
 
 
@@ -118,9 +121,9 @@ def test_dropped_items_are_counted_in_the_state(workers: int) -> None:
     pipeline = rs.range(12).map(fails_on_thirds, workers=workers, on_error="skip")
     with iter(pipeline) as iterator:
         assert list(itertools.islice(iterator, 3)) == [10, 5, 10]
-        assert iterator.get_state()["pipeline"]["skipped"] == 2
+        assert iterator.get_state()["pipeline"]["dropped"] == 2
         list(iterator)
-        assert iterator.get_state()["pipeline"]["skipped"] == 4
+        assert iterator.get_state()["pipeline"]["dropped"] == 4
 
 
 def test_states_with_and_without_workers_are_the_same_bytes() -> None:

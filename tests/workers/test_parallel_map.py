@@ -6,11 +6,12 @@ import itertools
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import pytest
 from graphs import catalogue, stream, write_data
@@ -23,6 +24,7 @@ from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.executors import Outcome, Workers, attempt
 from resumable.workers.hiring import Calls
+from resumable.workers.threads import Answer
 
 NAMES = list(catalogue(Path()))
 AT_MOST = 50
@@ -39,41 +41,103 @@ class Inline(Workers):
         self._sizes = sizes
         self._deaths = deaths
         self.closed = False
+        self.abandoned = 0
 
     @property
     def chunk(self) -> int:  # type: ignore[override]
         return next(self._sizes)
 
-    def submit(self, block: Block) -> Future[Any]:
+    def submit(self, block: Block) -> Answer[Any]:
         assert not self.closed
         death = next(self._deaths)
-        future: Future[Any] = Future()
+        answer: Answer[Any] = Answer()
         try:
-            if death == "early":
+            if death == "dead":
                 raise BrokenProcessPool("killed")
-            if death == "late":
-                future.set_exception(BrokenProcessPool("killed"))
-            else:
-                done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
-                future.set_result(attempt(self._fn, slice_block(block, 0, done), self._drop))
-        except BrokenProcessPool:
-            raise
+            done = block_length(block) // 2 or 1 if death == "half" else block_length(block)
+            answer.give(attempt(self._fn, slice_block(block, 0, done), self._drop))
         except Exception as error:
-            future.set_exception(error)
-        return future
+            answer.give(None, error)
+        return answer
 
-    def close(self) -> None:
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        assert answer.given
+        found: Outcome = answer.result()
+        return found
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        self.abandoned += 1
+
+    def close(self) -> bool:
         self.closed = True
+        return True
+
+
+class Mortal(Inline):
+    """A pool that dies, with all that is in work, of certain items and now and then of nothing.
+
+    Attributes:
+      poison: the items that it dies of.
+      died_of: what was in work at each death.
+    """
+
+    replaces_dead = True
+    latest: ClassVar[Any] = None
+    poison: ClassVar[set[int]] = set()
+    died_of: ClassVar[list[list[Any]]] = []
+
+    def submit(self, block: Block) -> Answer[Any]:
+        assert not self.closed
+        Mortal.latest = self
+        answer: Answer[Any] = Answer()
+        self.in_work[answer] = list(block_items(block))
+        return answer
+
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        fate = next(self._deaths)
+        if not answer.given:
+            for other, items in list(self.in_work.items()):
+                if fate == "others" and other is not answer and self.poison.isdisjoint(items):
+                    self._do(other)
+            if fate == "first":  # the chunk is done before another one ends the pool
+                self._do(answer)
+            elif fate == "dead" or self.poison.intersection(chain(*self.in_work.values())):
+                self._die()
+            else:
+                self._do(answer)
+        return super().outcome(answer)
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        self.in_work.pop(answer, None)
+
+    @cached_property
+    def in_work(self) -> dict[Answer[Any], list[Any]]:
+        """The items of each chunk that nobody has done."""
+        return {}
+
+    def _do(self, answer: Answer[Any]) -> None:
+        if self.poison.intersection(self.in_work[answer]):
+            self._die()
+        else:
+            answer.give(attempt(self._fn, self.in_work.pop(answer), self._drop))
+
+    def _die(self) -> None:
+        self.died_of.append(sorted(chain(*self.in_work.values())))
+        for answer in self.in_work:
+            answer.give(None, BrokenProcessPool("killed"))
+        self.in_work.clear()
 
 
 @contextmanager
-def chunks_of(*sizes: int, deaths: list[str] | None = None) -> Iterator[list[Inline]]:
+def chunks_of(
+    *sizes: int, deaths: list[str] | None = None, kind: type[Inline] = Inline
+) -> Iterator[list[Inline]]:
     """Maps with workers take chunks of these sizes in turn; gives the workers they hire."""
     hired: list[Inline] = []
     endless, dying = itertools.cycle(sizes), itertools.chain(deaths or [], itertools.repeat(""))
 
     def hire(calls: Calls, window: int) -> Inline:
-        hired.append(Inline(calls.fn, calls.drop, endless, dying))
+        hired.append(kind(calls.fn, calls.drop, endless, dying))
         return hired[-1]
 
     with pytest.MonkeyPatch.context() as patch:
@@ -249,7 +313,7 @@ def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
     st.sampled_from(["raise", "skip"]),
     sizes,
     keys,
-    st.lists(st.sampled_from(["", "", "", "early", "late"]), max_size=30),
+    st.lists(st.sampled_from(["", "", "", "dead"]), max_size=30),
 )
 def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
     data: Path, name: str, on_error: str, sizes: list[int], failing: set[int], deaths: list[str]
@@ -280,6 +344,103 @@ def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
             assert rs.dumps(iterator.get_state()) == states[len(got)]
         assert_same(got, expected, "items across deaths")
         assert all("a worker of" in message and "Map(fn=" in message for message in messages)
+
+
+fates = st.lists(st.sampled_from(["", "", "first", "others", "dead"]), max_size=30)
+
+
+@contextmanager
+def poisoned(items: set[int], sizes: list[int], fates: list[str]) -> Iterator[list[list[Any]]]:
+    """Workers die of ``items``; gives what was in work at each death."""
+    Mortal.poison, Mortal.died_of = items, []
+    with chunks_of(*sizes, deaths=fates, kind=Mortal):
+        yield Mortal.died_of
+
+
+numbers = st.sets(st.integers(0, 29), max_size=4)
+
+
+@given(sizes, numbers, numbers, fates, st.booleans(), st.integers(1, 9))
+def test_only_items_that_fail_or_end_their_worker_are_dropped(
+    sizes: list[int],
+    failing: set[int],
+    poison: set[int],
+    fates: list[str],
+    indexed: bool,
+    pulled: int,
+) -> None:
+    # Something outside that always strikes while an item is alone cannot be told from the item.
+    fates = fates[: fates.index("dead") + 1] if "dead" in fates else fates
+    upstream = rs.range(30) if indexed else stream(30)
+    told: list[int] = []
+
+    def fn(item: int) -> int:
+        if item in failing:
+            raise KeyError(item)
+        return item
+
+    def note(number: int, error: Exception) -> None:
+        if isinstance(error, rs.WorkerError):
+            assert f"item {number}, the last time with nothing else in work" in str(error)
+        else:
+            assert error.args == (number,)
+        told.append(number)
+
+    with poisoned(poison, sizes, fates) as died_of:
+        pipeline = upstream.map(fn, workers=2, on_error="skip", on_skip=note)
+        with iter(pipeline) as iterator:
+            got = list(chain(*iter(lambda: block_items(iterator.pull(pulled)), [])))
+    assert got == [item for item in range(30) if item not in poison | failing]
+    assert told == sorted(poison | failing)
+    assert len(died_of) <= 1 + 4 * len(poison)
+    assert all(died_of.count([item]) >= 2 for item in poison)
+
+
+@given(sizes, st.integers(0, 29), st.booleans())
+def test_an_item_that_ends_its_worker_is_named_after_the_items_before_it(
+    sizes: list[int], poison: int, indexed: bool
+) -> None:
+    upstream = rs.range(30) if indexed else stream(30)
+    with poisoned({poison}, sizes, []) as died_of:
+        with iter(upstream.map(abs, workers=2)) as iterator:
+            assert list(itertools.islice(iterator, poison)) == list(range(poison))
+            with pytest.raises(rs.WorkerError, match=f"item {poison}, the last time with nothing"):
+                next(iterator)
+            assert iterator.step == poison
+        assert len(died_of) <= 3
+
+
+def test_a_death_from_outside_costs_the_loop_nothing() -> None:
+    for upstream in (rs.range(30), stream(30)):
+        with poisoned(set(), [4], ["", "dead", "dead"]) as died_of:
+            assert list(upstream.map(abs, workers=2)) == list(range(30))
+        assert died_of == [list(range(4, 20))] * 2
+
+
+@given(
+    sizes,
+    st.booleans(),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 12)), max_size=8),
+)
+def test_what_is_passed_over_is_not_waited_for(
+    sizes: list[int], indexed: bool, moves: list[tuple[bool, int]]
+) -> None:
+    upstream = rs.range(30) if indexed else stream(30)
+    plain = iter(upstream.map(abs))
+    with poisoned(set(), sizes, []), iter(upstream.map(abs, workers=2)) as iterator:
+        next(iterator), next(plain)
+        for skips, count in moves:
+            if skips:
+                Mortal.poison = set(range(30))  # whoever waits for an item sees a death
+                assert iterator.skip(count) == plain.skip(count)
+                Mortal.poison = set()
+            else:
+                items = iterator.pull(count)
+                assert list(block_items(items)) == list(block_items(plain.pull(count)))
+            assert iterator.get_state() == plain.get_state()
+        assert list(iterator) == list(plain)
+        assert Mortal.died_of == []
+        assert not Mortal.latest.in_work, "what was passed over is abandoned"
 
 
 @pytest.mark.parametrize("upstream", ["random access", "stream"])
@@ -345,8 +506,10 @@ def test_an_attempt_stops_before_the_first_error_unless_errors_are_dropped() -> 
     def inverse(item: int) -> float:
         return 1 / item
 
-    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], [])
-    assert attempt(inverse, [0, 1, 0, 0], drop=True) == Outcome([1.0], [0, 2, 3])
+    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], {})
+    results, failed = attempt(inverse, [0, 1, 0, 0], drop=True)
+    assert (results, list(failed)) == ([1.0], [0, 2, 3])
+    assert all(isinstance(error, ZeroDivisionError) for error in failed.values())
     with pytest.raises(ZeroDivisionError):
         attempt(inverse, [0, 1], drop=False)
 
@@ -361,13 +524,14 @@ def test_what_ends_a_program_comes_after_the_results_before_it(
         return item
 
     comes = RuntimeError if raised is StopIteration else raised
-    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], [])
+    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], {})
     with pytest.raises(comes):
         attempt(ends, [2, 3], drop=False)
     if raised is StopIteration:
-        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0, 3], [1])
+        results, failed = attempt(ends, [0, 2, 3], drop=True)
+        assert (results, list(failed)) == ([0, 3], [1])
     else:
-        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], [])
+        assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], {})
         with pytest.raises(raised):
             attempt(ends, [2, 3], drop=True)
 

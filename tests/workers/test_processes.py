@@ -27,9 +27,11 @@ import resumable as rs
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import states_along
 from resumable.workers import processes as process_workers
+from resumable.workers import worker_process
 from resumable.workers.arena import Arena
 from resumable.workers.executors import Outcome
 from resumable.workers.processes import ProcessWorkers
+from resumable.workers.worker_process import Orders
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -38,7 +40,7 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 
 def processes(pipeline: rs.Pipeline[Any], fn: Callable[[Any], Any], **options: Any) -> Any:
-    return pipeline.map(fn, workers=2, executor="process", **options)
+    return pipeline.map(fn, **{"workers": 2, "executor": "process", **options})
 
 
 def by_value(fn: Any) -> Any:
@@ -220,20 +222,54 @@ def test_an_error_comes_at_its_item_with_its_type_and_message(name: str) -> None
             assert iterator.get_state()["step"] == 60
 
 
-def test_only_errors_of_the_function_are_dropped() -> None:
+def test_an_item_that_ends_its_worker_is_named_or_dropped() -> None:
     def tenths(item: int) -> float:
         if item == 40:
             os._exit(3)
         return 10 / (item % 10)
 
-    with iter(processes(rs.range(80), tenths, on_error="skip")) as iterator:
-        with pytest.raises(rs.WorkerError, match=r"worker of .*Map\(fn=.*tenths.* died"):
-            list(iterator)
-        with pytest.raises(rs.WorkerError):  # noqa: PT012
-            while True:
-                next(iterator)
-        assert iterator.get_state()["pipeline"]["upstream"]["position"] <= 40
-        assert iterator.get_state()["pipeline"]["skipped"] <= 4
+    good = [10 / (item % 10) for item in range(60) if item % 10]
+    told: list[tuple[int, str]] = []
+
+    def note(number: int, error: Exception) -> None:
+        told.append((number, type(error).__name__))
+
+    with iter(
+        processes(rs.range(60), tenths, workers=1, on_error="skip", on_skip=note)
+    ) as iterator:
+        assert list(iterator) == good
+        assert iterator.get_state()["pipeline"]["dropped"] == 6
+    zeros = [(number, "ZeroDivisionError") for number in range(0, 60, 10)]
+    assert told == [*zeros[:4], (40, "WorkerError"), *zeros[5:]]
+
+    def fn(item: int) -> int:
+        return os._exit(3) if item == 40 else item
+
+    upstream = stream(60)
+    with iter(processes(upstream, fn, workers=1)) as iterator:
+        assert list(itertools.islice(iterator, 40)) == list(range(40))
+        with pytest.raises(
+            rs.WorkerError, match=r"worker of .*Map\(fn=.*fn.* died 3 times .*item 40"
+        ):
+            next(iterator)
+        state = iterator.get_state()
+    with processes(upstream, abs).resume(state) as iterator:
+        assert list(iterator) == list(range(40, 60))
+
+
+def test_processes_that_die_before_they_have_an_item_are_not_the_fault_of_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Unborn:
+        def __reduce__(self) -> Any:
+            return os._exit, (1,)
+
+    monkeypatch.setattr(process_workers, "pickled", lambda fn: Unborn())
+    monkeypatch.setattr(process_workers, "MOST_STARTS", 2)
+    with iter(processes(rs.range(60), abs, workers=1, on_error="skip")) as iterator:
+        with pytest.raises(rs.WorkerError, match="processes died 2 times before they were given"):
+            next(iterator)
+        assert iterator.get_state()["pipeline"]["dropped"] == 0
 
 
 @linux_only
@@ -268,8 +304,7 @@ def test_killed_workers_lose_and_repeat_nothing(kind: str, monkeypatch: pytest.M
             assert rs.dumps(iterator.get_state()) == states[len(got)]
     assert got == expected
     assert not to_kill
-    assert errors
-    assert all("a worker of" in message and "Map(fn=" in message for message in errors)
+    assert not errors
 
 
 def arrays_of(item: int) -> list[Any]:
@@ -315,57 +350,89 @@ def test_arrays_come_bit_for_bit_and_in_memory_of_their_own() -> None:
 
 
 @pytest.fixture
-def at_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Arena]:
-    """This process as if it were a worker, with slots of 1 MiB."""
+def at_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Arena]]:
+    """Makes of this process a worker with a function, with slots of 1 MiB."""
     arena = Arena(2, 1 << 20)
-    monkeypatch.setattr(process_workers, "SLOT_BYTES", 1 << 20)
-    for name, value in (("_fn", np.ones), ("_drop", False), ("_arena", arena)):
-        monkeypatch.setattr(process_workers, name, value, raising=False)
-    yield arena
+    monkeypatch.setattr(worker_process, "SLOT_BYTES", 1 << 20)
+
+    def become(fn: Callable[[Any], Any], drop: bool = False, tell: bool = False) -> Arena:
+        orders = Orders(pickle.dumps(abs), drop, tell, arena, os.getpid())
+        monkeypatch.setattr(worker_process, "_orders", orders, raising=False)
+        monkeypatch.setattr(worker_process, "_fn", fn)
+        return arena
+
+    yield become
     arena.close()
 
 
 @pytest.mark.parametrize(
-    ("numbers", "in_memory"), [(100, False), (8192, True), (100_000, True), (200_000, False)]
+    ("numbers", "slot", "in_memory"),
+    [
+        (100, 1, False),
+        (8192, 1, True),
+        (100_000, 1, True),
+        (200_000, 1, False),
+        (8192, None, False),
+    ],
 )
 def test_large_results_go_through_memory_and_others_through_the_pipe(
-    at_work: Arena, numbers: int, in_memory: bool
+    at_work: Callable[..., Arena], numbers: int, slot: int | None, in_memory: bool
 ) -> None:
-    reply = process_workers._work([numbers], 1)
+    arena = at_work(np.ones)
+    reply = worker_process.work([numbers], slot)
     parts: list[Any]
     if in_memory:
+        assert slot is not None
         assert reply.parts is None
         assert len(pickle.dumps(reply)) < 1000
-        parts = list(at_work.read(1, reply.lengths))
+        parts = list(arena.read(slot, reply.lengths))
     else:
         assert reply.parts is not None
         parts = list(reply.parts)
     outcome: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
-    assert outcome.failed == []
+    assert outcome.failed == {}
     assert_same(outcome.results, [np.ones(numbers)], "result")
 
 
 def test_what_comes_before_an_unpicklable_result_is_delivered(
-    at_work: Arena, monkeypatch: pytest.MonkeyPatch
+    at_work: Callable[..., Arena],
 ) -> None:
     def fn(item: int) -> Any:
         if item == 1:
             raise OSError
         return threading.Lock() if item == 5 else item
 
-    monkeypatch.setattr(process_workers, "_fn", fn)
-    monkeypatch.setattr(process_workers, "_drop", True)
-
     def outcome(items: list[int]) -> Outcome:
-        reply = process_workers._work(items, 0)
+        reply = worker_process.work(items, 0)
         assert reply.parts is not None
         found: Outcome = pickle.loads(reply.parts[0])
         return found
 
-    assert outcome(list(range(10))) == Outcome([0, 2, 3, 4], [1])
-    assert outcome([1, 5]) == Outcome([], [0])
+    at_work(fn, drop=True)
+    assert outcome(list(range(10))) == Outcome([0, 2, 3, 4], {1: None})
+    assert outcome([1, 5]) == Outcome([], {0: None})
     with pytest.raises(rs.InvalidType):
         outcome([5, 6])
+
+
+def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
+    at_work: Callable[..., Arena],
+) -> None:
+    def fn(item: int) -> Any:
+        fails: dict[int, Any] = {1: lambda: [][0], 2: _two_arguments, 3: _locked}
+        return fails[item]() if item in fails else item
+
+    at_work(fn, drop=True, tell=True)
+    reply = worker_process.work([0, 1, 2, 3, 4], 0)
+    assert reply.parts is not None
+    results, failed = pickle.loads(reply.parts[0])
+    assert results == [0, 4]
+    assert [(number, type(error)) for number, error in failed.items()] == [
+        (1, IndexError),
+        (2, rs.WorkerError),
+        (3, rs.WorkerError),
+    ]
+    assert "Two: 1 and 2 (this exception cannot be pickled" in str(failed[2])
 
 
 def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
@@ -410,6 +477,18 @@ def test_nothing_is_left_running_or_open() -> None:
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
 
 
+def test_chunks_too_large_for_a_pipe_leave_no_thread_behind() -> None:
+    def arrays() -> Iterator[Any]:
+        for number in range(20):
+            yield np.full(1 << 19, number)
+
+    before = set(threading.enumerate())
+    iterator = iter(processes(rs.from_iterable(arrays), len, workers=1))
+    next(iterator)
+    iterator.close()
+    wait_until(lambda: set(threading.enumerate()) <= before, seconds=5)
+
+
 @linux_only
 @pytest.mark.parametrize("end", ["killed", "at its end"])
 def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
@@ -437,6 +516,24 @@ def test_no_worker_outlives_its_parent(tmp_path: Path, end: str) -> None:
     wait_until(lambda: not any(map(is_worker, workers)))
     own = f"loky-{done.stdout.strip()}-"  # other tests run beside this one
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
+
+
+@pytest.mark.parametrize("executor", ["thread", "process"])
+def test_the_exit_of_the_interpreter_waits_for_no_call_in_work(executor: str) -> None:
+    code = """
+        import sys, time
+        import resumable as rs
+
+        def fn(item):
+            if item:
+                time.sleep(1000)
+            return item
+
+        iterator = iter(rs.range(100).map(fn, workers=2, executor=sys.argv[1]))
+        print(next(iterator))
+    """
+    done = script(code, executor)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
 def test_bad_arguments_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,150 @@
+"""What runs in a process that calls the function of a map."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from ..core.block import Block, block_length, slice_block
+from ..errors import InvalidType, shorten
+from .arena import SLOT_BYTES, Arena
+from .executors import Outcome, attempt, sendable, sendable_errors
+
+LONGEST_SECONDS: Final = 0.1
+SLICES: Final = 16
+# Below this a pipe is as fast as shared memory.
+WORTH_SHARING: Final = 1 << 15
+HEARTBEAT: Final = 1.0
+
+
+class Orders(NamedTuple):
+    """What every process is told when it starts.
+
+    Attributes:
+      fn: the function, pickled. It is loaded with the first chunk, so that an error of that is one
+        like any other, and no death.
+      drop: whether an item whose call raises is dropped.
+      tell: whether its error is asked for.
+      arena: memory for large results, if there is any.
+      parent: the number of the process that started it.
+    """
+
+    fn: bytes
+    drop: bool
+    tell: bool
+    arena: Arena | None
+    parent: int
+
+
+class Reply(NamedTuple):
+    """An outcome on its way: in its slot of the arena, or here."""
+
+    parts: list[bytes] | None
+    lengths: list[int]
+    seconds: float
+
+
+_orders: Orders
+_fn: Callable[[Any], Any] | None = None
+
+
+def begin(orders: Orders) -> None:
+    """Prepare a worker."""
+    global _orders
+    if hasattr(os, "setpgid"):
+        os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
+    _orders = orders
+    threading.Thread(target=_leave_with, args=(orders.parent,), daemon=True).start()
+
+
+def greet() -> None:
+    """Show that processes start, and live until they are given an item."""
+
+
+def _leave_with(parent: int) -> None:
+    """End this process when its parent is gone, however that ended."""
+    while os.getppid() == parent:
+        time.sleep(HEARTBEAT)
+    os._exit(1)
+
+
+def work(block: Block, slot: int | None) -> Reply:
+    """Attempt a chunk in a worker, and put what came of it into ``slot`` of the arena, if there is one."""
+    global _fn
+    import cloudpickle
+
+    try:
+        if _fn is None:
+            _fn = pickle.loads(_orders.fn)
+        began = time.perf_counter()
+        outcome = _attempt_in_time(_fn, block, began + LONGEST_SECONDS)
+    except BaseException as error:
+        # One that does not arrive would break the pool on its way.
+        if (sent := sendable(error, cloudpickle.dumps)) is not error:
+            raise sent from error
+        raise
+    failed = sendable_errors(outcome.failed, _orders.tell, cloudpickle.dumps)
+    outcome = outcome._replace(failed=failed)
+    seconds = time.perf_counter() - began
+    parts = _pickled_outcome(outcome)
+    lengths = [len(part) for part in parts]
+    arena = _orders.arena
+    if arena is not None and slot is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
+        arena.write(slot, parts)
+        return Reply(None, lengths, seconds)
+    return Reply([bytes(part) for part in parts], lengths, seconds)
+
+
+def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Outcome:
+    """Attempt a chunk, or what can be done of it in time, which is at least one item."""
+    length = block_length(block)
+    step = max(length // SLICES, 1)
+    done = Outcome([], {})
+    while done.tried < length and (not done.tried or time.perf_counter() < ends):
+        start, stop = done.tried, min(done.tried + step, length)
+        try:
+            part = attempt(fn, slice_block(block, start, stop), _orders.drop)
+        except BaseException:
+            if start:  # told when it is tried again
+                break
+            raise
+        done.results.extend(part.results)
+        done.failed.update((start + number, error) for number, error in part.failed.items())
+        if done.tried < stop:
+            break
+    return done
+
+
+def _pickled_outcome(outcome: Outcome) -> list[Any]:
+    """``outcome`` as bytes, the large ones of which are not copied.
+
+    Less of it, if something cannot be pickled: what comes before that is delivered first.
+    """
+    while True:
+        buffers: list[pickle.PickleBuffer] = []
+        try:
+            return [_dumps(outcome, buffers), *(buffer.raw() for buffer in buffers)]
+        except Exception as error:
+            if outcome.tried == 1:
+                raise InvalidType(
+                    "results of fn must be picklable for processes, got "
+                    f"{shorten(outcome.results[0])} ({error})"
+                ) from error
+        tried = outcome.tried // 2
+        failed = {number: error for number, error in outcome.failed.items() if number < tried}
+        outcome = Outcome(outcome.results[: tried - len(failed)], failed)
+
+
+def _dumps(outcome: Outcome, buffers: list[pickle.PickleBuffer]) -> bytes:
+    try:
+        return pickle.dumps(outcome, 5, buffer_callback=buffers.append)
+    except Exception:  # an object of the main module, which is not here
+        import cloudpickle
+
+        buffers.clear()
+        data: bytes = cloudpickle.dumps(outcome, 5, buffer_callback=buffers.append)
+        return data

@@ -1,0 +1,95 @@
+"""A signal handler may raise anywhere in a loop over workers: nothing is lost, locked or left."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from graphs import stream
+from interrupting import interrupted, places
+from tiers import thinned
+from waiting import wait_until
+
+import resumable as rs
+
+ITEMS = 30
+EXPECTED = [2 * item for item in range(ITEMS)]
+
+
+def double(item: int) -> int:
+    return 2 * item
+
+
+@pytest.fixture(scope="module")
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(abs, 0).result()
+        yield pool
+
+
+MAPS: dict[str, Callable[[ThreadPoolExecutor], rs.Pipeline[int]]] = {
+    "threads": lambda pool: rs.range(ITEMS).map(double, workers=2),
+    "threads over a stream": lambda pool: stream(ITEMS).map(double, workers=2, on_error="skip"),
+    "an executor": lambda pool: rs.range(ITEMS).map(double, workers=2, executor=pool),
+    "behind a prefetch": lambda pool: rs.range(ITEMS).map(double, workers=2).prefetch(2),
+}
+
+
+class Loop:
+    """A few steps and a close, of which an interrupt may leave any part undone."""
+
+    def __init__(self, pipeline: rs.Pipeline[int]) -> None:
+        self.pipeline = pipeline
+        self.iterator: Any = None
+
+    def run(self) -> None:
+        self.iterator = iter(self.pipeline)
+        for _ in range(4):
+            next(self.iterator)
+        self.iterator.close()
+        self.iterator = None
+
+
+def check_interrupted(pipeline: rs.Pipeline[int], place: int) -> None:
+    """Interrupt the loop at ``place``, go on with it, and close it."""
+    before = set(threading.enumerate())
+    loop = Loop(pipeline)
+    interrupted(loop.run, place)  # or at the end: how many places there are is a matter of time
+    if loop.iterator is not None:
+        expected = EXPECTED[loop.iterator.step :]
+        with suppress(rs.IteratorClosed):  # it was interrupted in its `close`
+            rest = list(loop.iterator)  # an `assert` would keep the iterator
+            assert rest == expected
+        loop.iterator.close()
+    del loop
+    wait_until(lambda: set(threading.enumerate()) <= before, seconds=1)
+
+
+# A handler may run in a finalizer too, which can pass no exception on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("name", MAPS)
+def test_an_interrupt_of_a_loop_over_workers_changes_nothing(
+    name: str, executor: ThreadPoolExecutor
+) -> None:
+    pipeline = MAPS[name](executor)
+    Loop(pipeline).run()
+    for place in thinned(range(places(Loop(pipeline).run)), 60, seed=0):
+        check_interrupted(pipeline, place)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_an_interrupt_of_a_loop_over_processes_changes_nothing() -> None:
+    psutil = pytest.importorskip("psutil", reason="psutil is not installed")
+    pytest.importorskip("loky", reason="loky is not installed")
+    pipeline = rs.range(ITEMS).map(double, workers=1, executor="process")
+    list(pipeline)  # starts the trackers, which stay
+    before = psutil.Process().children(recursive=True)
+    for place in thinned(range(places(Loop(pipeline).run)), 6, seed=1):
+        check_interrupted(pipeline, place)
+        wait_until(lambda: psutil.Process().children(recursive=True) == before, seconds=1)

@@ -143,7 +143,7 @@ class PipelineIterator(StageIterator[T]):
 
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end."""
-        return self._moved(lambda root: root.pull(count) if count else [], count, block_length)
+        return self._moved(_pulled, count, block_length)
 
     def skip(self, count: int) -> int:
         """Pass over up to ``count`` items; returns how many, fewer only at the end.
@@ -152,7 +152,7 @@ class PipelineIterator(StageIterator[T]):
         what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or where
         they carry state.
         """
-        passed = self._moved(lambda root: root.skip(count) if count else 0, count, int)
+        passed = self._moved(_skipped, count, int)
         self._pass.due = self.step  # an exception must not cost as much as what was passed
         return passed
 
@@ -193,6 +193,7 @@ class PipelineIterator(StageIterator[T]):
         O(1) where items are looked up by index; None elsewhere, where only moving tells, and after
         an error.
         """
+        count = check_int("count", count, minimum=0)
         known = self._items is not BROKEN and self._items is not IN_USE
         found = self._pass.root.state_at(count) if known else None
         if found is None:
@@ -266,10 +267,10 @@ class PipelineIterator(StageIterator[T]):
         }
 
     def _moved(
-        self, move: Callable[[StageIterator[T]], R], count: int, length: Callable[[R], int]
+        self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
     ) -> R:
         """What ``move`` returns for the root, which passes ``length`` of it items."""
-        check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
+        count = check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
         items = self._items
         self._items = IN_USE
         try:
@@ -278,7 +279,7 @@ class PipelineIterator(StageIterator[T]):
             self._items = items
             raise
         try:
-            result = move(here.root)
+            result = move(here.root, count)
             moved = length(result)
         except BaseException as error:
             self._items = BROKEN
@@ -380,6 +381,14 @@ class PipelineIterator(StageIterator[T]):
     def _check_open(self) -> None:
         if self._closed:
             raise IteratorClosed("the iterator was closed; iterate the pipeline again")
+
+
+def _pulled(root: StageIterator[Any], count: int) -> Block:
+    return root.pull(count) if count else []
+
+
+def _skipped(root: StageIterator[Any], count: int) -> int:
+    return root.skip(count) if count else 0
 
 
 def _entered_twice() -> InvalidArgument:

@@ -135,7 +135,7 @@ class ProcessWorkers(CourierWorkers):
                 "a daemonic process, such as a worker of a DataLoader, may start no processes; use "
                 "executor='thread' there"
             )
-        super().__init__(_PoolService(pickled(fn), drop, tell, count, slots))
+        super().__init__(_PoolService(fn, drop, tell, count, slots))
         _running.add(self)
 
     def outcome(self, answer: Answer[Any]) -> Outcome:
@@ -161,8 +161,12 @@ class ProcessWorkers(CourierWorkers):
 class _PoolService(Service):
     """One pool of processes after the other."""
 
-    def __init__(self, fn: bytes, drop: bool, tell: bool, count: int, slots: int) -> None:
-        self._orders = Orders(fn, drop, tell, None, os.getpid())
+    def __init__(
+        self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
+    ) -> None:
+        self._fn = fn
+        self._drop = drop
+        self._tell = tell
         self._count = count
         self._slot_count = slots
         self._executor: Any = None
@@ -194,7 +198,8 @@ class _PoolService(Service):
 
         # New memory too: a process that is being killed may still write to that of the old ones.
         self._slots = Slots(self._slot_count)
-        orders = self._orders._replace(arena=self._slots.arena)
+        fn = pickled(self._fn)  # not in the loop, where an interrupt would look like its error
+        orders = Orders(fn, self._drop, self._tell, self._slots.arena, os.getpid())
         self._executor = ProcessPoolExecutor(
             self._count,
             timeout=IDLE_SECONDS,

@@ -34,6 +34,9 @@ R = TypeVar("R")
 HEARTBEAT: Final = 1.0
 """Seconds between looks at whether the threads are still alive."""
 
+IDLE_SECONDS: Final = 1.0
+"""Seconds without a job after which a thread that may begin again ends."""
+
 PATIENCE: Final = 60.0
 """Seconds for which the interpreter's exit waits for calls that have to be made."""
 
@@ -125,6 +128,7 @@ class _Desk:
         self._owner = when_gone(owner, self.jobs)
         self._thorough = thorough
         self._closed = False
+        self._idle_seconds = IDLE_SECONDS if thorough else None
 
     @property
     def dropped(self) -> bool:
@@ -135,6 +139,18 @@ class _Desk:
         """Send the threads home."""
         self._closed = True
         self.jobs.put(None)
+
+    def next_job(self) -> Job[Any] | None:
+        """Wait for it; None if the thread that asks is to leave.
+
+        Raises:
+          Empty: if there has been nothing to do for long.
+        """
+        job = self.jobs.get(timeout=self._idle_seconds)
+        if job is None or self.dropped:
+            self.jobs.put(None)  # for the other threads
+            return None
+        return job
 
 
 class _Shift:
@@ -152,18 +168,20 @@ class _Shift:
     def work(self, desk: _Desk) -> None:
         """The thread."""
         self.ident = get_ident()
-        try:
-            while not desk.dropped:
-                job = desk.jobs.get()
-                if job is None:
-                    break
-                if not desk.dropped:
-                    job.run()
-                del job  # a call, and what it holds, ends with the answer
-        finally:
-            desk.jobs.put(None)  # for the other threads
-            self._ended = True
-            self._hints.put(None)
+        while not self._ended:
+            try:
+                job = desk.next_job()
+            except Empty:
+                # First the one, then the other: whoever submits a job looks for a thread afterwards.
+                self._ended = True
+                self._ended = desk.jobs.empty()
+                continue
+            if job is None:
+                self._ended = True
+            else:
+                job.run()
+            del job  # a call, and what it holds, ends with the answer
+        self._hints.put(None)
 
     def ended(self, seconds: float = 0.0) -> bool:
         """Whether the thread is through with its work within ``seconds``."""
@@ -183,6 +201,7 @@ class Threads:
       count: number of threads.
       name: of each.
       thorough: whether what was submitted is done in any case, also while the interpreter exits.
+        Such threads also end when there is nothing to do, and begin again with the next job.
     """
 
     def __init__(self, count: int, name: str, *, thorough: bool = False) -> None:
@@ -199,9 +218,10 @@ class Threads:
         Raises:
           WorkerError: if no thread can be started, as while the interpreter exits.
         """
+        self._desk.jobs.put(job)
+        self._shifts = [shift for shift in self._shifts if not shift.ended()]
         while len(self._shifts) < self._count:
             self._begin()
-        self._desk.jobs.put(job)
 
     def wait_for(self, job: Answer[R]) -> R:
         """The result of ``job``, which was submitted, or another answer that these threads see to."""

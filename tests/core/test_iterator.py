@@ -384,3 +384,26 @@ def test_what_somebody_does_to_a_state_does_not_change_where_an_error_leads_back
     with pytest.raises(ValueError, match="call 4"):
         next(iterator)
     assert first + list(iterator) == [0, 1, 2, 3, 4, 5]
+
+
+def test_counts_of_numpy_leave_a_state_of_plain_numbers() -> None:
+    for pipeline in (rs.range(8).filter(bool).repeat(3), rs.range(8).shuffle(0).repeat(3)):
+        with iter(pipeline) as iterator:
+            iterator.skip(np.int64(3))
+            states = [iterator.get_state()]
+            iterator.pull(np.int32(2))
+            states.append(iterator.get_state())
+            found = iterator.state_after(np.int64(2))
+            states += [] if found is None else [found[0]]
+        for state in states:
+            numbers = [value for value in leaves(state) if not isinstance(value, str)]
+            assert {type(number) for number in numbers} <= {int, bool, type(None)}
+
+
+def leaves(state: Any) -> Iterator[Any]:
+    """What a state holds, without the dicts and lists."""
+    if isinstance(state, (dict, list)):
+        for part in state.values() if isinstance(state, dict) else state:
+            yield from leaves(part)
+    else:
+        yield state

@@ -2,8 +2,8 @@
 
 Run as `python benchmarks/instructions.py [WORKLOAD ...]`, on Linux with valgrind installed. The
 workloads are those of the speed budget: arrays in batches, a mapped range in batches, a mapped
-and filtered range item by item, and a state of six stages (whose loop by hand is the dict of the
-same positions). For each, callgrind counts the instructions of two processes that run it for two
+and filtered range item by item, a step of a checkpointed loop between two saves, and a state of six
+stages (whose loop by hand is the dict of the same positions). For each, callgrind counts the instructions of two processes that run it for two
 lengths, one after a short pass that warms the caches of Python and NumPy up. The difference,
 divided by that of the lengths, is what an item costs; it leaves out starting, importing and
 warming up. Both sides keep their functions, sizes and seeds equal.
@@ -97,6 +97,20 @@ def filtered_by_hand(count: int) -> Iterator[Any]:
     return (item for item in (triple(i) for i in range(count)) if is_even(item))
 
 
+def steps(count: int) -> Iterator[Any]:
+    """Integers one by one in a loop that would save now and then."""
+    with rs.Checkpointer(rs.Memory(), rs.EverySteps(10**9), save_at_end=False) as checkpointer:
+        yield from checkpointer.resume(rs.range(count))
+
+
+def steps_by_hand(count: int) -> Iterator[Any]:
+    """A loop that counts its steps, and looks whether to save."""
+    for step, item in enumerate(range(count)):
+        if step % 10**9 == 10**9 - 1:
+            raise NotImplementedError
+        yield item
+
+
 def states(count: int) -> Iterator[Any]:
     """The state of six stages, taken so many times."""
     pipeline = rs.range(10**9).shuffle(SEED).map(abs).batch(BATCH).repeat().take(10**9).enumerate()
@@ -142,6 +156,7 @@ WORKLOADS = {
     "arrays": Workload(arrays, arrays_by_hand, 512 + 65536, 512 + 4 * 65536),
     "map": Workload(mapped, mapped_by_hand, 512 + 65536, 512 + 4 * 65536),
     "item-by-item": Workload(filtered, filtered_by_hand, 20_000, 120_000),
+    "loop": Workload(steps, steps_by_hand, 20_000, 120_000),
     "state": Workload(states, states_by_hand, 2_000, 12_000),
 }
 

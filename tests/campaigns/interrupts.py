@@ -190,6 +190,22 @@ def iterate(pipeline: rs.Pipeline[Any], trial: Trial) -> None:
     iterator.close()
 
 
+def end(pipeline: rs.Pipeline[Any], trial: Trial) -> None:
+    """Close passes that have just begun."""
+    with pipeline.start() as whole:
+        expected = list(itertools.islice(whole, 5))
+    for _ in range(20):
+        iterator = pipeline.start()
+        seen = list(itertools.islice(iterator, 3))
+        while trial.interrupted(iterator.close):
+            pass
+        state = iterator.get_state()
+        iterator.close()
+        with pipeline.resume(state) as resumed:
+            seen += itertools.islice(resumed, 2)
+        trial.check(seen == expected, "wrong resume", seen)
+
+
 def restore(pipeline: rs.Pipeline[Any], trial: Trial) -> None:
     """Go to and fro between states."""
     with pipeline.start() as whole:
@@ -266,6 +282,8 @@ def scenarios(folder: Path) -> dict[str, Callable[[Trial], None]]:
         name: partial(iterate, pipeline) for name, pipeline in PIPELINES.items()
     }
     plain, prefetch = PIPELINES["plain"], PIPELINES["prefetch"]
+    for name in ("plain", "prefetch", "thread workers", "process workers"):
+        found[f"close of {name}"] = partial(end, PIPELINES[name])
     found["set_state"] = partial(restore, plain)
     found["set_state of a prefetch"] = partial(restore, prefetch)
     for asynchronous, word in ((False, "synchronous"), (True, "asynchronous")):
@@ -275,7 +293,7 @@ def scenarios(folder: Path) -> dict[str, Callable[[Trial], None]]:
     return found
 
 
-SHARES = {"process workers": 0.01}
+SHARES = {"process workers": 0.01, "close of process workers": 0.01}
 """Of the interrupts, where one takes long, compared with the others."""
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import resumable as rs
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 20.0
 LONGEST_WAIT = 0.004
 ENDS = ("exit", "del", "close", "iterate")
@@ -184,7 +185,10 @@ def main() -> int:
         began = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:  # not in there: a child would remove it
             command += ["--folder", folder]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            found = {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, ROOT / "tests"]))}
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=os.environ | found
+            )
         lines = done.stdout.splitlines()
         problems = json.loads(lines[-1]) if not done.returncode else [done.stderr[-2000:]]
         hanging = sum(problem.endswith("hangs") for problem in problems)

@@ -88,6 +88,9 @@ MUTATIONS: Final = [
     Mutation(
         "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"
     ),
+    Mutation("stages/scan.py", "self._offset += len(items)", "pass"),
+    Mutation("stages/scan.py", "        self._ended = True\n", "        pass\n"),
+    Mutation("stages/scan.py", "if self._last is None else copy_taken", "if True else copy_taken"),
     Mutation("stages/shard.py", "return self.index % rest", "return self.index % self.count"),
     Mutation(
         "stages/shard.py",

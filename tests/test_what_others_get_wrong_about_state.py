@@ -327,6 +327,25 @@ def test_the_number_of_ranks_may_change_on_resume() -> None:
     assert got == order[:60]
 
 
+def test_a_resume_does_not_make_again_what_has_left_the_window() -> None:
+    made: list[int] = []
+
+    def make(item: int) -> int:
+        made.append(item)
+        return item
+
+    pipeline = stream(2_000).map(make).shuffle(5, window=100)
+    with iter(pipeline) as iterator:
+        given = list(itertools.islice(iterator, 1_500))
+        state = iterator.get_state()
+    made.clear()
+    with pipeline.resume(state) as iterator:
+        next(iterator)
+    assert len(made) <= 110
+    assert len(set(made) - set(given)) == 100
+    assert made == sorted(made)
+
+
 def pack(open_pack: list[int], item: int) -> tuple[list[int], list[list[int]]]:
     """Items of up to 10 in all in a pack, which is delivered when the next item does not fit."""
     if sum(open_pack) + item > 10:

@@ -208,6 +208,9 @@ MUTATIONS: Final = [
     Mutation(RESERVOIR, "self._position += count\n", "self._position += 1\n"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),
     Mutation(SNAPSHOTS, "self._drained += len(items)", "self._drained = len(items)"),
+    Mutation(SNAPSHOTS, "            self._move_to(first)\n", "            pass\n"),
+    Mutation(SNAPSHOTS, "            self._consumed += moved\n", "            pass\n"),
+    Mutation("windows/rereading.py", "> unneeded]] = True", "> unneeded]] = False"),
     Mutation("windows/carrying.py", "slots[self._hole] = None", "pass"),
     # what computes beside the loop
     Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= len(results)"),

@@ -203,9 +203,14 @@ class Pipeline(Generic[T]):
             InterleaveMap(self.stage, fn, cycle_length=cycle_length, block_length=block_length)
         )
 
-    def scan(self, fn: Callable[[Any, T], tuple[Any, U]], initial: Any) -> Pipeline[U]:
+    def scan(
+        self,
+        fn: Callable[[Any, T], tuple[Any, U]],
+        initial: Any,
+        finish: Callable[[Any], Iterable[U]] | None = None,
+    ) -> Pipeline[U]:
         """Map with a carried value, which is in the state; see `resumable.stages.scan.Scan`."""
-        return Pipeline(Scan(self.stage, fn, initial=initial))
+        return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish))
 
     def shuffle(self, seed: int, *, window: int | None = None, carry: bool = False) -> Pipeline[T]:
         """Shuffle all items, or a stream through a window of ``window`` items.

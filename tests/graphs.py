@@ -116,6 +116,15 @@ def running(carry: int, item: int) -> tuple[int, int]:
     return carry + item, carry * item
 
 
+def packed(carry: list[int], item: int) -> tuple[list[int], int]:
+    return [*carry, item][-4:], item
+
+
+def unpacked(carry: list[int]) -> Iterator[int]:
+    while carry:
+        yield 100 + carry.pop()
+
+
 def write_data(folder: Path) -> None:
     """The files that the catalogue reads."""
     (folder / "text.txt").write_bytes("one\r\ntwo\n\nfünf\nlast".encode())
@@ -249,6 +258,7 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             rs.range(20), rs.range(100, 110), seed=2, stop="all"
         ).shuffle(3),
         "scan": lambda: rs.range(12).scan(running, 1).repeat(2),
+        "scan finish": lambda: stream(7).scan(packed, [], unpacked).repeat(2),
         "prefetch": lambda: rs.range(20).map(double).prefetch(3),
         "prefetch epochs": lambda: stream(6).shuffle(1, window=3).repeat(3).batch(4).prefetch(2),
         "prefetch inside": lambda: rs.range(20).prefetch(2).map(double).batch(3).prefetch(1),

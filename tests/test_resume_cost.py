@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from graphs import six_stages, stream
 
 import resumable as rs
+from resumable.windows.rereading import most_unneeded
 
 FAR = 10**9
 
@@ -70,6 +73,78 @@ def test_a_windowed_shuffle_reads_no_more_than_its_bound_again(window: int) -> N
             read = 0
             next(iterator, None)
         assert read <= 9 * window + 256
+
+
+@pytest.mark.parametrize("source", [stream, rs.range])
+@pytest.mark.parametrize("window", [1, 10, 300])
+def test_a_windowed_shuffle_calls_functions_only_for_what_is_still_in_the_window(
+    source: Callable[[int], rs.Pipeline[int]], window: int
+) -> None:
+    calls = 0
+
+    def count(item: int) -> int:
+        nonlocal calls
+        calls += 1
+        return item
+
+    length = window * 25
+    for seed in (0, 1):
+        pipeline = source(length).map(count).shuffle(seed, window=window)
+        states = []
+        with iter(pipeline) as iterator:
+            for _ in iterator:
+                states.append(iterator.get_state())
+        drained = [*range(length - 2 * window, length, max(window // 3, 1))]
+        for step in [0, 1, *range(window // 2, length, 4 * window), *drained, length - 1]:
+            with pipeline.resume(states[step]) as iterator:
+                calls = 0
+                next(iterator, None)
+            assert calls <= 1.1 * window, f"{seed=} {step=}"
+
+
+def test_a_windowed_shuffle_of_random_access_looks_up_only_what_is_still_in_the_window() -> None:
+    looked_up: list[int] = []
+
+    class Source:
+        def __len__(self) -> int:
+            return 3000
+
+        def __getitem__(self, index: int) -> int:
+            looked_up.append(index)
+            return index
+
+    source: Any = Source()
+    pipeline = rs.from_sequence(source).shuffle(1, window=100)
+    with iter(pipeline) as iterator:
+        iterator.skip(2000)
+        state = iterator.get_state()
+    looked_up.clear()
+    with pipeline.resume(state) as iterator:
+        next(iterator)
+    assert len(looked_up) == 100
+
+
+def test_a_windowed_shuffle_leaves_to_the_workers_what_they_are_hired_for() -> None:
+    threads = set()
+
+    def note(item: int) -> int:
+        threads.add(threading.get_ident())
+        return item
+
+    pipeline = rs.range(900).map(note, workers=2).shuffle(1, window=30)
+    with iter(pipeline) as iterator:
+        iterator.skip(500)
+        state = iterator.get_state()
+    with pipeline.resume(state) as iterator:
+        next(iterator)
+    assert threading.get_ident() not in threads
+
+
+def test_what_makes_the_items_that_it_passes_over_is_read_at_once() -> None:
+    passing, making = stream(9).map(abs).stage, stream(9).filter(abs).stage
+    assert most_unneeded(passing, iter(passing), 100) == 10
+    assert most_unneeded(making, iter(making), 100) is None, "its predicate is called anyway"
+    assert most_unneeded(stream(9).take(5).stage, stream(9).take(5).stage.start(), 100) is None
 
 
 def test_item_cost_does_not_grow_with_length() -> None:

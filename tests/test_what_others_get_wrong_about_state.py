@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from graphs import Counter, stream
+from hypothesis import given
+from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.testing.laws import (
@@ -88,6 +90,11 @@ OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline
         lambda: rs.range(50).scan(lambda carry, item: (carry, item), 0),
         lambda: rs.range(50).scan(lambda carry, item: (carry, item), 1),
         "Scan at pipeline: saved initial_digest=",
+    ),
+    "finish of a scan": (
+        lambda: rs.range(50).scan(lambda carry, item: (carry, item), 0),
+        lambda: rs.range(50).scan(lambda carry, item: (carry, item), 0, lambda carry: []),
+        "Scan at pipeline: saved finishes=False, this pipeline has finishes=True",
     ),
     "stage": (
         lambda: rs.range(50).shuffle(0),
@@ -318,3 +325,83 @@ def test_the_number_of_ranks_may_change_on_resume() -> None:
         got += [item for turn in zip(*parts, strict=True) for item in turn]
         state = rs.loads(states.pop())
     assert got == order[:60]
+
+
+def test_a_resume_does_not_make_again_what_has_left_the_window() -> None:
+    made: list[int] = []
+
+    def make(item: int) -> int:
+        made.append(item)
+        return item
+
+    pipeline = stream(2_000).map(make).shuffle(5, window=100)
+    with iter(pipeline) as iterator:
+        given = list(itertools.islice(iterator, 1_500))
+        state = iterator.get_state()
+    made.clear()
+    with pipeline.resume(state) as iterator:
+        next(iterator)
+    assert len(made) <= 110
+    assert len(set(made) - set(given)) == 100
+    assert made == sorted(made)
+
+
+def pack(open_pack: list[int], item: int) -> tuple[list[int], list[list[int]]]:
+    """Items of up to 10 in all in a pack, which is delivered when the next item does not fit."""
+    if sum(open_pack) + item > 10:
+        return [item], [open_pack]
+    return [*open_pack, item], []
+
+
+def packed(lengths: list[int], epochs: int = 1) -> rs.Pipeline[list[int]]:
+    source = rs.from_iterable(lengths)
+    return source.scan(pack, [], lambda rest: [[rest]] if rest else []).repeat(epochs).unbatch()
+
+
+@given(st.lists(st.integers(1, 9), max_size=12), st.integers(1, 2))
+def test_a_packer_loses_no_tail(lengths: list[int], epochs: int) -> None:
+    assert list(itertools.chain.from_iterable(packed(lengths, epochs))) == lengths * epochs
+    resumes_at_every_position(packed(lengths, epochs))
+
+
+def test_a_tail_is_exact_although_it_is_taken_out_of_the_carry() -> None:
+    def emptied(carry: list[int]) -> Iterator[int]:
+        while carry:
+            yield carry.pop()
+
+    pipeline = stream(6).scan(lambda carry, item: ([*carry, item], item), [], emptied)
+    assert list(pipeline) == [*range(6), *reversed(range(6))]
+    resumes_at_every_position(pipeline)
+    for position in (5, 6, 7, 12):
+        state_is_a_value(pipeline, position)
+        refused_states_leave_no_trace(pipeline, position, theirs=("carry", "external"))
+
+
+def test_a_tail_that_changed_is_noticed() -> None:
+    def made(rest: list[int]) -> rs.Pipeline[int]:
+        return rs.range(2).scan(lambda carry, item: (carry, item), 0, lambda carry: rest)
+
+    with pytest.raises(
+        rs.StateMismatch, match="offset=2 lies beyond the 1 items that finish gives"
+    ):
+        next(made([7]).resume(state_after(made([7, 8, 9]), 4)))
+    with pytest.raises(rs.InvalidType, match="finish of Scan must return an iterable, got 7"):
+        list(made(7))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("made", [None, 5, (1,), (1, 2, 3), "ab", {"carry": 0, "output": 1}])
+def test_a_scan_whose_function_gives_no_pair_is_told_what_it_gave(made: Any) -> None:
+    with iter(stream(3).scan(lambda carry, item: made, 0)) as iterator:
+        before = iterator.get_state()
+        with pytest.raises(rs.InvalidType, match=r"pair of the next carry and an output, got .+"):
+            next(iterator)
+        assert iterator.get_state()["step"] == before["step"] == 0
+
+
+def test_a_carry_that_cannot_be_saved_is_named_by_the_first_state_and_runs_without() -> None:
+    pipeline = stream(3).scan(lambda carry, item: ({item}, item), 0, lambda carry: carry)
+    assert list(pipeline) == [0, 1, 2, 2]
+    with iter(pipeline) as iterator:
+        for _ in iterator:
+            with pytest.raises(rs.UnencodableState, match=r"Scan.*: carry holds a builtins.set"):
+                iterator.get_state()

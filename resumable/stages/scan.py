@@ -3,51 +3,88 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.block import Block, block_items
-from ..core.carried import CallsFunction
-from ..core.stage import ALWAYS, Reliance
+from ..core.carried import CallsFunction, check_stateless
+from ..core.derived import derived
+from ..core.expansion import close_expansion
+from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import IndexedTransform, TransformIterator
-from ..errors import UnencodableState
+from ..core.transform import TransformIterator
+from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.encoding import dumps
-from ..state.value import State, freeze, unpack
+from ..state.value import (
+    State,
+    TakenState,
+    copy_taken,
+    freeze,
+    take_state,
+    unpack,
+    unpack_count,
+    unpack_flag,
+)
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Scan(CallsFunction[T], IndexedTransform[T]):
+class Scan(CallsFunction[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
-    The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
+    The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`. What
+    the last carry of an epoch still holds, such as the rest in a packer, ``finish`` delivers.
 
-    State: upstream's and a copy of the carry, which must be encodable as state.
+    State: upstream's and a copy of the carry, which must be encodable as state; with ``finish``
+    also whether upstream has ended and an offset. A resume inside of what ``finish`` gave calls it
+    again and skips what was handed out.
 
     Args:
       upstream: stage whose items are scanned.
       fn: called with the carry and an item; returns the next carry and an output.
       initial: the first carry.
+      finish: called with the last carry after the last item of each pass; returns an iterable of
+        further outputs, the same in every run. With it the length is unknown.
 
     Raises:
       UnencodableState: if ``initial`` cannot be saved; later, by `get_state`, if a carry
-        cannot.
+        cannot. Without a save, such a carry is handed on like any other.
+      InvalidType: if ``fn`` or ``finish`` cannot be called; while iterating, if ``fn`` returns no
+        pair, or ``finish`` no iterable.
+      InvalidArgument: if ``finish`` carries state of its own.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"initial_digest": ALWAYS}
-    state_cost = "the carry"
+    identity: ClassVar[Mapping[str, Reliance]] = {"initial_digest": ALWAYS, "finishes": ALWAYS}
 
     fn: Callable[[Any, Any], tuple[Any, T]]
     _: KW_ONLY
     initial: Any
+    finish: Callable[[Any], Iterable[T]] | None = None
+    finishes: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "initial", freeze(self.initial, "initial"))
+        if self.finish is not None:
+            check_stateless("finish", self.finish)
+            object.__setattr__(self, "finishes", True)
+
+    @derived
+    def length(self) -> int | float | None:
+        return self.upstream.length if self.finish is None else None
+
+    @property
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        """How many items ``finish`` gives may differ from rank to rank."""
+        return ITEMS if self.finish is None else ITEMS | RANK
+
+    @property
+    def state_cost(self) -> str:
+        return "the carry" if self.finish is None else "the carry, and an offset after the end"
 
     @property
     def initial_digest(self) -> str:
@@ -55,7 +92,9 @@ class Scan(CallsFunction[T], IndexedTransform[T]):
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
-        return _ScanIterator(self, epoch)
+        if self.finish is None:
+            return _ScanIterator(self, epoch)
+        return _FinishingScanIterator(self, epoch, self.finish)
 
 
 class _ScanIterator(TransformIterator[T]):
@@ -68,17 +107,96 @@ class _ScanIterator(TransformIterator[T]):
     def pull(self, count: int) -> Block:
         outputs: list[T] = []
         for item in block_items(self._upstream.pull(count)):
-            self._carry, output = self._stage.fn(self._carry, item)
+            made = self._stage.fn(self._carry, item)
+            if not isinstance(made, (tuple, list)) or len(made) != 2:
+                raise InvalidType(
+                    "the function of Scan must return a pair of the next carry and an output, "
+                    f"got {shorten(made)}"
+                )
+            self._carry, output = made
             outputs.append(output)
         return outputs
 
     def get_state(self) -> State:
-        try:
-            return {"carry": freeze(self._carry, "carry"), "upstream": self._upstream.get_state()}
-        except UnencodableState as error:
-            raise UnencodableState(f"{self._stage!r}: {error}") from None
+        return {"carry": self._saved_carry(), "upstream": self._upstream.get_state()}
 
     def set_state(self, state: State) -> None:
         carry, upstream = unpack(self._stage, state, "carry", "upstream")
         self._carry = freeze(carry)
         self._upstream.set_state(upstream)
+
+    def _saved_carry(self) -> Any:
+        try:
+            return freeze(self._carry, "carry")
+        except UnencodableState as error:
+            raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+
+class _FinishingScanIterator(_ScanIterator[T]):
+    """Goes on, after upstream's end, with what ``finish`` makes of the last carry."""
+
+    def __init__(self, stage: Scan[T], epoch: int, finish: Callable[[Any], Iterable[T]]) -> None:
+        super().__init__(stage, epoch)
+        self._finish = finish
+        self._ended = False  # upstream has no further item
+        # Items of `_rest` that were handed out, or are to be skipped while it is None.
+        self._offset = 0
+        self._rest: Iterator[T] | None = None
+        # The last carry as it was before `finish`, which may take it apart, was given it.
+        self._last: TakenState | None = None
+
+    def pull(self, count: int) -> Block:
+        outputs: list[T] = [] if self._ended else block_items(super().pull(count))
+        if len(outputs) < count:
+            outputs += self._further(count - len(outputs))
+        return outputs
+
+    def _further(self, count: int) -> list[T]:
+        """Up to ``count`` items of what ``finish`` gives."""
+        self._ended = True
+        if self._rest is None:
+            self._last = take_state(lambda: {"carry": self._saved_carry()})
+            self._rest = self._opened()
+        items = list(islice(self._rest, count))
+        self._offset += len(items)
+        return items
+
+    def _opened(self) -> Iterator[T]:
+        made = self._finish(self._carry)
+        try:
+            rest = iter(made)
+        except TypeError:
+            raise InvalidType(
+                f"finish of Scan must return an iterable, got {shorten(made)}"
+            ) from None
+        passed = sum(1 for _ in islice(rest, self._offset))
+        if passed < self._offset:
+            raise StateMismatch(
+                f"saved offset={self._offset} lies beyond the {passed} items that finish gives; "
+                "does it return the same items in every run?",
+                self._stage,
+            )
+        return rest
+
+    def close(self) -> None:
+        if self._rest is not None:
+            close_expansion(self._rest)
+        super().close()
+
+    def get_state(self) -> State:
+        carry = self._saved_carry() if self._last is None else copy_taken(self._last)["carry"]
+        return {
+            "carry": carry,
+            "ended": self._ended,
+            "offset": self._offset,
+            "upstream": self._upstream.get_state(),
+        }
+
+    def set_state(self, state: State) -> None:
+        carry, ended, offset, upstream = unpack(
+            self._stage, state, "carry", "ended", "offset", "upstream"
+        )
+        self._ended = unpack_flag(self._stage, "ended", ended)
+        most = None if ended else 0
+        self._offset = unpack_count(self._stage, "offset", offset, most, "an end not yet reached")
+        super().set_state({"carry": carry, "upstream": upstream})

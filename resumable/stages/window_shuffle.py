@@ -23,8 +23,10 @@ LARGEST_WINDOW = 2**31
 class WindowShuffle(IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch) within a moving window.
 
-    State: O(1), the position and one snapshot of upstream's state. A resume reads at most
-    ``9 * window + 256`` items of upstream again. With ``carry`` the items in the window are the
+    State: O(1), the position and one snapshot of upstream's state. A resume goes over at most
+    ``9 * window + 256`` items of upstream again. Of these it makes only those still in the window,
+    where they can be looked up or upstream passes over items without making them; then functions
+    are called at most ``1.1 * window`` times. With ``carry`` the items in the window are the
     state instead, and nothing is read again; then a state costs O(window) to take, and a
     prefetch after it takes one for every item, so batch before it. An item leaves the window after at most
     ``8 * window`` steps.

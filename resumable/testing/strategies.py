@@ -95,6 +95,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
         st.just(pipeline.enumerate()),
         st.just(pipeline.scan(lambda carry, item: (carry + 1, (carry, item)), 0)),
+        st.just(pipeline.scan(lambda carry, item: (carry + 1, item), 0, lambda carry: [0] * carry)),
         seeds.map(lambda seed: pipeline.random_map(with_noise, seed)),
         sizes.map(lambda size: pipeline.batch(size, collate=list).unbatch()),
         st.tuples(sizes, st.booleans()).map(

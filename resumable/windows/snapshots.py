@@ -1,21 +1,24 @@
 """A window whose state is O(1): its items are read again, from a snapshot of upstream's state."""
 
 # The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the items
-# in it at any step are known by number. A resume reads upstream again from a snapshot taken
-# before the oldest of them, and keeps only those.
+# in it at any step are known by number. A resume goes over upstream again from a snapshot taken
+# before the oldest of them, and makes only those (rereading.py).
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.block import Block, block_items, block_length
+from ..core.block import Block, Indices, block_items
 from ..core.transform import Transform
 from ..errors import StateMismatch
 from ..order.slots import OLDEST_WINDOWS
 from ..state.value import State, TakenState, copy_taken, freeze, take_state, unpack, unpack_count
+from .rereading import groups, looked_up, most_unneeded
 from .reservoir import READ_AT_ONCE, Reservoir
 
 T = TypeVar("T")
@@ -28,6 +31,7 @@ class SnapshotIterator(Reservoir[T]):
 
     def __init__(self, stage: Transform[T], epoch: int, seed: int, window: int) -> None:
         super().__init__(stage, epoch, seed, window)
+        self._start_epoch = epoch
         self._interval = max(window, SHORTEST_INTERVAL)
         self._consumed = 0  # items read from upstream
         self._drained = 0  # items handed out since upstream ended
@@ -80,17 +84,33 @@ class SnapshotIterator(Reservoir[T]):
     def _read(self, count: int) -> list[Any]:
         """Read ``count`` items, and a snapshot wherever one belongs."""
         items: list[Any] = []
-        while len(items) < count:
-            until = self._interval - self._consumed % self._interval
-            if until == self._interval:
-                self._take_snapshot()
-            wanted = min(count - len(items), until)
-            block = self._upstream.pull(wanted)
-            self._consumed += block_length(block)
-            items += block_items(block)
-            if block_length(block) < wanted:
+        while missing := count - len(items):
+            wanted = self._next_piece(missing)
+            piece = block_items(self._upstream.pull(wanted))
+            self._consumed += len(piece)
+            items += piece
+            if len(piece) < wanted:
                 break
         return items
+
+    def _pass_over(self, count: int) -> int:
+        """Go over ``count`` items without making them, and take a snapshot wherever one belongs."""
+        passed = 0
+        while missing := count - passed:
+            wanted = self._next_piece(missing)
+            moved = self._upstream.skip(wanted)
+            self._consumed += moved
+            passed += moved
+            if moved < wanted:
+                break
+        return passed
+
+    def _next_piece(self, count: int) -> int:
+        """How many of ``count`` items come before the next snapshot; takes one that belongs here."""
+        until = self._interval - self._consumed % self._interval
+        if until == self._interval:
+            self._take_snapshot()
+        return min(count, until)
 
     def _take_snapshot(self) -> None:
         if not self._snapshots or self._snapshots[-1][0] < self._consumed:
@@ -118,25 +138,44 @@ class SnapshotIterator(Reservoir[T]):
             self._drain_down(drained)
 
     def _refill(self) -> None:
-        """Read the items that were in the window after ``_position`` steps."""
+        """Make the items that were in the window after ``_position`` steps."""
         steps = self._position
         hole = int(self._choice.of_steps(steps - 1, steps)[0])
         numbers = self._choice.contents(steps)
         order = np.argsort(numbers, kind="stable")
-        ordered = numbers[order]
+        order = order[order != hole]  # its item was handed out
         slots: list[Any] = [None] * len(numbers)
         stop = self._window + steps - 1
-        while self._consumed < stop:
-            first = self._consumed
-            wanted = min(READ_AT_ONCE, stop - first)
-            block = self._read(wanted)
-            if len(block) < wanted:
-                raise self._changed(steps)
-            here = slice(*np.searchsorted(ordered, (first, first + wanted)).tolist())
-            places = zip(order[here].tolist(), ordered[here].tolist(), strict=True)
-            for slot, number in places:
-                slots[slot] = block[number - first]
+        items = chain.from_iterable(self._made_again(numbers[order], stop))
+        for slot, item in zip(order.tolist(), items, strict=True):
+            slots[slot] = item
+        self._move_to(stop)
         self._slots, self._hole = slots, hole
+
+    def _made_again(self, numbers: Indices, stop: int) -> Iterator[list[Any]]:
+        """The items ``numbers``, which ascend and lie before ``stop``, in lists."""
+        indexed = looked_up(self._stage.upstream, self._start_epoch)
+        if indexed is not None:
+            self._move_to(stop)  # or what is to be looked up is not there any more
+            for start in range(0, len(numbers), READ_AT_ONCE):
+                yield block_items(indexed.gather(numbers[start : start + READ_AT_ONCE]))
+            return
+        listed = numbers.tolist()
+        unneeded = most_unneeded(self._stage.upstream, self._upstream, self._window)
+        for start, end in groups(numbers, unneeded):
+            first, until = listed[start], listed[end - 1] + 1
+            self._move_to(first)
+            items = self._read(until - first)
+            if len(items) < until - first:
+                raise self._changed(self._position)
+            whole = len(items) == end - start
+            yield items if whole else [items[number - first] for number in listed[start:end]]
+
+    def _move_to(self, number: int) -> None:
+        """Go over the items before ``number``."""
+        missing = number - self._consumed
+        if self._pass_over(missing) < missing:
+            raise self._changed(self._position)
 
     def _changed(self, position: int) -> StateMismatch:
         return StateMismatch(

@@ -87,6 +87,9 @@ MUTATIONS: Final = [
     Mutation(
         "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"
     ),
+    Mutation("stages/scan.py", "self._offset += len(items)", "pass"),
+    Mutation("stages/scan.py", "        self._ended = True\n", "        pass\n"),
+    Mutation("stages/scan.py", "if self._last is None else copy_taken", "if True else copy_taken"),
     Mutation("stages/shard.py", "return self.index % rest", "return self.index % self.count"),
     Mutation(
         "stages/shard.py",
@@ -204,6 +207,9 @@ MUTATIONS: Final = [
     Mutation(RESERVOIR, "self._position += count\n", "self._position += 1\n"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),
     Mutation(SNAPSHOTS, "self._drained += len(items)", "self._drained = len(items)"),
+    Mutation(SNAPSHOTS, "            self._move_to(first)\n", "            pass\n"),
+    Mutation(SNAPSHOTS, "            self._consumed += moved\n", "            pass\n"),
+    Mutation("windows/rereading.py", "> unneeded]] = True", "> unneeded]] = False"),
     Mutation("windows/carrying.py", "slots[self._hole] = None", "pass"),
     # what computes beside the loop
     Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= 1"),

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from graphs import stream
+from graphs import RunningSum, double, running, stream
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import thinned
@@ -16,6 +18,7 @@ import resumable as rs
 from resumable.order import slots
 from resumable.order.slots import LARGEST_KEPT_ROUND, OLDEST_WINDOWS, ROUND_EVERY, SlotChoice
 from resumable.testing.laws import resumes_at_every_position, stays_ended
+from resumable.windows.rereading import LARGEST_GROUP, groups
 
 
 def reservoir(length: int, window: int) -> list[int]:
@@ -121,6 +124,62 @@ def test_it_is_exact_across_snapshots(length: int) -> None:
         with pipeline.resume(rs.loads(states[position])) as iterator:
             assert rs.dumps(iterator.get_state()) == states[position]
             assert list(iterator) == expected[position:]
+
+
+UPSTREAMS: dict[str, Callable[[int], rs.Pipeline[Any]]] = {
+    "random access": lambda length: rs.range(length),
+    "random access shuffled": lambda length: rs.range(length).shuffle(2),
+    "random access mapped": lambda length: rs.range(length).map(double),
+    "stream mapped": lambda length: stream(length).map(double),
+    "stream filtered": lambda length: stream(length).filter(lambda item: item % 5),
+    "stream mapped over a filter": lambda length: stream(length).filter(bool).map(double),
+    "stream batched and mapped": lambda length: stream(length).batch(2).map(sum),
+    "function with state": lambda length: stream(length).map(RunningSum()),
+    "workers": lambda length: rs.range(length).map(double, workers=2),
+    "prefetched": lambda length: stream(length).map(double).prefetch(2),
+    "epochs": lambda length: stream(length // 3).map(double).repeat(3),
+    "scan": lambda length: stream(length).scan(running, 0, lambda carry: [carry] * 9),
+}
+
+
+@pytest.mark.parametrize("window", [1, 30, 300])
+@pytest.mark.parametrize("name", UPSTREAMS)
+def test_whatever_makes_its_items_again_it_goes_on_as_if_nothing_had_been(
+    name: str, window: int
+) -> None:
+    def make() -> rs.Pipeline[Any]:  # a function with state belongs to one iterator
+        return UPSTREAMS[name](1100).shuffle(3, window=window)
+
+    with iter(make()) as iterator:
+        states, expected = [rs.dumps(iterator.get_state())], []
+        for item in iterator:
+            expected.append(item)
+            states.append(rs.dumps(iterator.get_state()))
+    end = len(expected)
+    every = [*range(0, end, 61), *range(max(end - window - 9, 0), end + 1, 7)]
+    for position in thinned(sorted(set(every)), 8, (name, window)):
+        further = min(position + 40, end)
+        with make().resume(rs.loads(states[position])) as iterator:
+            assert list(itertools.islice(iterator, 40)) == expected[position:further]
+            assert rs.dumps(iterator.get_state()) == states[further], "with the same snapshot"
+
+
+@given(st.sets(st.integers(0, 20_000), max_size=60), st.none() | st.integers(0, 500))
+def test_groups_hold_what_is_needed_and_no_more_of_the_rest_than_is_allowed(
+    chosen: set[int], unneeded: int | None
+) -> None:
+    numbers = np.array(sorted(chosen), np.int64)
+    made = groups(numbers, unneeded)
+    parts = [numbers[start:end].tolist() for start, end in made]
+    assert list(itertools.chain.from_iterable(parts)) == numbers.tolist()
+    assert all(parts)
+    sizes = [part[-1] + 1 - part[0] for part in parts]
+    assert not sizes or max(sizes) <= LARGEST_GROUP
+    if unneeded is not None:
+        assert sum(sizes) - len(numbers) <= unneeded
+    for before, after in itertools.pairwise(parts):
+        together = before[-1] // LARGEST_GROUP == after[0] // LARGEST_GROUP
+        assert not together or after[0] > before[-1] + 1, "neighbours are read at once"
 
 
 def test_a_stream_that_changed_is_noticed() -> None:

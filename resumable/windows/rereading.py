@@ -1,0 +1,64 @@
+"""Which items of upstream a resumed window makes again, beside those that it still holds."""
+
+# Of the up to 9 * window items since the snapshot only those in the window are needed. To pass over
+# the others calls no function, but to turn from one to the other costs something each time.
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, Final
+
+import numpy as np
+
+from ..core.block import Indices
+from ..core.graph import walk
+from ..core.random_access import Indexed
+from ..core.stage import Stage, runs_ahead
+from ..core.stage_iterator import StageIterator
+
+LARGEST_GROUP: Final = 4096
+
+
+def looked_up(upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
+    """The items of ``upstream`` by number, unless threads or workers are to make them."""
+    if any(runs_ahead(stage) for stage, _ in walk(upstream)):
+        return None
+    return upstream.indexed(epoch)
+
+
+def most_unneeded(upstream: Stage[Any], moving: StageIterator[Any], window: int) -> int | None:
+    """How many items that the window does not hold may be made again; None for any number.
+
+    A tenth of the window where passing over spares calls of a user's function. Elsewhere making is
+    as cheap.
+    """
+    # An iterator without a `skip` of its own makes what it passes over.
+    passes_over = type(moving).skip is not StageIterator.skip
+    calls = any(_calls_function(stage) for stage, _ in walk(upstream))
+    return window // 10 if passes_over and calls else None
+
+
+def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
+    """Cut ascending ``numbers`` into groups that are each read at once, from first to last.
+
+    Args:
+      numbers: of the items that are needed.
+      unneeded: how many others may stand between those of a group, in all groups together.
+
+    Returns:
+      where each group begins and ends in ``numbers``.
+    """
+    gaps = np.diff(numbers) - 1
+    cut = np.diff(numbers // LARGEST_GROUP) > 0
+    if unneeded is not None:
+        shortest = np.argsort(gaps, kind="stable")
+        cut[shortest[np.cumsum(gaps[shortest]) > unneeded]] = True
+    inner = (np.flatnonzero(cut) + 1).tolist()
+    ends = [*inner, len(numbers)] if len(numbers) else []
+    return list(zip([0, *inner], ends, strict=False))
+
+
+def _calls_function(stage: Stage[Any]) -> bool:
+    """Whether ``stage`` makes its items by a function; that of a source is what it reads."""
+    values = (getattr(stage, field.name) for field in fields(stage))
+    return bool(stage.inputs) and any(map(callable, values))

@@ -105,7 +105,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.interleave(range, 2**40), ValueError, "cycle_length must be at most 65536, got 1099511627776"),
     (lambda: ten.scan(None, 0), TypeError, "fn must be callable"),
     (lambda: ten.scan(max, {1, 2}), TypeError, "initial holds a builtins.set"),
-    (lambda: ten.scan(max, 0, 5), TypeError, "finish must be callable, got 5"),  # type: ignore[arg-type]
+    (lambda: ten.scan(max, 0, 5), TypeError, "finish must be callable, got 5"),
     (lambda: ten.scan(max, 0, RunningSum()), ValueError, "finish must not carry state of its own"),
     (lambda: ten.shuffle("0"), TypeError, "seed must be an integer, got '0'"),
     (lambda: ten.shuffle(-1), ValueError, "seed must be at least 0, got -1"),

@@ -53,8 +53,8 @@ class Checkpointer:
       name: of the input, if several share a directory; see `task_name`.
       listeners: told about the saves, in this order.
       retention: which checkpoints to keep; all by default.
-      asynchronous: whether a thread writes what the trigger asks for, at most one checkpoint at
-        a time. The state is that of the step it is labelled with. A failure is raised once, by
+      asynchronous: whether the loop goes on while a thread writes what the trigger asks for, at most
+        one checkpoint at a time. The state is that of the step it is labelled with. A failure is raised once, by
         the loop after the next step, or at its end. The end and `save` wait for the writing.
       when_busy: what to do if a save is due while one is being written: ``"wait"``, or
         ``"skip"`` to save at the first step at which none is.
@@ -151,6 +151,7 @@ class Checkpointer:
         with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
+            signals.open()
             lock = self.store.lock()
             undo.callback(lock.close)
             checkpoint = self._chosen(step)

@@ -90,12 +90,12 @@ class FileLock(StoreLock):
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise FileExistsError(errno.EEXIST, "it must be a regular file", str(self._path))
             _lock(self._descriptor)
+            with suppress(OSError):  # the lock is held all the same
+                os.ftruncate(self._descriptor, 0)
+                os.write(self._descriptor, _signature())
         except BaseException:
             self.close()
             raise
-        with suppress(OSError):  # the lock is held all the same
-            os.ftruncate(self._descriptor, 0)
-            os.write(self._descriptor, _signature())
 
     def close(self) -> None:
         _let_go(self._process)

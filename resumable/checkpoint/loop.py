@@ -12,6 +12,7 @@ from _thread import get_ident
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar, final
 
@@ -21,7 +22,7 @@ from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
 from .listener import CheckpointListener
 from .progress_bar import StepBar
-from .saver import Mark, Saver
+from .saver import Mark, Saver, tell_each
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class ResumedLoop(Generic[T]):
         self.finished = False
         self.begun = False
         self.skipped = 0
-        # That runs the loop.
+        # The one that runs the loop, and may save.
         self._thread: int | None = None
         self._saver = saver
         self._signals = signals
@@ -75,8 +76,8 @@ class ResumedLoop(Generic[T]):
         self._first_step = iterator.step
         self._put_off = False
         # Who is still to hear of the beginning, and of the end.
-        self._to_greet = list(policy.listeners)
-        self._to_leave = list(policy.listeners)
+        self._to_greet: list[Callable[[], object]] = [one.begin for one in policy.listeners]
+        self._to_leave: list[Callable[[], object]] | None = None
         # A loop that is dropped leaves no handler behind.
         weakref.finalize(self, signals.close)
 
@@ -142,8 +143,9 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
         if self._bar is not None:
             self._bar.move_to(self.step)
-        while self._to_leave:
-            self._to_leave.pop(0).end(self.step)
+        if self._to_leave is None:
+            self._to_leave = [partial(one.end, self.step) for one in self._policy.listeners]
+        tell_each(self._to_leave)
         self.finished = True
         self._signals.close()
         self._signals.raise_deferred()
@@ -171,8 +173,7 @@ class ResumedLoop(Generic[T]):
             self._between_steps()
         else:
             self._thread = get_ident()
-            while self._to_greet:
-                self._to_greet.pop(0).begin()
+            tell_each(self._to_greet)
             self.begun = True
         if (self._saver.stopped or self._signals.received) and self._is_to_stop():
             self.finish()

@@ -1,7 +1,8 @@
 """One save after another: take the state, tell the listeners, commit, keep count."""
 
 # An interrupt may come at any moment of this, and the loop may go on afterwards. So the writing
-# is always a thread's, where no signal handler runs, and the loop waits for it. What the loop does
+# is a thread's, where no signal handler runs (the loop's only where no thread can be started), and the
+# loop waits for it. What the loop does
 # itself stands in a `_Save`, which remembers how far it came: begun again for the same step, a save
 # goes on where it was cut short, with the same bytes.
 
@@ -171,15 +172,22 @@ class Saver:
         self._beginning, self._pending = None, save
         self._write(save)
 
-    def collect(self, *, wait_for_it: bool = False) -> str | None:
+    def collect(
+        self, *, wait_for_it: bool = False, wait_seconds: float | None = None
+    ) -> str | None:
         """Acknowledge the save being written if it is done; returns where it is.
 
-        The listeners hear of it. If it failed, `raise_failure` will say so.
+        The listeners hear of it. If it failed, `raise_failure` will say so; it has failed too if it
+        is waited for so many seconds in vain.
         """
         if self.foreign:
             return None
         save, path = self._pending, None
-        if save is not None and (wait_for_it or not self._asynchronous):
+        if save is not None and not save.submitted:  # an interrupt came before that
+            self._write(save)
+        if save is not None and wait_seconds is not None:
+            self._wait_for(save, wait_seconds)
+        elif save is not None and (wait_for_it or not self._asynchronous):
             self._wait_for(save)
         if save is not None and save.job.given:
             path = self._acknowledge(save)
@@ -203,9 +211,7 @@ class Saver:
         """Wait for the save being written, and end the writer; may be called again."""
         self._closed = True
         try:
-            if self._pending is not None and not self.foreign:
-                self._wait_for(self._pending, PATIENCE)
-            self.collect()
+            self.collect(wait_seconds=PATIENCE)
         finally:
             self._writer.close(0)
 
@@ -224,13 +230,7 @@ class Saver:
         """
         self._telling = True
         try:
-            while events:
-                try:
-                    events[0]()
-                except Exception:
-                    del events[0]
-                    raise
-                del events[0]
+            tell_each(events)
         finally:
             self._telling = False
 
@@ -244,8 +244,6 @@ class Saver:
     def _wait_for(self, save: _Save, seconds: float = math.inf) -> None:
         """Wait until ``save`` is written; after so many seconds it counts as failed."""
         ends = time.monotonic() + seconds
-        if not save.submitted:  # an interrupt came before that
-            self._write(save)
         while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
             if time.monotonic() >= ends:
                 save.job.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
@@ -253,7 +251,7 @@ class Saver:
                 save.job.run()
 
     def _commit(self, checkpoint: Checkpoint) -> _Written:
-        """Store ``checkpoint``; runs in the writer's thread."""
+        """Store ``checkpoint``; the job of the writer's thread."""
         path = self._store.save(checkpoint.step, encode(checkpoint))
         if self._retain is None:
             return _Written(path)
@@ -296,3 +294,18 @@ def _failure(mark: Mark, error: BaseException) -> SaveError:
     failure.__cause__ = error
     failure.errno = getattr(error, "errno", None)
     return failure
+
+
+def tell_each(events: list[Callable[[], object]]) -> None:
+    """Make these calls, each once; again only if an interrupt cut it short.
+
+    What raises an exception is not called again, the others still are. An interrupt that is an
+    `Exception` cannot be told from an error of the listener.
+    """
+    while events:
+        try:
+            events[0]()
+        except Exception:
+            del events[0]
+            raise
+        del events[0]

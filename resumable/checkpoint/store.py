@@ -27,8 +27,8 @@ class StoreLock:
 class Store(ABC):
     """Bytes by step. What `save` acknowledges by returning survives; what it does not may not.
 
-    One loop at a time writes, and holds what `lock` returns; any number may read meanwhile. `save`
-    and `remove` are called by a thread of the loop's, one call at a time, where no signal handler runs.
+    One loop at a time writes, and holds what `lock` returns; any number may read meanwhile. The loop
+    and a thread of its own, which writes, call the methods, one at a time.
     """
 
     def lock(self) -> StoreLock:

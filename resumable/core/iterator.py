@@ -180,9 +180,15 @@ class PipelineIterator(StageIterator[T]):
         if items is BROKEN:
             positions, ahead = self._last_good()
             return self._described(positions, self.step, ahead)
+        if items is IN_USE:
+            raise _entered_twice()
         here, step = self._pass, self.step
-        positions = here.root.get_state()
-        if items is IN_USE or self._items is not items or self.step != step:
+        try:
+            positions = here.root.get_state()
+        except Exception:
+            self._check_unmoved(items, step)
+            raise
+        if self._items is not items or self.step != step:
             raise _entered_twice()
         here.good = positions, step
         return self._described(positions, step, 0)
@@ -194,12 +200,15 @@ class PipelineIterator(StageIterator[T]):
         an error.
         """
         count = check_int("count", count, minimum=0)
-        known = self._items is not BROKEN and self._items is not IN_USE
-        found = self._pass.root.state_at(count) if known else None
+        items, step = self._items, self.step
+        if items is IN_USE:
+            raise _entered_twice()
+        found = None if items is BROKEN else self._pass.root.state_at(count)
+        self._check_unmoved(items, step)
         if found is None:
             return None
         positions, moved = found
-        return self._described(positions, self.step + moved, 0), moved
+        return self._described(positions, step + moved, 0), moved
 
     def set_state(self, state: State) -> None:
         """Continue at ``state``, whatever this iterator did before.
@@ -235,7 +244,8 @@ class PipelineIterator(StageIterator[T]):
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable.
 
-        From another thread, it also ends a wait for an item.
+        From another thread it also ends a wait for an item; some of the items that need nothing of
+        what was ended may still come.
         """
         self._closed = True
         if self._items is not IN_USE and self._items is not BROKEN:
@@ -276,7 +286,8 @@ class PipelineIterator(StageIterator[T]):
         try:
             here = self._made_ready(items)
         except BaseException:
-            self._items = items
+            if self._items is IN_USE:
+                self._items = items
             raise
         try:
             result = move(here.root, count)
@@ -349,6 +360,11 @@ class PipelineIterator(StageIterator[T]):
             self._name_stage(error)
             raise
         self._pass = _Pass(root, before.epoch, before.good, self.step)
+
+    def _check_unmoved(self, items: Numbered, step: int) -> None:
+        """Refuse what was asked while the iterator stood at ``step``, if it has been moved since."""
+        if self._items is not items or self.step != step:
+            raise _entered_twice() from None
 
     def _last_good(self) -> tuple[State, int]:
         """The last good state, and the number of items handed out since."""

@@ -177,10 +177,11 @@ class _DroppingMapIterator(TransformIterator[T]):
             block = self._upstream.pull(missing)
             for item in block_items(block):
                 try:
-                    mapped.append(fn(item))
+                    result = fn(item)
                 except Exception as error:
                     tally.drop(error)
                 else:
+                    mapped.append(result)
                     tally.pass_over(1)
             if block_length(block) < missing:
                 break

@@ -54,7 +54,7 @@ class OnSignal(Trigger):
 
 @final
 class SignalRecorder:
-    """Counts received signals, from construction to `close`.
+    """Counts received signals, from `open` to `close`.
 
     Invariant: all a handler does here is count, and call the one before it; so it may run
     between any two bytecodes of the main thread, those of a save included.
@@ -72,13 +72,12 @@ class SignalRecorder:
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self.received: Counter[int] = Counter()
-        self._handlers: list[_Handler] = []
-        try:
-            for number in sorted(numbers):
-                self._handlers.append(_Handler(number, self.received))
-        except BaseException:
-            self.close()
-            raise
+        self._handlers = [_Handler(number, self.received) for number in sorted(numbers)]
+
+    def open(self) -> None:
+        """Install the handlers, which `close` takes away, also those of a call that was cut short."""
+        for handler in self._handlers:
+            handler.install()
 
     def raise_deferred(self) -> None:
         """Raise what a previous handler raised, once."""
@@ -114,10 +113,14 @@ class _Handler:
         self._received = received
         self._previous: Any = previous
         self._process = HomeProcess()
-        self._active = True
+        self._active = False
         self._deferred: BaseException | None = None
-        signal.signal(number, self)
-        self.active[self._process.number, number] += 1
+
+    def install(self) -> None:
+        """Be the handler from now on."""
+        self.active[self._process.number, self._number] += 1
+        self._active = True
+        signal.signal(self._number, self)
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self._active or not self._process.is_this_one():

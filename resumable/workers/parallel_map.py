@@ -197,11 +197,12 @@ class ParallelMapIterator(TransformIterator[T]):
         An error is kept for when the items before it are handed out. Upstream may have lost the
         item that it failed on, so it is not asked again.
         """
-        before = self._upstream.state_at(0)
+        before, in_a_block = self._upstream.state_at(0), None
         if before is not None:
             try:
                 block = self._upstream.pull(count)
-            except Exception:
+            except Exception as raised:
+                in_a_block = raised
                 self._upstream.set_state(before[0])  # and item by item, as far as it goes
             else:
                 self._in_work += block_length(block)
@@ -221,6 +222,8 @@ class ParallelMapIterator(TransformIterator[T]):
                 break
             if before is None:
                 positions.append(self._position())
+        if in_a_block is not None and self._failure is None:
+            raise in_a_block  # a signal handler's, since it does not come again
         self._in_work += len(items)
         return items, positions
 

@@ -71,7 +71,7 @@ class Answer(Generic[R]):
         """Wait up to ``seconds``; whether the answer is given."""
         if not self.given:
             with suppress(Empty):
-                self._hints.get(timeout=seconds)
+                self._hints.get(timeout=max(seconds, 0.0))
         return self.given
 
     def result(self) -> R:
@@ -260,17 +260,18 @@ class Threads:
     def _begin(self) -> None:
         shift, desk = _Shift(), self._desk
         thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
+        if self._thorough:
+            _to_finish[shift] = desk, self._process
         try:
             # Not here: `start` waits for the thread within a `Condition`.
             start_new_thread(_start, (thread, shift, desk))
         except RuntimeError as error:
-            if "new thread" not in str(error):  # but an interrupt
+            if "new thread" not in str(error):  # a handler's own
                 raise
+            _to_finish.pop(shift, None)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
         # Not before: one thread too many does no harm, one too few would.
         self._shifts.append(shift)
-        if self._thorough:
-            _to_finish[shift] = desk, self._process
 
 
 def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:

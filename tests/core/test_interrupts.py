@@ -122,7 +122,23 @@ def test_wherever_a_saving_loop_is_interrupted_nothing_is_torn(
             assert found == expected[step:]
         # What an interrupt cuts short is told again.
         assert [*dict.fromkeys(step for event, step in told if event == "after")] == steps
-        assert len(told) <= 2 * len(steps) + 1
+        assert len(told) <= 2 * len(steps) + 3
+        assert {("begin", 0), ("end", len(expected))} <= {*told}
+
+
+def test_wherever_a_save_beside_the_loop_is_interrupted_it_is_written_as_the_loop_goes_on() -> None:
+    pipeline = PIPELINES["items"]
+    for interrupt in interrupters():
+        store, seen = rs.Memory(), list[Any]()
+        with rs.Checkpointer(
+            store, rs.EverySteps(3), asynchronous=True, save_at_end=False
+        ) as checkpointer:
+            loop = checkpointer.resume(pipeline)
+            for _ in range(2):
+                interrupt(partial(take_all, itertools.islice(loop, 4 - len(seen)), seen))
+            wait_until(lambda: store.steps() == [3] or checkpointer.step < 4)  # noqa: B023
+            next(loop)
+            wait_until(lambda: store.steps() == [3])  # noqa: B023
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -149,6 +165,12 @@ class Told(rs.CheckpointListener):
 
     def __init__(self, log: list[Any]) -> None:
         self._log = log
+
+    def begin(self) -> None:
+        self._log.append(("begin", 0))
+
+    def end(self, step: int) -> None:
+        self._log.append(("end", step))
 
     def before_save(self, step: int) -> None:
         self._log.append(("before", step))
@@ -180,6 +202,7 @@ def test_a_second_thread_gets_an_error_and_no_item() -> None:
         lambda: iterator.pull(2),
         lambda: iterator.skip(2),
         iterator.get_state,
+        lambda: iterator.state_after(1),
         lambda: iterator.set_state(start),
     ]
     with iter(rs.range(6).map(abs)) as another:

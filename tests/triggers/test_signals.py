@@ -203,6 +203,7 @@ def test_outside_the_main_thread_it_is_refused_and_nothing_is_left() -> None:
 
 def test_closing_in_another_thread_passes_signals_on(received: list[int]) -> None:
     recorder = SignalRecorder([TERM])
+    recorder.open()
     thread = threading.Thread(target=recorder.close)
     thread.start()
     thread.join()

@@ -151,7 +151,7 @@ class ResumedLoop(Generic[T]):
         self._signals.raise_deferred()
 
     def close(self) -> None:
-        """Wait for a save being written, and end threads and handlers; without another save.
+        """Wait up to a minute for a save being written, and end threads and handlers; without another save.
 
         Raises:
           SaveError: if that save failed.

@@ -15,20 +15,17 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
 from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
 from ..state.value import State
-from ..workers.threads import HEARTBEAT, Job, Threads
+from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Job, Threads
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
 from .store import Store
-
-PATIENCE: Final = 60.0
-"""Seconds that `close` waits for a save being written."""
 
 
 @final
@@ -208,12 +205,13 @@ class Saver:
         raise failure
 
     def close(self) -> None:
-        """Wait for the save being written, and end the writer; may be called again."""
+        """Wait up to a minute for the save being written, and end the writer; may be called again."""
         self._closed = True
         try:
-            self.collect(wait_seconds=PATIENCE)
+            self.collect(wait_seconds=LONG_PATIENCE)
         finally:
             self._writer.close(0)
+            self._writer.abandon()  # of what is to be written it has waited for all
 
     def _check_may_save(self) -> None:
         if self.foreign:
@@ -249,6 +247,8 @@ class Saver:
                 save.job.give(None, TimeoutError(f"it is not written after {seconds:g} s"))
             elif not self._writer.alive:  # as while the interpreter exits
                 save.job.run()
+                if not save.job.given:
+                    save.job.give(None, InterruptedError("it was interrupted"))
 
     def _commit(self, checkpoint: Checkpoint) -> _Written:
         """Store ``checkpoint``; the job of the writer's thread."""

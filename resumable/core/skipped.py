@@ -14,6 +14,9 @@ from .stage_iterator import StageIterator
 def skipped_items(stage: Stage[Any], root: StageIterator[Any]) -> dict[str, int]:
     """How many items each stage that may drop some has dropped so far in this pass, by its path.
 
+    Of several inputs that are read one after another, those that are being read. A stage that
+    stands in several places is named by the first of them that is.
+
     That is a stage whose iterator has a count ``skipped``. Before a prefetch it counts what its
     thread has read.
 

@@ -59,7 +59,15 @@ class _CountedIterator(PassThroughIterator[T]):
 
     def pull(self, count: int) -> Block:
         block = self._upstream.pull(count)
-        reread = self._upstream.reread if isinstance(self._upstream, SourceIterator) else 0
-        self._stage.counter[self._stage.number] += block_length(block) + reread - self._reread
-        self._reread = reread
+        self._count(block_length(block))
         return block
+
+    def skip(self, count: int) -> int:
+        if type(self._upstream).skip is StageIterator.skip:  # which makes the items
+            return super().skip(count)
+        return self._upstream.skip(count)
+
+    def _count(self, made: int) -> None:
+        reread = self._upstream.reread if isinstance(self._upstream, SourceIterator) else 0
+        self._stage.counter[self._stage.number] += made + reread - self._reread
+        self._reread = reread

@@ -16,8 +16,8 @@ from typing import Any, final
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
-from .executors import PATIENCE, Outcome, Workers, attempt_elsewhere
-from .threads import Answer, Job, Threads, when_gone
+from .executors import Outcome, Workers, attempt_elsewhere
+from .threads import PATIENCE, Answer, Job, Threads, when_gone
 
 
 @final

@@ -11,14 +11,11 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items
 from ..errors import WorkerError
-from .threads import Answer, Job, Threads
-
-PATIENCE: Final = 10.0
-"""Seconds that `close` waits for the calls in work."""
+from .threads import PATIENCE, Answer, Job, Threads
 
 
 class Outcome(NamedTuple):

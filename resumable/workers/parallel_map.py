@@ -22,10 +22,10 @@ from ..core.home_process import HomeProcess
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State, TakenState, copy_taken, take_state
-from .executors import PATIENCE, Outcome, Workers
+from .executors import Outcome, Workers
 from .hiring import Calls, hired
 from .tally import Tally
-from .threads import Answer
+from .threads import PATIENCE, Answer
 
 T = TypeVar("T")
 

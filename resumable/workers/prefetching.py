@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
@@ -19,12 +19,9 @@ from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State, TakenState, copy_taken, take_state
 from .channel import Channel, Entry
-from .threads import Job, Threads
+from .threads import PATIENCE, Job, Threads
 
 T = TypeVar("T")
-
-PATIENCE: Final = 10.0
-"""Seconds that `close` waits for the item in work."""
 
 
 class PrefetchIterator(TransformIterator[T]):

@@ -37,8 +37,11 @@ HEARTBEAT: Final = 1.0
 IDLE_SECONDS: Final = 1.0
 """Seconds without a job after which a thread that may begin again ends."""
 
-PATIENCE: Final = 60.0
-"""Seconds for which the interpreter's exit waits for calls that have to be made."""
+PATIENCE: Final = 10.0
+"""Seconds that a `close` waits for calls in work."""
+
+LONG_PATIENCE: Final = 60.0
+"""Seconds that a `close`, or the interpreter's exit, waits for a call that has to be made."""
 
 
 class Answer(Generic[R]):
@@ -257,6 +260,11 @@ class Threads:
                 return False
         return True
 
+    def abandon(self) -> None:
+        """Let the interpreter's exit not wait for what the threads are at."""
+        for shift in self._shifts:
+            _to_finish.pop(shift, None)
+
     def _begin(self) -> None:
         shift, desk = _Shift(), self._desk
         thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
@@ -291,7 +299,7 @@ def _finish() -> None:
     for shift, (desk, process) in list(_to_finish.items()):
         if process.is_this_one():
             desk.leave()
-            shift.ended(PATIENCE)
+            shift.ended(LONG_PATIENCE)
 
 
 # Before `atexit`, and also in processes of `multiprocessing`, which never come to that.

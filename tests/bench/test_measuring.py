@@ -296,7 +296,8 @@ def test_what_a_resume_reads_again_is_counted() -> None:
         (rs.range(100).map(abs).prefetch(2), 0),
         (stream, 50),
         (stream.batch(10), 50),
-        (rs.range(100).shuffle(0, window=10), 60 - 1),
+        (rs.range(100).shuffle(0, window=10), 10 - 1),
+        (stream.shuffle(0, window=10), 60 - 1),
     ):
         report = measure(pipeline, seconds=9)
         assert report.saving is not None

@@ -44,7 +44,8 @@ class FromIterable(ExternalSource[T]):
     and skipping, which reads again what went before (an iterator that it makes may offer one
     of the first three instead); none for an iterator that can only be read once.
 
-    State: the object's own, or O(1) where it is skipped. Skipping takes time in proportion to the
+    State: the object's own, also before the first item of an iterator or a file, which is read from
+    where it stands when the pipeline is built; or O(1) where it is skipped. Skipping takes time in proportion to the
     position, whatever that is in the state; after ten million items a warning tells how many are left,
     and an interrupt leaves the iterator where it was.
 
@@ -163,7 +164,9 @@ class _FromIterableIterator(SourceIterator[T]):
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._position = 0
-        self._saved: Any = None  # the object's own state, until the iterable is opened
+        # The object's own state, until the iterable is opened: of one that is read from where it
+        # stands, that is where it stood when the pipeline was built.
+        self._saved: Any = stage._initial
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
@@ -194,6 +197,12 @@ class _FromIterableIterator(SourceIterator[T]):
     def set_state(self, state: State) -> None:
         position, external = unpack(self._stage, state, "position", "external")
         self._position = unpack_count(self._stage, "position", position)
+        if external is None and self._position and self._saved is not None:
+            raise StateMismatch(
+                f"saved position={position} without a state for {self._stage.method}; was the "
+                "iterable of another kind at the save?",
+                self._stage,
+            )
         self._saved = freeze(external)
 
     def close(self) -> None:
@@ -214,7 +223,7 @@ class _FromIterableIterator(SourceIterator[T]):
                 return self._advanced(iterator, self._position)
             return self._restored(iterator, iterator, protocol)
         if hasattr(source, "__next__") or stage._protocol is TELL:
-            if self._saved is None:
+            if self._saved is None:  # as states before the first item once were
                 self._saved = copy.deepcopy(stage._initial)
             iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
             return self._restored(source, iterator, stage._protocol)

@@ -199,7 +199,7 @@ class Cost(NamedTuple):
     ("items", "batch", "item"),
     [
         (arrays, Cost(9, 10, 179), Cost(0, 0, 0)),
-        (mapped, Cost(11, 12, 223), Cost(0, 0, 0)),
+        (mapped, Cost(11, 12, 234), Cost(0, 0, 0)),
         (lines, Cost(14, 16, 352), Cost(0, 1, 21)),
         (jsonl, Cost(19, 19, 428), Cost(1, 1, 30)),
     ],

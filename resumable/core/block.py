@@ -14,7 +14,8 @@ A block is a run of consecutive items that moves through the pipeline at once:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,22 @@ Indices: TypeAlias = npt.NDArray[np.int64]
 PYTHON_NUMBERS = frozenset(np.dtype(t) for t in (np.bool_, np.int64, np.float64, np.complex128))
 
 
+# What NumPy's own functions lose the mask of; its `tolist` gives None in place of what is masked.
+MASKED: Final = np.ma.MaskedArray
+# From here on a float64 leaves out integers.
+LARGEST_EXACT: Final = 2**53
+WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
+_dtype_number: Final = attrgetter("dtype.num")
+
+
 def is_columns(block: Block) -> bool:
     """Whether ``block`` is columns rather than a list of items."""
     return not isinstance(block, list)
+
+
+def is_masked(value: Any) -> bool:
+    """Whether ``value`` is a masked array, or a masked entry of one."""
+    return isinstance(value, MASKED)
 
 
 def block_length(block: Block) -> int:
@@ -47,7 +61,7 @@ def block_items(block: Block) -> list[Any]:
     if isinstance(block, list):
         return block
     if isinstance(block, np.ndarray):
-        if block.ndim == 1 and block.dtype in PYTHON_NUMBERS:
+        if block.ndim == 1 and block.dtype in PYTHON_NUMBERS and type(block) is not MASKED:
             numbers: list[Any] = block.tolist()
             return numbers
         return list(block)
@@ -112,10 +126,11 @@ def stack(items: list[Any]) -> Any:
     """Stack ``items`` along a new first axis: the default ``collate`` of a batch.
 
     Arrays and numbers become one array, dicts and tuples are stacked field by field.
-    Anything else (strings, bytes, None, lists, objects) stays a list.
+    Anything else stays a list: strings, bytes, None, lists, objects, dicts and tuples without
+    fields, and numbers that no dtype holds exactly together.
 
     Raises:
-      MalformedItem: if arrays differ in shape, or dicts in their keys.
+      MalformedItem: if arrays differ in shape or are masked, or dicts differ in their keys.
     """
     first = items[0]
     if isinstance(first, (np.ndarray, np.generic)):
@@ -130,7 +145,8 @@ def stack(items: list[Any]) -> Any:
                     f"cannot stack dicts with keys {sorted(map(str, first))} and {keys}; "
                     "pass a collate function to batch"
                 )
-        return {key: stack([item[key] for item in items]) for key in first}
+        if first:
+            return {key: stack([item[key] for item in items]) for key in first}
     if isinstance(first, tuple) and first:
         if any(not isinstance(item, tuple) or len(item) != len(first) for item in items):
             raise MalformedItem(
@@ -151,7 +167,8 @@ def _same_columns(left: Block, right: Block) -> bool:
     if type(left) is not type(right) or isinstance(left, list):
         return False
     if isinstance(left, np.ndarray):
-        return bool(left.dtype == right.dtype) and left.shape[1:] == right.shape[1:]
+        alike = bool(left.dtype == right.dtype) and left.shape[1:] == right.shape[1:]
+        return alike and not is_masked(left)
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(_same_columns(left[k], right[k]) for k in left)
     return len(left) == len(right) and all(map(_same_columns, left, right))
@@ -167,16 +184,29 @@ def _join_columns(blocks: Sequence[Block]) -> Block:
 
 
 def _stack_arrays(items: list[Any]) -> Any:
-    shape = np.shape(items[0])
+    kinds = set(map(type, items))
+    if any(issubclass(kind, MASKED) for kind in kinds):
+        raise _masked()
+    if not all(issubclass(kind, (np.ndarray, np.generic)) for kind in kinds):
+        return list(items)
+    shape = items[0].shape
     for number, item in enumerate(items):
-        if not isinstance(item, (np.ndarray, np.generic)):
-            return list(items)
         if item.shape != shape:
             raise MalformedItem(
                 f"cannot stack arrays of shapes {shape} and {item.shape} (item {number} of the "
                 "batch); pass a collate function to batch"
             )
-    return np.stack(items)
+    stacked = np.stack(items)
+    if stacked.dtype.kind in "fc" and not WIDE_INTEGERS.isdisjoint(map(_dtype_number, items)):
+        return stacked if all(map(_fits_float, items)) else list(items)
+    return stacked
+
+
+def _fits_float(item: Any) -> bool:
+    """Whether a float64 holds all of an array, as far as they are integers."""
+    if _dtype_number(item) not in WIDE_INTEGERS or not item.size:
+        return True
+    return bool(item.min() >= -LARGEST_EXACT and item.max() <= LARGEST_EXACT)
 
 
 def _stack_numbers(items: list[Any]) -> Any:
@@ -184,7 +214,34 @@ def _stack_numbers(items: list[Any]) -> Any:
         stacked = np.asarray(items)
     except (ValueError, OverflowError):  # ragged, or too large for any dtype
         return list(items)
-    if stacked.ndim == 1 and stacked.dtype.kind in "biufc":
-        # Python integers are int64 on every system and under every NumPy.
-        return stacked.astype(np.int64) if stacked.dtype == np.int32 else stacked
-    return list(items)
+    kind = stacked.dtype.kind
+    if stacked.ndim != 1 or kind not in "biufc":
+        return list(items)
+    if kind in "fc" and not np.logical_and.reduce(np.abs(stacked) < LARGEST_EXACT):
+        return _stack_large_numbers(items, stacked)
+    # Python integers are int64 on every system and under every NumPy.
+    return stacked.astype(np.int64) if stacked.dtype == np.int32 else stacked
+
+
+def _stack_large_numbers(items: list[Any], stacked: Any) -> Any:
+    """``stacked`` unless that changed an integer of ``items``, or made NaN of what is masked."""
+    if any(map(is_masked, items)):
+        raise _masked()
+    integers = [isinstance(item, (int, np.integer)) for item in items]
+    if all(integers):
+        fits = min(items) >= 0 and max(items) < 2**64
+        return np.array(items, np.uint64) if fits else list(items)
+    # As Python numbers, which are compared exactly.
+    exact = all(
+        int(item) == number
+        for item, number, whole in zip(items, stacked.tolist(), integers, strict=True)
+        if whole
+    )
+    return stacked if exact else list(items)
+
+
+def _masked() -> MalformedItem:
+    return MalformedItem(
+        "cannot stack masked arrays without their masks; pass a collate function to batch, such as "
+        "numpy.ma.stack"
+    )

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, take_rows
+from ..core.block import Block, Indices, block_length, is_masked, take_rows
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
@@ -31,7 +31,7 @@ class FromArrays(LookedUp[Any]):
 
     Raises:
       InvalidArgument: if the first axes differ, or there is no array.
-      InvalidType: if something else than an array stands among them.
+      InvalidType: if something else than an array stands among them, or a masked array.
 
     >>> list(FromArrays({"x": np.array([1, 2]), "y": np.array([True, False])}))
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
@@ -74,9 +74,23 @@ def _column(name: str, value: Any) -> np.ndarray[Any, Any]:
         raise InvalidType(
             f"{name} must be a NumPy array, or a tuple or dict of them, got {shorten(value)}"
         )
+    check_no_mask(name, value)
     if value.ndim == 0:
         raise InvalidArgument(f"{name} must have a first axis, got shape ()")
     return np.asarray(value)
+
+
+def check_no_mask(name: str, value: Any) -> None:
+    """Refuse a masked array, whose rows would come without the mask.
+
+    Raises:
+      InvalidType: naming what keeps it.
+    """
+    if is_masked(value):
+        raise InvalidType(
+            f"{name} must not be masked, got a masked array of shape {value.shape}; pass "
+            "from_arrays the dict {'data': a.data, 'mask': numpy.ma.getmaskarray(a)}"
+        )
 
 
 def _check_lengths(arrays: Any) -> None:

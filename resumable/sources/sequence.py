@@ -14,6 +14,7 @@ from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
+from .arrays import check_no_mask
 
 T = TypeVar("T")
 
@@ -50,7 +51,7 @@ class FromSequence(LookedUp[T]):
       sequence: has ``__len__`` and ``__getitem__``; its length must not change later.
 
     Raises:
-      InvalidType: if it has not.
+      InvalidType: if it has not, or is a masked array.
       InvalidArgument: if it has more than 2**62 items.
 
     >>> list(FromSequence("abc"))
@@ -70,6 +71,7 @@ class FromSequence(LookedUp[T]):
                 "sequence must have __len__ and __getitem__ by position, "
                 f"got {shorten(self.sequence)}; use from_iterable for anything else"
             )
+        check_no_mask("sequence", sequence)
         if isinstance(sequence, np.ndarray) and sequence.ndim == 0:
             raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
         try:

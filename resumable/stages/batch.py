@@ -33,11 +33,12 @@ class Batch(CallsFunction[Any]):
       batch_size: items per batch, at least 1.
       drop_last: leave out a final batch shorter than ``batch_size``.
       collate: turns a list of items into a batch; by default arrays, numbers, dicts and
-        tuples are stacked along a new first axis, and anything else stays a list.
+        tuples are stacked along a new first axis, and anything else stays a list, as do numbers
+        that no dtype holds exactly together.
 
     Raises:
       InvalidArgument: if ``batch_size`` is less than 1.
-      MalformedItem: while iterating, if items of one batch cannot be stacked.
+      MalformedItem: while iterating, if items of one batch cannot be stacked, such as masked arrays.
 
     >>> list(Batch(Range(5), batch_size=2))
     [array([0, 1]), array([2, 3]), array([4])]

@@ -64,6 +64,13 @@ def test_blocks_of_different_kinds_join_as_a_list() -> None:
     assert concatenate([]) == []
 
 
+def test_masked_blocks_join_and_come_apart_with_their_masks() -> None:
+    blocks = [np.ma.array([1, 2], mask=[False, True]), np.ma.array([3], mask=[True])]
+    items = concatenate(blocks)
+    assert items[0] == 1
+    assert [item is np.ma.masked for item in items] == [False, True, True]
+
+
 def test_ungroup_brings_items_back_into_order() -> None:
     groups = np.array([2, 0, 2, 1, 0])
     items = np.array([20, 0, 21, 10, 1])

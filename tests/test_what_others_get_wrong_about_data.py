@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import random
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from command import run_python
 
 import resumable as rs
 from resumable.testing.comparing import same
@@ -143,3 +147,123 @@ def test_a_batch_of_empty_dicts_keeps_their_number() -> None:
         assert list(pipeline.unbatch()) == items
     with pytest.raises(rs.MalformedItem, match="collate"):
         list(rs.from_sequence([{}, {"a": 1}]).batch(2))
+
+
+def in_the_order_of_a_list(items: list[Any]) -> rs.Pipeline[Any]:
+    return rs.from_iterable(lambda: iter(items))
+
+
+ITEMS: dict[str, list[Any]] = {
+    "integers": list(range(20)),
+    "large integers": [2**64 + number for number in range(20)],
+    "floats": [number / 7 for number in range(20)],
+    "words": [f"word {number}" for number in range(20)],
+    "bytes": [b"%d" % number for number in range(20)],
+    "long texts": ["x" * 1000 + str(number) + "\ud800" for number in range(20)],
+    "rows": [(number, None) for number in range(20)],
+    "lists": [[0, number] for number in range(20)],
+    "dicts": [{"path": f"{number}.png", "at": object(), 3: None} for number in range(20)],
+    "arrays": [np.full((3, 40), number, np.float32) for number in range(20)],
+    "scalars": [np.int16(number) for number in range(20)],
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_a_source_that_is_iterated_in_another_order_is_refused(name: str) -> None:
+    items = ITEMS[name]
+    state = state_after(in_the_order_of_a_list(items), 7)
+    assert len(list(in_the_order_of_a_list(items).resume(state))) == 13
+    reason = (
+        r"FromIterable at pipeline: the items before position 7 differ from those of the save: "
+        r"does the source deliver the same order in every run\?"
+    )
+    for number in (3, 4, 5, 6):
+        other = items.copy()
+        other[number], other[number + 7] = other[number + 7], other[number]
+        with pytest.raises(rs.StateMismatch, match=reason):
+            next(in_the_order_of_a_list(other).resume(state))
+
+
+def test_a_set_that_is_iterated_under_another_hash_seed_is_refused() -> None:
+    words = (
+        "import resumable as rs; p = rs.from_iterable(lambda: iter({f'w{n}' for n in range(99)}));"
+    )
+    save = f"{words} i = iter(p); i.pull(50); print(rs.dumps(i.get_state()).hex())"
+    saved = run_python("-c", save, PYTHONHASHSEED="1").stdout.strip()
+    resume = f"{words} print(next(p.resume(rs.loads(bytes.fromhex('{saved}')))))"
+    assert run_python("-c", resume, PYTHONHASHSEED="1").stdout.startswith("w")
+    refused = run_python("-c", resume, PYTHONHASHSEED="2").stderr
+    assert "the items before position 50 differ from those of the save" in refused
+
+
+def test_other_items_are_read_on_where_the_policy_says_so() -> None:
+    state = state_after(in_the_order_of_a_list(list(range(9))), 5)
+
+    def reversed_order(policy: str) -> rs.Pipeline[int]:
+        numbers = range(8, -1, -1)
+        return rs.from_iterable(lambda: iter(numbers), external_state_policy=policy)
+
+    with pytest.warns(RuntimeWarning, match="the items before position 5 differ"):
+        assert list(reversed_order("warn").resume(state)) == [3, 2, 1, 0]
+    assert list(reversed_order("ignore").resume(state)) == [3, 2, 1, 0]
+
+
+def test_what_the_loop_does_to_an_item_does_not_change_what_is_compared() -> None:
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            yield {"id": number, "tags": [number], "row": np.full(50, number)}
+            yield [number] * 3
+            yield np.arange(number, number + 30)
+
+    pipeline = rs.from_iterable(fresh)
+    for steps in range(1, 20):
+        with iter(pipeline) as iterator:
+            for item in itertools.islice(iterator, steps):
+                if isinstance(item, dict):
+                    item["row"][:] = 0
+                    item.clear()
+                else:
+                    item[:] = item[:1] * 0
+            state = rs.loads(rs.dumps(iterator.get_state()))
+        assert len(list(pipeline.resume(state))) == 27 - steps
+
+
+def test_what_differs_between_equal_runs_is_not_compared() -> None:
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            yield object(), {"a", "b"}, number / 3 * (1 + 1e-15 * random.random())
+
+    pipeline = rs.from_iterable(fresh)
+    assert len(list(pipeline.resume(state_after(pipeline, 6)))) == 3
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_the_digest_of_the_last_items_is_a_few_bytes(name: str) -> None:
+    state = state_after(in_the_order_of_a_list(ITEMS[name]), 7)
+    assert len(rs.dumps(state["pipeline"])) < 40
+
+
+def test_large_items_are_let_go_of() -> None:
+    kept: list[weakref.ref[Any]] = []
+
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            item = np.full(10_000, number)
+            kept.append(weakref.ref(item))
+            yield item
+            del item
+
+    with iter(rs.from_iterable(fresh)) as iterator:
+        for _ in range(5):
+            next(iterator)
+        assert [item() for item in kept[:4]] == [None] * 4  # the generator holds the last
+
+
+def test_a_state_that_resumed_by_count_is_compared_again() -> None:
+    state = state_after(in_the_order_of_a_list(list(range(9))), 5)
+    resumed = in_the_order_of_a_list(list(range(9))).resume(state)
+    assert resumed.get_state() == state, "before anything is read"
+    next(resumed)
+    later = resumed.get_state()
+    with pytest.raises(rs.StateMismatch, match="the items before position 6 differ"):
+        next(in_the_order_of_a_list([*range(8, -1, -1)]).resume(later))

@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -25,6 +27,7 @@ from resumable.order.permutation import permutation  # noqa: E402
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
 STEPS = 5
 ITEMS = 6
+MANY_KINDS = "iterable of many kinds"
 
 
 def orders() -> list[dict[str, object]]:
@@ -40,18 +43,47 @@ def orders() -> list[dict[str, object]]:
     return entries
 
 
-def states() -> dict[str, dict[str, object]]:
-    """For each pipeline of the catalogue, a state and what comes after it."""
-    entries: dict[str, dict[str, object]] = {}
+def published() -> dict[str, dict[str, object]]:
+    """The states of the catalogue."""
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder))
-        for name, make in catalogue(Path(folder)).items():
-            with iter(make()) as iterator:
-                list(islice(iterator, STEPS))
-                data = rs.dumps(iterator.get_state())
-                items = [repr_of(item) for item in islice(iterator, ITEMS)]
-            entries[name] = {"state": data.hex(), "items": items}
+        return states(catalogue(Path(folder)))
+
+
+def states(pipelines: dict[str, Callable[[], rs.Pipeline[Any]]]) -> dict[str, dict[str, object]]:
+    """For each pipeline, a state and what comes after it."""
+    entries: dict[str, dict[str, object]] = {}
+    for name, make in pipelines.items():
+        with iter(make()) as iterator:
+            list(islice(iterator, STEPS))
+            data = rs.dumps(iterator.get_state())
+            items = [repr_of(item) for item in islice(iterator, ITEMS)]
+        entries[name] = {"state": data.hex(), "items": items}
     return entries
+
+
+def of_many_kinds() -> rs.Pipeline[object]:
+    """A stream of items of every kind that the digest of the last items knows, and of some it does not."""
+    row = np.arange(30, dtype=np.float32).reshape(2, 15)
+    items = [
+        0,
+        {"id": 2**70, "name": "\u00fcber" * 40, "seen": {1, 2}},
+        (row / 7, row.astype("M8[s]"), np.int16(-3), None),
+        [b"\xff" * 300, -1.5, True, float("nan"), 10**-300],
+        "of a long line " * 9,
+        "last",
+    ]
+    return rs.from_iterable(lambda: iter(items))
+
+
+def sampled() -> dict[str, dict[str, object]]:
+    """States of streams that are iterated anew, which hold a digest of the last items."""
+    return states(
+        {
+            "iterable function": catalogue(Path())["iterable function"],
+            MANY_KINDS: of_many_kinds,
+        }
+    )
 
 
 def checkpointed() -> rs.Pipeline[object]:
@@ -94,5 +126,6 @@ def write(name: str, content: object) -> None:
 
 if __name__ == "__main__":
     write("orders.json", orders())
-    write("states-1.json", states())
+    write("states-1.json", published())
+    write("states-2.json", sampled())
     write("checkpoint-1.ckpt", checkpoint())

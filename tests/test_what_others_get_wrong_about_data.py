@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import pytest
 from command import run_python
 
 import resumable as rs
+from resumable.stages.zip import Zip
 from resumable.testing.comparing import same
 
 
@@ -267,3 +268,130 @@ def test_a_state_that_resumed_by_count_is_compared_again() -> None:
     later = resumed.get_state()
     with pytest.raises(rs.StateMismatch, match="the items before position 6 differ"):
         next(in_the_order_of_a_list([*range(8, -1, -1)]).resume(later))
+
+
+SOURCES: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
+    "from_sequence": lambda identity: rs.from_sequence(range(9), identity=identity),
+    "from_arrays": lambda identity: rs.from_arrays(np.arange(9), identity=identity),
+    "from_iterable": lambda identity: rs.from_iterable(lambda: iter(range(9)), identity=identity),
+    "by index": lambda identity: rs.from_iterable(range(9), identity=identity),
+}
+FILES = [f"image-{number}.png" for number in range(1000)]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(
+    ("saved", "now", "shown"),
+    [
+        ("v1", "v2", r"data_identity=v1, this pipeline has data_identity=v2; were items"),
+        (None, "v2", r"data_identity=None, this pipeline has data_identity=v2"),
+        (
+            ["a", "b"],
+            ["ab"],
+            r'data_identity=\["a", "b"\], this pipeline has data_identity=\["ab"\]',
+        ),
+        (
+            FILES,
+            [*FILES[:-1], "other.png"],
+            r"data_identity=1000 strings, digest [0-9a-f]{24}, this",
+        ),
+        (FILES, FILES[::-1], r"data_identity=1000 strings, digest"),
+        (["x" * 999, "y"], ["x" * 998, "xy"], r"data_identity=2 strings, digest"),
+    ],
+)
+def test_data_that_are_not_those_of_the_save_are_refused(
+    name: str, saved: Any, now: Any, shown: str
+) -> None:
+    make = SOURCES[name]
+    state = state_after(make(saved).map(str), 4)
+    assert len(rs.dumps(state)) < 300
+    assert list(make(saved).map(str).resume(state)) == list("45678")
+    with pytest.raises(rs.StateMismatch, match=f"at pipeline.upstream: saved {shown}"):
+        make(now).map(str).resume(state)
+
+
+def test_a_source_without_an_identity_is_known_as_before() -> None:
+    assert rs.from_sequence("abc").fingerprint == '["FromSequence",{"length":3}]'
+
+
+COMBINED: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
+    "zip": rs.zip,
+    "concatenate": rs.concatenate,
+    "interleave": rs.interleave,
+    "mix": rs.mix,
+    "mix of streams": lambda inputs: rs.mix({key: one.filter(str) for key, one in inputs.items()}),
+}
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_named_inputs_in_another_order_are_refused_by_name(name: str) -> None:
+    make = COMBINED[name]
+    web, books = rs.range(20), rs.range(100, 120)
+    state = state_after(make({"web": web, "books": books}), 5)
+    whole = list(make({"web": web, "books": books}))
+    assert list(make({"web": web, "books": books}).resume(state)) == whole[5:]
+    for others in ({"books": books, "web": web}, {"web": web, "papers": books}):
+        with pytest.raises(
+            rs.StateMismatch,
+            match=r"saved names=\['web', 'books'\], this pipeline has names=.* put in another order",
+        ):
+            make(others).resume(state)
+
+
+def test_the_items_of_named_inputs_are_those_of_the_inputs_in_order() -> None:
+    left, right = rs.range(6), rs.from_arrays({"x": np.arange(6.0)})
+    pair = {"left": left, "right": right}
+    rows = [{"left": number, "right": {"x": float(number)}} for number in range(6)]
+    for zipped in (rs.zip(pair), rs.zip({key: each.filter(str) for key, each in pair.items()})):
+        assert list(zipped) == rows
+    (batch,) = rs.zip(pair).batch(6)
+    assert same(batch, {"left": np.arange(6), "right": {"x": np.arange(6.0)}})
+    assert rs.zip(pair).random_access
+    for combine in (rs.concatenate, rs.interleave, rs.mix):
+        assert list(combine(pair)) == list(combine(left, right))
+    weighted = rs.mix(pair, weights={"right": 1, "left": 2})
+    assert list(weighted) == list(rs.mix(left, right, weights=[2, 1]))
+
+
+NUMBER: Any = 3
+SET: Any = {"a"}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: rs.from_sequence([1], identity=NUMBER),
+            rs.InvalidType,
+            "identity must be a string or",
+        ),
+        (lambda: rs.from_arrays(np.eye(2), identity=["a", NUMBER]), rs.InvalidType, "of strings"),
+        (lambda: rs.from_iterable([1], identity=SET), rs.InvalidType, r"identity .*got \{'a'\}"),
+        (lambda: rs.mix({}), rs.InvalidArgument, "at least one upstream"),
+        (
+            lambda: rs.zip({1: rs.range(2)}),
+            rs.InvalidType,
+            "names of upstreams must be strings, got 1",
+        ),
+        (
+            lambda: rs.mix({"a": rs.range(2)}, weights={"b": 1}),
+            rs.InvalidArgument,
+            r"weights must have the names of the pipelines, \('a',\), got \{'b': 1\}",
+        ),
+        (
+            lambda: rs.mix(rs.range(2), weights={"a": 1}),
+            rs.InvalidArgument,
+            r"weights must have the names of the pipelines, None",
+        ),
+        (
+            lambda: Zip((rs.range(2), rs.range(2)), names=("a", "a")),  # type: ignore[arg-type]
+            rs.InvalidArgument,
+            "names must be one for each of 2 upstreams, all different",
+        ),
+    ],
+)
+def test_what_identifies_nothing_is_refused(
+    make: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()

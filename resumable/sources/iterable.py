@@ -10,8 +10,8 @@ import copy
 import io
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, final
 
@@ -19,9 +19,11 @@ from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.external import Protocol, protocol_of
 from ..core.external_source import ExternalSource
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
+from .identity import check_identity
 from .recent import FEW, LARGEST_DIGEST, NOTHING_KNOWN, NUMBERS, Recent, sample
 
 T = TypeVar("T")
@@ -63,22 +65,29 @@ class FromIterable(ExternalSource[T]):
         items is saved, and a resume skips as many items of a fresh iterator. And what a resume
         does where the items that it skips differ from those of the save: it raises, warns, or
         goes on.
+      data_identity: what identifies the data: a version, a digest or a list of file
+        names. It must be the same at save and resume.
 
     Raises:
       InvalidArgument: if ``external_state_policy`` is another word.
-      InvalidType: if ``iterable`` cannot be iterated.
+      InvalidType: if ``iterable`` cannot be iterated, or ``data_identity`` is neither a string nor a
+        list of strings.
     """
 
+    identity: ClassVar[Mapping[str, Reliance]] = {"data_identity": ALWAYS}
     version: ClassVar[int] = 2  # the first had no digest of the last items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]]
     external_state_policy: str = "fail"
+    _: KW_ONLY
+    data_identity: str | None = None
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _once: _Once[T] | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
         target: Any = self.iterable
         if _is_factory(target):

@@ -13,6 +13,7 @@ import pytest
 from command import run_python
 
 import resumable as rs
+from resumable.sources.recent import Recent, sample
 from resumable.stages.zip import Zip
 from resumable.testing.comparing import same
 
@@ -239,9 +240,55 @@ def test_what_differs_between_equal_runs_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize("name", ITEMS)
-def test_the_digest_of_the_last_items_is_a_few_bytes(name: str) -> None:
+def test_the_digest_of_items_is_a_few_bytes(name: str) -> None:
     state = state_after(in_the_order_of_a_list(ITEMS[name]), 7)
     assert len(rs.dumps(state["pipeline"])) < 40
+
+
+def compared_at(position: int) -> list[int]:
+    """The numbers of the items that a state at ``position`` has a digest of."""
+    return [number for number in range(position) if number < 16 or number % 16 == 0][-4:]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_digest_at_a_position_is_the_same_however_the_loop_came_to_it(seed: int) -> None:
+    items = list(range(1000, 1400))
+    pipeline = in_the_order_of_a_list(items)
+    chosen = random.Random(seed)
+    iterator, position = iter(pipeline), 0
+    while position < len(items):
+        count = chosen.choice([1, 1, 2, 3, 15, 16, 17, 40])
+        way = chosen.choice(["next", "pull", "skip", "resume"])
+        if way == "resume":
+            state = rs.loads(rs.dumps(iterator.get_state()))
+            iterator.close()
+            iterator, count = pipeline.resume(state), 1
+        if way == "pull":
+            position += len(iterator.pull(count))
+        elif way == "skip":
+            position += iterator.skip(count)
+        else:
+            position += len(list(itertools.islice(iterator, count)))
+        alone = Recent()
+        for number in compared_at(position):
+            alone.append(sample(items[number]))
+        assert iterator.get_state()["pipeline"]["last"] == alone.digest(), position
+    iterator.close()
+
+
+@pytest.mark.parametrize("position", [16, 17, 30, 32, 33, 64, 65, 100])
+def test_one_item_in_sixteen_is_compared_after_the_first_sixteen(position: int) -> None:
+    items = list(range(120))
+    state = state_after(in_the_order_of_a_list(items), position)
+    for number in range(position):
+        other = items.copy()
+        other[number] = -1
+        resumed = in_the_order_of_a_list(other).resume(state)
+        if number in compared_at(position):
+            with pytest.raises(rs.StateMismatch, match=f"before position {position} differ"):
+                next(resumed)
+        else:
+            assert next(resumed) == position
 
 
 def test_large_items_are_let_go_of() -> None:

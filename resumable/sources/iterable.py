@@ -24,7 +24,16 @@ from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
-from .recent import FEW, LARGEST_DIGEST, NOTHING_KNOWN, NUMBERS, Recent, sample
+from .recent import (
+    EVERY,
+    FEW,
+    LARGEST_DIGEST,
+    NOTHING_KNOWN,
+    Recent,
+    next_sampled,
+    sample,
+    sampled,
+)
 
 T = TypeVar("T")
 
@@ -50,10 +59,11 @@ class FromIterable(ExternalSource[T]):
     State: the object's own, also before the first item of an iterator or a file, which is read from
     where it stands when the pipeline is built; or O(1) where it is skipped. Skipping takes time in proportion to the
     position, whatever that is in the state; after ten million items a warning tells how many are left,
-    and an interrupt leaves the iterator where it was. The state then has a digest of the last four
-    items, of 32 bits, so that a source that delivers another order is refused. It tells numbers (floats
-    in seven digits), text and arrays apart, also as parts of tuples, lists and dicts, by some of their
-    values; other objects count for nothing.
+    and an interrupt leaves the iterator where it was. The state then has a digest of four of the last
+    items, of 32 bits, so that a source that delivers another order is refused: of the last four among
+    the first 16 items and every 16th after them. It tells numbers (floats in seven digits), text and
+    arrays apart, also as parts of tuples, lists and dicts, by some of their values; other objects count
+    for nothing.
 
     A loader that counts its own passes starts each pass after a resume as it was when the
     pipeline was built, because a restore works on a copy of it.
@@ -75,7 +85,7 @@ class FromIterable(ExternalSource[T]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"data_identity": ALWAYS}
-    version: ClassVar[int] = 2  # the first had no digest of the last items
+    version: ClassVar[int] = 2  # the first had no digest of items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]]
     external_state_policy: str = "fail"
@@ -184,10 +194,12 @@ class _FromIterableIterator(SourceIterator[T]):
         # The object's own state, until the iterable is opened: of one that is read from where it
         # stands, that is where it stood when the pipeline was built.
         self._saved: Any = stage._initial
-        # The digest of the last items before the position, until the iterable is opened.
+        # The digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
-        # The last items, once it is opened, if a resume has to skip them.
+        # Samples of the last items, once it is opened, if a resume has to skip them.
         self._recent: Recent | None = None
+        # The number of the next item that a sample is taken of, if there are any.
+        self._due = -1
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
@@ -196,18 +208,21 @@ class _FromIterableIterator(SourceIterator[T]):
         if self._iterator is None:
             self._iterator = self._open()
         items = list(islice(self._iterator, count))
-        self._position += len(items)
-        if self._recent is not None:
-            self._recent.extend(items)
+        first, end = self._position, self._position + len(items)
+        self._position = end
+        if first <= self._due < end and self._recent is not None:
+            self._due = self._recent.extend(items, first)
         return items
 
     def __next__(self) -> T:
         if self._iterator is None:
             self._iterator = self._open()
         item = next(self._iterator)
-        self._position += 1
-        if self._recent is not None:
-            self._recent.append(item if type(item) in NUMBERS else sample(item))
+        number = self._position
+        self._position = number + 1
+        if number == self._due and self._recent is not None:
+            self._recent.append(sample(item))
+            self._due += EVERY if number >= EVERY else 1
         return item
 
     def get_state(self) -> State:
@@ -300,7 +315,8 @@ class _FromIterableIterator(SourceIterator[T]):
                 f"{self._position}; pass a function that makes the iterator"
             )
         recent = Recent()
-        passed = _passed(iterator, min(count, MANY_ITEMS), recent)
+        first = self._position - count
+        passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
             # Not refused: nothing else in a state tells whether as many were read before.
             warnings.warn(
@@ -309,7 +325,7 @@ class _FromIterableIterator(SourceIterator[T]):
                 RuntimeWarning,
                 stacklevel=2,
             )
-            passed += _passed(iterator, count - passed, recent)
+            passed += _passed(iterator, first + passed, count - passed, recent)
         self.reread += passed
         if passed < count:
             raise StateMismatch(
@@ -318,11 +334,11 @@ class _FromIterableIterator(SourceIterator[T]):
                 self._stage,
             )
         self._compare(recent)
-        self._recent = recent
+        self._recent, self._due = recent, next_sampled(self._position)
         return iterator
 
     def _last_of(self, recent: Recent) -> int:
-        """The digest of the last items, if they have passed here."""
+        """The digest of the last samples, if their items have passed here."""
         known = len(recent) == min(self._position, FEW) > 0
         return recent.digest() if known else NOTHING_KNOWN
 
@@ -343,13 +359,20 @@ class _FromIterableIterator(SourceIterator[T]):
         warnings.warn(f"{self._stage!r}: {message}", RuntimeWarning, stacklevel=2)
 
 
-def _passed(iterator: Iterator[Any], count: int, recent: Recent) -> int:
-    """How many of ``count`` items there were; the last of them are added to ``recent``."""
-    passed = sum(1 for _ in islice(iterator, max(count - FEW, 0)))
-    for item in islice(iterator, min(count, FEW)):
-        recent.append(sample(item))
-        passed += 1
-    return passed
+def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> int:
+    """How many of ``count`` items, numbered from ``first``, there were; adds them to ``recent``."""
+    passed = 0
+    for number in sampled(first, first + count):
+        passed += _counted(iterator, number - first - passed)
+        for item in islice(iterator, 1):
+            recent.append(sample(item))
+            passed += 1
+    return passed + _counted(iterator, count - passed)
+
+
+def _counted(iterator: Iterator[Any], count: int) -> int:
+    """How many of ``count`` items there were."""
+    return sum(1 for _ in islice(iterator, count))
 
 
 def _of_a_new_object() -> int:

@@ -1,15 +1,21 @@
 """What a source handed out last, in a few bytes that a later run can be compared with."""
 
 # An item belongs to whoever got it, and may be another by the time a state is taken. So what is kept
-# of it is a sample that nobody can change, of few parts, since one is taken of each item. The rest of
-# the work is done when a state is taken, once for an item. What differs between runs that are the same
-# goes into none: no address, no order of a set, no value of a kind that is not known here, and of a
-# float only seven digits, since other versions of a library compute the last bits in other ways.
+# of it is a sample that nobody can change, of few parts. The rest of the work is done when a state is
+# taken, once for a sample. What differs between runs that are the same goes into none: no address, no
+# order of a set, no value of a kind that is not known here, and of a float only seven digits, since
+# other versions of a library compute the last bits in other ways.
+#
+# A sample takes longer than handing an item out, so one is taken of each of the first items, then of
+# every 16th. Which these are depends on their numbers alone: runs that came to a position by other
+# calls have the same samples there. Another order is found all the same, as it seldom has the right
+# items in four given places.
 
 from __future__ import annotations
 
 import zlib
 from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -17,7 +23,9 @@ import msgpack
 import numpy as np
 
 FEW: Final = 4
-"""Items that are kept samples of."""
+"""Samples that are kept."""
+EVERY: Final = 16
+"""From this number on, samples are taken of its multiples only; before, of each item."""
 NOTHING_KNOWN: Final = 0
 LARGEST_DIGEST: Final = 2**32 - 1
 
@@ -34,6 +42,18 @@ UNKNOWN: Final = ()
 """The sample of what has no value known here."""
 
 
+def next_sampled(first: int) -> int:
+    """The first number from ``first`` on that a sample is taken of."""
+    return first + -first % EVERY if first > EVERY else first
+
+
+def sampled(first: int, end: int) -> Sequence[int]:
+    """The last few numbers from ``first`` to before ``end`` that samples are taken of."""
+    if first >= EVERY:
+        return range(first + -first % EVERY, end, EVERY)[-FEW:]
+    return [*range(first, min(end, EVERY))[-FEW:], *range(EVERY, end, EVERY)[-FEW:]][-FEW:]
+
+
 def sample(item: Any) -> Sample:
     """What tells much of ``item``, and nobody can change."""
     kind = type(item)
@@ -47,7 +67,7 @@ def sample(item: Any) -> Sample:
         return _part(item)
     if len(parts) > MOST_PARTS:
         parts = islice(parts, MOST_PARTS)
-    # Inline, since it is done for each item.
+    # Inline, since it is done in the loop over items.
     return (
         len(item),
         *[
@@ -70,7 +90,7 @@ def _part(part: Any) -> Sample:
 
 
 class Recent:
-    """Samples of the last few items."""
+    """Samples of the last few items that any are taken of."""
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque(maxlen=FEW)
@@ -79,13 +99,18 @@ class Recent:
     def __len__(self) -> int:
         return len(self._samples)
 
-    def extend(self, items: list[Any]) -> None:
-        """Items that came after those before."""
-        for item in items[-FEW:]:
+    def extend(self, items: list[Any], first: int) -> int:
+        """Take samples of ``items``, numbered from ``first``, that came after those before.
+
+        Returns the number of the next item to take one of. There must be one among ``items``.
+        """
+        for number in sampled(first, first + len(items)):
+            item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
+        return number + (EVERY if number >= EVERY else 1)
 
     def digest(self) -> int:
-        """A number up to `LARGEST_DIGEST` that tells these items from others."""
+        """A number up to `LARGEST_DIGEST` that tells these samples from others."""
         samples = self._samples
         for number, one in enumerate(samples):
             if type(one) is not _Packed:

@@ -27,7 +27,7 @@ from resumable.order.permutation import permutation  # noqa: E402
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
 STEPS = 5
 ITEMS = 6
-MANY_KINDS = "iterable of many kinds"
+MANY_STEPS = 100
 
 
 def orders() -> list[dict[str, object]]:
@@ -50,12 +50,14 @@ def published() -> dict[str, dict[str, object]]:
         return states(catalogue(Path(folder)))
 
 
-def states(pipelines: dict[str, Callable[[], rs.Pipeline[Any]]]) -> dict[str, dict[str, object]]:
-    """For each pipeline, a state and what comes after it."""
+def states(
+    pipelines: dict[str, Callable[[], rs.Pipeline[Any]]], steps: int = STEPS
+) -> dict[str, dict[str, object]]:
+    """For each pipeline, a state after some steps and what comes after it."""
     entries: dict[str, dict[str, object]] = {}
     for name, make in pipelines.items():
         with iter(make()) as iterator:
-            list(islice(iterator, STEPS))
+            list(islice(iterator, steps))
             data = rs.dumps(iterator.get_state())
             items = [repr_of(item) for item in islice(iterator, ITEMS)]
         entries[name] = {"state": data.hex(), "items": items}
@@ -63,7 +65,7 @@ def states(pipelines: dict[str, Callable[[], rs.Pipeline[Any]]]) -> dict[str, di
 
 
 def of_many_kinds() -> rs.Pipeline[object]:
-    """A stream of items of every kind that the digest of the last items knows, and of some it does not."""
+    """A stream of items of every kind that the digest of items knows, and of some it does not."""
     row = np.arange(30, dtype=np.float32).reshape(2, 15)
     items = [
         0,
@@ -76,14 +78,25 @@ def of_many_kinds() -> rs.Pipeline[object]:
     return rs.from_iterable(lambda: iter(items))
 
 
+def of_many_items() -> rs.Pipeline[int]:
+    """A stream long enough that the digest is not of its very last items."""
+    return rs.from_iterable(lambda: iter(range(1000)))
+
+
+STREAMS: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "iterable of many kinds": of_many_kinds,
+    "iterable of many items": of_many_items,
+}
+
+
 def sampled() -> dict[str, dict[str, object]]:
-    """States of streams that are iterated anew, which hold a digest of the last items."""
-    return states(
-        {
-            "iterable function": catalogue(Path())["iterable function"],
-            MANY_KINDS: of_many_kinds,
-        }
-    )
+    """States of streams that are iterated anew, which hold a digest of some of the last items."""
+    many_kinds, many_items = STREAMS
+    short = {
+        "iterable function": catalogue(Path())["iterable function"],
+        many_kinds: STREAMS[many_kinds],
+    }
+    return states(short) | states({many_items: STREAMS[many_items]}, MANY_STEPS)
 
 
 def checkpointed() -> rs.Pipeline[object]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from .formats.line_file import Paths
 from .formats.lines import Lines, LocatedLines
 from .order.schedule import Weights
 from .sources.arrays import FromArrays
+from .sources.identity import check_identity
 from .sources.iterable import FromIterable
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
@@ -51,6 +52,7 @@ from .views.description import describe, to_html, to_mermaid
 
 T = TypeVar("T")
 U = TypeVar("U")
+Identity: TypeAlias = "str | Sequence[str] | None"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -275,26 +277,37 @@ def range(start: int, stop: int | None = None, step: int = 1, /) -> Pipeline[int
     return Pipeline(Range(stop, begin=start, step=step))
 
 
-def from_sequence(sequence: Indexable[T]) -> Pipeline[T]:
-    """The items of anything with ``__len__`` and ``__getitem__``; see `resumable.sources.sequence.FromSequence`."""
-    return Pipeline(FromSequence(sequence))
+def from_sequence(sequence: Indexable[T], *, identity: Identity = None) -> Pipeline[T]:
+    """The items of anything with ``__len__`` and ``__getitem__``; see `resumable.sources.sequence.FromSequence`.
+
+    ``identity`` says which data they are, such as a list of file names; a state of others is refused.
+    """
+    return Pipeline(FromSequence(sequence, data_identity=check_identity(identity)))
 
 
-def from_arrays(arrays: Any) -> Pipeline[Any]:
-    """The rows of an array, or of a tuple or dict of arrays; see `resumable.sources.arrays.FromArrays`."""
-    return Pipeline(FromArrays(arrays))
+def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
+    """The rows of an array, or of a tuple or dict of arrays; see `resumable.sources.arrays.FromArrays`.
+
+    ``identity`` says which data they are, such as a version; a state of others is refused.
+    """
+    return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
 def from_iterable(
-    iterable: Iterable[T] | Callable[[], Iterable[T]], *, external_state_policy: str = "fail"
+    iterable: Iterable[T] | Callable[[], Iterable[T]],
+    *,
+    external_state_policy: str = "fail",
+    identity: Identity = None,
 ) -> Pipeline[T]:
     """The items of any iterable, or of what a function returns; see `resumable.sources.iterable.FromIterable`.
 
-    An object that can be indexed and offers no state of its own becomes random access.
+    An object that can be indexed and offers no state of its own becomes random access. ``identity``
+    says which data they are, such as a version; a state of others is refused.
     """
-    source: FromIterable[T] = FromIterable(iterable, external_state_policy)
+    known_as = check_identity(identity)
+    source: FromIterable[T] = FromIterable(iterable, external_state_policy, data_identity=known_as)
     if source.indexable and is_sequence(iterable):
-        return Pipeline(FromSequence(iterable))  # type: ignore[arg-type]
+        return Pipeline(FromSequence(iterable, data_identity=known_as))  # type: ignore[arg-type]
     return Pipeline(source)
 
 
@@ -340,26 +353,56 @@ def jsonl(
     return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
 
 
-def zip(*pipelines: Any) -> Pipeline[tuple[Any, ...]]:
-    """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`."""
-    return Pipeline(Zip(pipelines))
+def zip(*pipelines: Any) -> Pipeline[Any]:
+    """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`.
+
+    Of a dict of pipelines, dicts of one item of each.
+    """
+    upstreams, names = _named(pipelines)
+    return Pipeline(Zip(upstreams, names=names))
 
 
 def concatenate(*pipelines: Any) -> Pipeline[Any]:
-    """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`."""
-    return Pipeline(Concatenate(pipelines))
+    """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`.
+
+    They may be a dict of pipelines; a state of other names, or of another order, is refused.
+    """
+    upstreams, names = _named(pipelines)
+    return Pipeline(Concatenate(upstreams, names=names))
 
 
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
-    """``block_length`` items of each pipeline in turn; see `resumable.stages.interleave.Interleave`."""
-    return Pipeline(Interleave(pipelines, block_length=block_length))
+    """``block_length`` items of each pipeline in turn; see `resumable.stages.interleave.Interleave`.
+
+    They may be a dict of pipelines; a state of other names, or of another order, is refused.
+    """
+    upstreams, names = _named(pipelines)
+    return Pipeline(Interleave(upstreams, names=names, block_length=block_length))
 
 
 def mix(
     *pipelines: Any,
-    weights: Weights | None = None,
+    weights: Weights | Mapping[str, float] | None = None,
     seed: int | None = None,
     stop: str = "first",
 ) -> Pipeline[Any]:
-    """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`."""
-    return Pipeline(Mix(pipelines, weights=weights, seed=seed, stop=stop))
+    """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
+
+    They may be a dict of pipelines, and the weights then a dict of the same names. A state of other
+    names, or of another order, is refused: the order decides whose turn it is.
+    """
+    upstreams, names = _named(pipelines)
+    if isinstance(weights, Mapping):
+        if names is None or weights.keys() != set(names):
+            raise InvalidArgument(
+                f"weights must have the names of the pipelines, {shorten(names)}, got {shorten(weights)}"
+            )
+        weights = [weights[name] for name in names]
+    return Pipeline(Mix(upstreams, names=names, weights=weights, seed=seed, stop=stop))
+
+
+def _named(pipelines: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:
+    """The inputs of a combining stage, and their names if they are given as one dict."""
+    if len(pipelines) == 1 and isinstance(pipelines[0], Mapping):
+        return tuple(pipelines[0].values()), tuple(pipelines[0])
+    return pipelines, None

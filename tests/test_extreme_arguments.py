@@ -182,6 +182,15 @@ def test_whatever_an_argument_is_only_errors_of_the_library_are_raised(
             use(pipeline, reads=not waits or value in (0, 1, 3))
 
 
+@pytest.mark.parametrize("buffer_size", [2**40, 2**63 - 1])
+@pytest.mark.parametrize("source", ["range", "stream"])
+def test_a_buffer_with_more_places_than_memory_has_begins_at_once(
+    buffer_size: int, source: str
+) -> None:
+    pipeline = SOURCES[source]()
+    assert list(pipeline.prefetch(buffer_size)) == list(pipeline)
+
+
 def crafted(value: Any) -> Iterator[Any]:
     """Copies of ``value`` in which one integer is an extreme."""
     if type(value) is int:

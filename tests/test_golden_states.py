@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from golden.write import checkpointed, repr_of
+from golden.write import STREAMS, checkpointed, repr_of, sampled
 from graphs import catalogue, write_data
 
 import resumable as rs
@@ -25,10 +25,14 @@ SAVED = [
 def test_a_state_of_an_earlier_version_resumes(path: Path, name: str, tmp_path: Path) -> None:
     entry = json.loads(path.read_text())[name]
     write_data(tmp_path)
-    pipeline = catalogue(tmp_path)[name]()
+    pipeline = {**STREAMS, **catalogue(tmp_path)}[name]()
     with pipeline.resume(rs.loads(bytes.fromhex(entry["state"]))) as iterator:
         got = [repr_of(item) for item in islice(iterator, len(entry["items"]))]
     assert got == entry["items"]
+
+
+def test_the_digest_of_four_of_the_last_items_is_that_of_earlier_versions() -> None:
+    assert sampled() == json.loads((FOLDER / "states-3.json").read_text())
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ CUTS = ([0, 0, 0], [1, 2, 3], [5, 5, 5], [0, 17, 1], [400, 0, 3])
 
 # Parts of a state that belong to the user's objects, which take what they are given; and the place
 # of a carried window that is empty, which may be none.
-THEIRS = ("external", "function", "carry", "hole")
+THEIRS = ("object", "function", "carry", "hole")
 
 Maker = Callable[[], rs.Pipeline[Any]]
 each = pytest.mark.parametrize("make", NAMES, indirect=True)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+import random
+import weakref
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from command import run_python
 
 import resumable as rs
+from resumable.sources.recent import Recent, sample
+from resumable.stages.zip import Zip
 from resumable.testing.comparing import same
 
 
@@ -143,3 +149,296 @@ def test_a_batch_of_empty_dicts_keeps_their_number() -> None:
         assert list(pipeline.unbatch()) == items
     with pytest.raises(rs.MalformedItem, match="collate"):
         list(rs.from_sequence([{}, {"a": 1}]).batch(2))
+
+
+def in_the_order_of_a_list(items: list[Any]) -> rs.Pipeline[Any]:
+    return rs.from_iterable(lambda: iter(items))
+
+
+ITEMS: dict[str, list[Any]] = {
+    "integers": list(range(20)),
+    "large integers": [2**64 + number for number in range(20)],
+    "floats": [number / 7 for number in range(20)],
+    "words": [f"word {number}" for number in range(20)],
+    "bytes": [b"%d" % number for number in range(20)],
+    "long texts": ["x" * 1000 + str(number) + "\ud800" for number in range(20)],
+    "rows": [(number, None) for number in range(20)],
+    "lists": [[0, number] for number in range(20)],
+    "dicts": [{"path": f"{number}.png", "at": object(), 3: None} for number in range(20)],
+    "arrays": [np.full((3, 40), number, np.float32) for number in range(20)],
+    "scalars": [np.int16(number) for number in range(20)],
+}
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_a_source_that_is_iterated_in_another_order_is_refused(name: str) -> None:
+    items = ITEMS[name]
+    state = state_after(in_the_order_of_a_list(items), 7)
+    assert len(list(in_the_order_of_a_list(items).resume(state))) == 13
+    reason = (
+        r"FromIterable at pipeline: the items before position 7 differ from those of the save: "
+        r"does the source deliver the same order in every run\?"
+    )
+    for number in (3, 4, 5, 6):
+        other = items.copy()
+        other[number], other[number + 7] = other[number + 7], other[number]
+        with pytest.raises(rs.StateMismatch, match=reason):
+            next(in_the_order_of_a_list(other).resume(state))
+
+
+def test_a_set_that_is_iterated_under_another_hash_seed_is_refused() -> None:
+    words = (
+        "import resumable as rs; p = rs.from_iterable(lambda: iter({f'w{n}' for n in range(99)}));"
+    )
+    save = f"{words} i = iter(p); i.pull(50); print(rs.dumps(i.get_state()).hex())"
+    saved = run_python("-c", save, PYTHONHASHSEED="1").stdout.strip()
+    resume = f"{words} print(next(p.resume(rs.loads(bytes.fromhex('{saved}')))))"
+    assert run_python("-c", resume, PYTHONHASHSEED="1").stdout.startswith("w")
+    refused = run_python("-c", resume, PYTHONHASHSEED="2").stderr
+    assert "the items before position 50 differ from those of the save" in refused
+
+
+def test_other_items_are_read_on_where_the_policy_says_so() -> None:
+    state = state_after(in_the_order_of_a_list(list(range(9))), 5)
+
+    def reversed_order(policy: str) -> rs.Pipeline[int]:
+        numbers = range(8, -1, -1)
+        return rs.from_iterable(lambda: iter(numbers), external_state_policy=policy)
+
+    with pytest.warns(RuntimeWarning, match="the items before position 5 differ"):
+        assert list(reversed_order("warn").resume(state)) == [3, 2, 1, 0]
+    assert list(reversed_order("ignore").resume(state)) == [3, 2, 1, 0]
+
+
+def test_what_the_loop_does_to_an_item_does_not_change_what_is_compared() -> None:
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            yield {"id": number, "tags": [number], "row": np.full(50, number)}
+            yield [number] * 3
+            yield np.arange(number, number + 30)
+
+    pipeline = rs.from_iterable(fresh)
+    for steps in range(1, 20):
+        with iter(pipeline) as iterator:
+            for item in itertools.islice(iterator, steps):
+                if isinstance(item, dict):
+                    item["row"][:] = 0
+                    item.clear()
+                else:
+                    item[:] = item[:1] * 0
+            state = rs.loads(rs.dumps(iterator.get_state()))
+        assert len(list(pipeline.resume(state))) == 27 - steps
+
+
+def test_what_differs_between_equal_runs_is_not_compared() -> None:
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            yield object(), {"a", "b"}, number / 3 * (1 + 1e-15 * random.random())
+
+    pipeline = rs.from_iterable(fresh)
+    assert len(list(pipeline.resume(state_after(pipeline, 6)))) == 3
+
+
+@pytest.mark.parametrize("name", ITEMS)
+def test_the_digest_of_items_is_a_few_bytes(name: str) -> None:
+    state = state_after(in_the_order_of_a_list(ITEMS[name]), 7)
+    assert len(rs.dumps(state["pipeline"])) < 40
+
+
+def compared_at(position: int) -> list[int]:
+    """The numbers of the items that a state at ``position`` has a digest of."""
+    return [number for number in range(position) if number < 16 or number % 16 == 0][-4:]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_digest_at_a_position_is_the_same_however_the_loop_came_to_it(seed: int) -> None:
+    items = list(range(1000, 1400))
+    pipeline = in_the_order_of_a_list(items)
+    chosen = random.Random(seed)
+    iterator, position = iter(pipeline), 0
+    while position < len(items):
+        count = chosen.choice([1, 1, 2, 3, 15, 16, 17, 40])
+        way = chosen.choice(["next", "pull", "skip", "resume"])
+        if way == "resume":
+            state = rs.loads(rs.dumps(iterator.get_state()))
+            iterator.close()
+            iterator, count = pipeline.resume(state), 1
+        if way == "pull":
+            position += len(iterator.pull(count))
+        elif way == "skip":
+            position += iterator.skip(count)
+        else:
+            position += len(list(itertools.islice(iterator, count)))
+        alone = Recent()
+        for number in compared_at(position):
+            alone.append(sample(items[number]))
+        assert iterator.get_state()["pipeline"]["last"] == alone.digest(), position
+    iterator.close()
+
+
+@pytest.mark.parametrize("position", [16, 17, 30, 32, 33, 64, 65, 100])
+def test_one_item_in_sixteen_is_compared_after_the_first_sixteen(position: int) -> None:
+    items = list(range(120))
+    state = state_after(in_the_order_of_a_list(items), position)
+    for number in range(position):
+        other = items.copy()
+        other[number] = -1
+        resumed = in_the_order_of_a_list(other).resume(state)
+        if number in compared_at(position):
+            with pytest.raises(rs.StateMismatch, match=f"before position {position} differ"):
+                next(resumed)
+        else:
+            assert next(resumed) == position
+
+
+def test_large_items_are_let_go_of() -> None:
+    kept: list[weakref.ref[Any]] = []
+
+    def fresh() -> Iterator[Any]:
+        for number in range(9):
+            item = np.full(10_000, number)
+            kept.append(weakref.ref(item))
+            yield item
+            del item
+
+    with iter(rs.from_iterable(fresh)) as iterator:
+        for _ in range(5):
+            next(iterator)
+        assert [item() for item in kept[:4]] == [None] * 4  # the generator holds the last
+
+
+def test_a_state_that_resumed_by_count_is_compared_again() -> None:
+    state = state_after(in_the_order_of_a_list(list(range(9))), 5)
+    resumed = in_the_order_of_a_list(list(range(9))).resume(state)
+    assert resumed.get_state() == state, "before anything is read"
+    next(resumed)
+    later = resumed.get_state()
+    with pytest.raises(rs.StateMismatch, match="the items before position 6 differ"):
+        next(in_the_order_of_a_list([*range(8, -1, -1)]).resume(later))
+
+
+SOURCES: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
+    "from_sequence": lambda identity: rs.from_sequence(range(9), identity=identity),
+    "from_arrays": lambda identity: rs.from_arrays(np.arange(9), identity=identity),
+    "from_iterable": lambda identity: rs.from_iterable(lambda: iter(range(9)), identity=identity),
+    "by index": lambda identity: rs.from_iterable(range(9), identity=identity),
+}
+FILES = [f"image-{number}.png" for number in range(1000)]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(
+    ("saved", "now", "shown"),
+    [
+        ("v1", "v2", r"data_identity=v1, this pipeline has data_identity=v2; were items"),
+        (None, "v2", r"data_identity=None, this pipeline has data_identity=v2"),
+        (
+            ["a", "b"],
+            ["ab"],
+            r'data_identity=\["a", "b"\], this pipeline has data_identity=\["ab"\]',
+        ),
+        (
+            FILES,
+            [*FILES[:-1], "other.png"],
+            r"data_identity=1000 strings, digest [0-9a-f]{24}, this",
+        ),
+        (FILES, FILES[::-1], r"data_identity=1000 strings, digest"),
+        (["x" * 999, "y"], ["x" * 998, "xy"], r"data_identity=2 strings, digest"),
+    ],
+)
+def test_data_that_are_not_those_of_the_save_are_refused(
+    name: str, saved: Any, now: Any, shown: str
+) -> None:
+    make = SOURCES[name]
+    state = state_after(make(saved).map(str), 4)
+    assert len(rs.dumps(state)) < 300
+    assert list(make(saved).map(str).resume(state)) == list("45678")
+    with pytest.raises(rs.StateMismatch, match=f"at pipeline.upstream: saved {shown}"):
+        make(now).map(str).resume(state)
+
+
+def test_a_source_without_an_identity_is_known_as_before() -> None:
+    assert rs.from_sequence("abc").fingerprint == '["FromSequence",{"length":3}]'
+
+
+COMBINED: dict[str, Callable[[Any], rs.Pipeline[Any]]] = {
+    "zip": rs.zip,
+    "concatenate": rs.concatenate,
+    "interleave": rs.interleave,
+    "mix": rs.mix,
+    "mix of streams": lambda inputs: rs.mix({key: one.filter(str) for key, one in inputs.items()}),
+}
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_named_inputs_in_another_order_are_refused_by_name(name: str) -> None:
+    make = COMBINED[name]
+    web, books = rs.range(20), rs.range(100, 120)
+    state = state_after(make({"web": web, "books": books}), 5)
+    whole = list(make({"web": web, "books": books}))
+    assert list(make({"web": web, "books": books}).resume(state)) == whole[5:]
+    for others in ({"books": books, "web": web}, {"web": web, "papers": books}):
+        with pytest.raises(
+            rs.StateMismatch,
+            match=r"saved names=\['web', 'books'\], this pipeline has names=.* put in another order",
+        ):
+            make(others).resume(state)
+
+
+def test_the_items_of_named_inputs_are_those_of_the_inputs_in_order() -> None:
+    left, right = rs.range(6), rs.from_arrays({"x": np.arange(6.0)})
+    pair = {"left": left, "right": right}
+    rows = [{"left": number, "right": {"x": float(number)}} for number in range(6)]
+    for zipped in (rs.zip(pair), rs.zip({key: each.filter(str) for key, each in pair.items()})):
+        assert list(zipped) == rows
+    (batch,) = rs.zip(pair).batch(6)
+    assert same(batch, {"left": np.arange(6), "right": {"x": np.arange(6.0)}})
+    assert rs.zip(pair).random_access
+    for combine in (rs.concatenate, rs.interleave, rs.mix):
+        assert list(combine(pair)) == list(combine(left, right))
+    weighted = rs.mix(pair, weights={"right": 1, "left": 2})
+    assert list(weighted) == list(rs.mix(left, right, weights=[2, 1]))
+
+
+NUMBER: Any = 3
+SET: Any = {"a"}
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (
+            lambda: rs.from_sequence([1], identity=NUMBER),
+            rs.InvalidType,
+            "identity must be a string or",
+        ),
+        (lambda: rs.from_arrays(np.eye(2), identity=["a", NUMBER]), rs.InvalidType, "of strings"),
+        (lambda: rs.from_iterable([1], identity=SET), rs.InvalidType, r"identity .*got \{'a'\}"),
+        (lambda: rs.mix({}), rs.InvalidArgument, "at least one upstream"),
+        (
+            lambda: rs.zip({1: rs.range(2)}),
+            rs.InvalidType,
+            "names of upstreams must be strings, got 1",
+        ),
+        (
+            lambda: rs.mix({"a": rs.range(2)}, weights={"b": 1}),
+            rs.InvalidArgument,
+            r"weights must have the names of the pipelines, \('a',\), got \{'b': 1\}",
+        ),
+        (
+            lambda: rs.mix(rs.range(2), weights={"a": 1}),
+            rs.InvalidArgument,
+            r"weights must have the names of the pipelines, None",
+        ),
+        (
+            lambda: Zip((rs.range(2), rs.range(2)), names=("a", "a")),  # type: ignore[arg-type]
+            rs.InvalidArgument,
+            "names must be one for each of 2 upstreams, all different",
+        ),
+    ],
+)
+def test_what_identifies_nothing_is_refused(
+    make: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        make()

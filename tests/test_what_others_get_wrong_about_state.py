@@ -374,7 +374,7 @@ def test_a_tail_is_exact_although_it_is_taken_out_of_the_carry() -> None:
     resumes_at_every_position(pipeline)
     for position in (5, 6, 7, 12):
         state_is_a_value(pipeline, position)
-        refused_states_leave_no_trace(pipeline, position, theirs=("carry", "external"))
+        refused_states_leave_no_trace(pipeline, position, theirs=("carry", "object"))
 
 
 def test_a_tail_that_changed_is_noticed() -> None:

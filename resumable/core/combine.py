@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeVar
 
-from ..errors import InvalidArgument, StateMismatch, shorten
+from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
 from .derived import derived
 from .random_access import Indexed
@@ -19,11 +19,19 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Combine(Stage[T]):
-    """A stage with several upstreams."""
+    """A stage with several upstreams.
+
+    Args:
+      upstreams: one or more.
+      names: one for each upstream, all different, or None. Where ``identity`` has them, as in all
+        stages of the library, inputs that changed their order are refused by name.
+    """
 
     state_levels = 2
 
     upstreams: tuple[Stage[Any], ...]
+    _: KW_ONLY
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         stages = tuple(
@@ -33,6 +41,8 @@ class Combine(Stage[T]):
         if not stages:
             raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
         object.__setattr__(self, "upstreams", stages)
+        if self.names is not None:
+            object.__setattr__(self, "names", _checked_names(self.names, len(stages)))
         total = sum(n for n in self.lengths if n is not None and n != math.inf)
         if total > MOST_ITEMS:
             raise InvalidArgument(f"upstreams must have at most 2**62 items together, got {total}")
@@ -57,6 +67,17 @@ class Combine(Stage[T]):
         """The items of each upstream by their index; None unless all of them have random access."""
         found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
         return found if len(found) == len(self.upstreams) else None
+
+
+def _checked_names(names: Any, count: int) -> tuple[str, ...]:
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidType(f"names of upstreams must be strings, got {shorten(name)}")
+    if len(set(names)) != count or len(names) != count:
+        raise InvalidArgument(
+            f"names must be one for each of {count} upstreams, all different, got {shorten(names)}"
+        )
+    return tuple(names)
 
 
 class CombineIterator(StageIterator[T]):

@@ -135,6 +135,8 @@ def _likely_cause(field: str) -> str:
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",
+        "data_identity": "were items added, removed, replaced or put in another order?",
+        "names": "were inputs renamed, added, removed or put in another order?",
         "count": "it may change only where no later stage counts, shuffles or filters items",
         "index": "behind a filter, each rank resumes from its own state",
         "batch_size": "it may change only where no later stage counts or shuffles batches",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -13,6 +13,7 @@ from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
+from .identity import check_identity
 
 
 @final
@@ -28,21 +29,27 @@ class FromArrays(LookedUp[Any]):
 
     Args:
       arrays: shapes (n, ...), any dtypes; `numpy.memmap` stays on disk.
+      data_identity: what identifies the data beyond its length: a version, a digest or a list of file
+        names. It must be the same at save and resume.
 
     Raises:
       InvalidArgument: if the first axes differ, or there is no array.
-      InvalidType: if something else than an array stands among them, or a masked array.
+      InvalidType: if something else than an array stands among them, or a masked array;
+        or if ``data_identity`` is neither a string nor a list of strings.
 
     >>> list(FromArrays({"x": np.array([1, 2]), "y": np.array([True, False])}))
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS, "data_identity": ALWAYS}
     state_cost = "the position"
 
     arrays: Any
+    _: KW_ONLY
+    data_identity: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         arrays = self.arrays
         if isinstance(arrays, Mapping):
             arrays = {key: _column(f"arrays[{key!r}]", value) for key, value in arrays.items()}

@@ -10,18 +10,30 @@ import copy
 import io
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import islice
-from typing import Any, Final, TypeVar, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.external import Protocol, protocol_of
 from ..core.external_source import ExternalSource
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
+from .identity import check_identity
+from .recent import (
+    EVERY,
+    FEW,
+    LARGEST_DIGEST,
+    NOTHING_KNOWN,
+    Recent,
+    next_sampled,
+    sample,
+    sampled,
+)
 
 T = TypeVar("T")
 
@@ -47,7 +59,11 @@ class FromIterable(ExternalSource[T]):
     State: the object's own, also before the first item of an iterator or a file, which is read from
     where it stands when the pipeline is built; or O(1) where it is skipped. Skipping takes time in proportion to the
     position, whatever that is in the state; after ten million items a warning tells how many are left,
-    and an interrupt leaves the iterator where it was.
+    and an interrupt leaves the iterator where it was. The state then has a digest of four of the last
+    items, of 32 bits, so that a source that delivers another order is refused: of the last four among
+    the first 16 items and every 16th after them. It tells numbers (floats in seven digits), text and
+    arrays apart, also as parts of tuples, lists and dicts, by some of their values; other objects count
+    for nothing.
 
     A loader that counts its own passes starts each pass after a resume as it was when the
     pipeline was built, because a restore works on a copy of it.
@@ -56,21 +72,32 @@ class FromIterable(ExternalSource[T]):
       iterable: an iterable, or a function without arguments that returns one.
       external_state_policy: what `get_state` does where no position can be restored:
         ``"fail"`` raises, ``"warn"`` warns; under ``"warn"`` and ``"ignore"`` the count of
-        items is saved, and a resume skips as many items of a fresh iterator.
+        items is saved, and a resume skips as many items of a fresh iterator. And what a resume
+        does where the items that it skips differ from those of the save: it raises, warns, or
+        goes on.
+      data_identity: what identifies the data: a version, a digest or a list of file
+        names. It must be the same at save and resume.
 
     Raises:
       InvalidArgument: if ``external_state_policy`` is another word.
-      InvalidType: if ``iterable`` cannot be iterated.
+      InvalidType: if ``iterable`` cannot be iterated, or ``data_identity`` is neither a string nor a
+        list of strings.
     """
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"data_identity": ALWAYS}
+    version: ClassVar[int] = 2  # the first had no digest of items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]]
     external_state_policy: str = "fail"
+    _: KW_ONLY
+    data_identity: str | None = None
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
     _once: _Once[T] | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
         target: Any = self.iterable
         if _is_factory(target):
@@ -167,6 +194,12 @@ class _FromIterableIterator(SourceIterator[T]):
         # The object's own state, until the iterable is opened: of one that is read from where it
         # stands, that is where it stood when the pipeline was built.
         self._saved: Any = stage._initial
+        # The digest of items before the position, until the iterable is opened.
+        self._last = NOTHING_KNOWN
+        # Samples of the last items, once it is opened, if a resume has to skip them.
+        self._recent: Recent | None = None
+        # The number of the next item that a sample is taken of, if there are any.
+        self._due = -1
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
@@ -175,35 +208,48 @@ class _FromIterableIterator(SourceIterator[T]):
         if self._iterator is None:
             self._iterator = self._open()
         items = list(islice(self._iterator, count))
-        self._position += len(items)
+        first, end = self._position, self._position + len(items)
+        self._position = end
+        if first <= self._due < end and self._recent is not None:
+            self._due = self._recent.extend(items, first)
         return items
 
     def __next__(self) -> T:
         if self._iterator is None:
             self._iterator = self._open()
         item = next(self._iterator)
-        self._position += 1
+        number = self._position
+        self._position = number + 1
+        if number == self._due and self._recent is not None:
+            self._recent.append(sample(item))
+            self._due += EVERY if number >= EVERY else 1
         return item
 
     def get_state(self) -> State:
-        external = self._saved
+        own = self._saved
         if self._protocol is not None:
-            external = self._protocol.read(self._target)
+            own = self._protocol.read(self._target)
+        last = self._last if self._recent is None else self._last_of(self._recent)
         try:
-            return {"position": self._position, "external": freeze(external)}
+            return {"position": self._position, "object": freeze(own), "last": last}
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
 
     def set_state(self, state: State) -> None:
-        position, external = unpack(self._stage, state, "position", "external")
-        self._position = unpack_count(self._stage, "position", position)
-        if external is None and self._position and self._saved is not None:
+        stage, last = self._stage, NOTHING_KNOWN
+        if isinstance(state, dict) and "external" in state:  # of version 1
+            position, own = unpack(stage, state, "position", "external")
+        else:
+            position, own, last = unpack(stage, state, "position", "object", "last")
+        self._position = unpack_count(stage, "position", position)
+        self._last = unpack_count(stage, "last", last, LARGEST_DIGEST)
+        if own is None and self._position and self._saved is not None:
             raise StateMismatch(
-                f"saved position={position} without a state for {self._stage.method}; was the "
+                f"saved position={position} without a state for {stage.method}; was the "
                 "iterable of another kind at the save?",
-                self._stage,
+                stage,
             )
-        self._saved = freeze(external)
+        self._saved = freeze(own)
 
     def close(self) -> None:
         # A generator that we made holds its own resources until it is closed.
@@ -268,7 +314,9 @@ class _FromIterableIterator(SourceIterator[T]):
                 f"{self._stage!r} cannot go back from item {self._position - count} to item "
                 f"{self._position}; pass a function that makes the iterator"
             )
-        passed = _passed(iterator, min(count, MANY_ITEMS))
+        recent = Recent()
+        first = self._position - count
+        passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
             # Not refused: nothing else in a state tells whether as many were read before.
             warnings.warn(
@@ -277,7 +325,7 @@ class _FromIterableIterator(SourceIterator[T]):
                 RuntimeWarning,
                 stacklevel=2,
             )
-            passed += _passed(iterator, count - passed)
+            passed += _passed(iterator, first + passed, count - passed, recent)
         self.reread += passed
         if passed < count:
             raise StateMismatch(
@@ -285,10 +333,45 @@ class _FromIterableIterator(SourceIterator[T]):
                 f"{count - passed} items fewer; did the data shrink since the save?",
                 self._stage,
             )
+        self._compare(recent)
+        self._recent, self._due = recent, next_sampled(self._position)
         return iterator
 
+    def _last_of(self, recent: Recent) -> int:
+        """The digest of the last samples, if their items have passed here."""
+        known = len(recent) == min(self._position, FEW) > 0
+        return recent.digest() if known else NOTHING_KNOWN
 
-def _passed(iterator: Iterator[Any], count: int) -> int:
+    def _compare(self, recent: Recent) -> None:
+        """Refuse what was skipped if it is not what was handed out before the save."""
+        last, policy = self._last_of(recent), self._stage.external_state_policy
+        if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
+            return
+        message = (
+            f"the items before position {self._position} differ from those of the save: does the "
+            "source deliver the same order in every run?"
+        )
+        if policy == "fail":
+            raise StateMismatch(
+                f"{message} An external_state_policy of 'warn' or 'ignore' goes on with them",
+                self._stage,
+            )
+        warnings.warn(f"{self._stage!r}: {message}", RuntimeWarning, stacklevel=2)
+
+
+def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> int:
+    """How many of ``count`` items, numbered from ``first``, there were; adds them to ``recent``."""
+    passed = 0
+    for number in sampled(first, first + count):
+        passed += _counted(iterator, number - first - passed)
+        for item in islice(iterator, 1):
+            recent.append(sample(item))
+            passed += 1
+    return passed + _counted(iterator, count - passed)
+
+
+def _counted(iterator: Iterator[Any], count: int) -> int:
+    """How many of ``count`` items there were."""
     return sum(1 for _ in islice(iterator, count))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arrays import check_no_mask
+from .identity import check_identity
 
 T = TypeVar("T")
 
@@ -49,22 +50,28 @@ class FromSequence(LookedUp[T]):
 
     Args:
       sequence: has ``__len__`` and ``__getitem__``; its length must not change later.
+      data_identity: what identifies the data beyond its length: a version, a digest or a list of file
+        names. It must be the same at save and resume.
 
     Raises:
-      InvalidType: if it has not, or is a masked array.
+      InvalidType: if it has not, or is a masked array; or if ``data_identity`` is neither a string
+        nor a list of strings.
       InvalidArgument: if it has more than 2**62 items.
 
     >>> list(FromSequence("abc"))
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS, "data_identity": ALWAYS}
     state_cost = "the position"
 
     sequence: Indexable[T]
+    _: KW_ONLY
+    data_identity: str | None = None
     _length: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         sequence: Any = self.sequence
         if not is_sequence(self.sequence):
             raise InvalidType(

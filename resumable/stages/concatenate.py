@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.graph import walk
 from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -31,6 +32,7 @@ class Concatenate(Combine[T]):
     have it and all but the last are finite.
     """
 
+    identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
     state_levels = 1
     state_cost = "which input it is in"
 

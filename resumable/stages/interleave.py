@@ -30,7 +30,7 @@ class Interleave(Combine[T]):
       block_length: consecutive items of a turn, at least 1.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"block_length": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
     state_cost = "whose turn it is"
 
     _: KW_ONLY

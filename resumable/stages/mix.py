@@ -45,7 +45,9 @@ class Mix(LookedUp[T], Combine[T]):
         the turns of upstreams that have ended, until all have.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("parts", "seed", "stop"), ALWAYS)
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("names", "parts", "seed", "stop"), ALWAYS
+    )
 
     _: KW_ONLY
     weights: Weights | None = None

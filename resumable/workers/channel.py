@@ -28,16 +28,19 @@ class Channel:
 
     def __init__(self, size: int, reader: object) -> None:
         self._entries: SimpleQueue[Entry] = SimpleQueue()
-        # One for each entry that there is room for.
+        # Places that nothing was put into yet; only the thread that puts entries counts them.
+        self._unused = size
+        # One for each place that the reader has emptied.
         self._room: SimpleQueue[None] = SimpleQueue()
-        for _ in range(size):
-            self._room.put(None)
         self._closed = False
         self._reader = when_gone(reader, self._room)
 
     def put(self, entry: Entry) -> bool:
         """Wait for room; False if the reader left."""
-        self._room.get()
+        if self._unused:
+            self._unused -= 1
+        else:
+            self._room.get()
         if self._closed or self._reader() is None:
             return False
         self._entries.put(entry)

@@ -303,6 +303,7 @@ def campaign(interrupts: int, seed: int, only: Collection[str] = ("",)) -> Repor
     ``only`` those with one of these in their names.
     """
     report = Report()
+    others = {child.pid for child in psutil.Process().children()}
     choose = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="interrupts-", dir=_fast_folder()))
     try:
@@ -315,28 +316,29 @@ def campaign(interrupts: int, seed: int, only: Collection[str] = ("",)) -> Repor
             with Alarm(KINDS[kind], choose) as alarm:
                 while alarm.rung < wanted:
                     run(Trial(report, label, alarm))
-            _check_nothing_left(report, label)
+            _check_nothing_left(report, label, others)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return report
 
 
-def _check_nothing_left(report: Report, label: str) -> None:
-    """No thread and no process of ours, one second after all was closed."""
+def _check_nothing_left(report: Report, label: str, others: set[int]) -> None:
+    """No thread and no process but those of ``others``, one second after all was closed."""
     gc.collect()
     ends = time.monotonic() + 1
-    while (left := _left()) and time.monotonic() < ends:
+    while (left := _left(others)) and time.monotonic() < ends:
         time.sleep(0.01)
     for one in left:
         report.fault("left behind", (label, one))
 
 
-def _left() -> list[str]:
+def _left(others: set[int]) -> list[str]:
     threads = [one.name for one in threading.enumerate() if one.name.startswith("resumable")]
     # The tracker of loky's is one for the whole process.
     children = [
         " ".join(command)
         for child in psutil.Process().children()
+        if child.pid not in others
         for command in [_command(child)]
         if command and not any("resource_tracker" in word for word in command)
     ]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Container
+from collections.abc import Callable, Container
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
@@ -26,6 +27,7 @@ from resumable.order.permutation import permutation  # noqa: E402
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
 STEPS = 5
 ITEMS = 6
+MANY_STEPS = 100
 COUNTING_TRIED = ("jsonl skipping", "map skipping")
 """Pipelines whose state has the number of items tried, from version 2 of `Map` on."""
 
@@ -43,20 +45,61 @@ def orders() -> list[dict[str, object]]:
     return entries
 
 
-def states(names: Container[str]) -> dict[str, dict[str, object]]:
-    """For pipelines of the catalogue, a state and what comes after it."""
-    entries: dict[str, dict[str, object]] = {}
+def published(names: Container[str]) -> dict[str, dict[str, object]]:
+    """The states of pipelines of the catalogue."""
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder))
-        for name, make in catalogue(Path(folder)).items():
-            if name not in names:
-                continue
-            with iter(make()) as iterator:
-                list(islice(iterator, STEPS))
-                data = rs.dumps(iterator.get_state())
-                items = [repr_of(item) for item in islice(iterator, ITEMS)]
-            entries[name] = {"state": data.hex(), "items": items}
+        found = catalogue(Path(folder))
+        return states({name: found[name] for name in found if name in names})
+
+
+def states(
+    pipelines: dict[str, Callable[[], rs.Pipeline[Any]]], steps: int = STEPS
+) -> dict[str, dict[str, object]]:
+    """For each pipeline, a state after some steps and what comes after it."""
+    entries: dict[str, dict[str, object]] = {}
+    for name, make in pipelines.items():
+        with iter(make()) as iterator:
+            list(islice(iterator, steps))
+            data = rs.dumps(iterator.get_state())
+            items = [repr_of(item) for item in islice(iterator, ITEMS)]
+        entries[name] = {"state": data.hex(), "items": items}
     return entries
+
+
+def of_many_kinds() -> rs.Pipeline[object]:
+    """A stream of items of every kind that the digest of items knows, and of some it does not."""
+    row = np.arange(30, dtype=np.float32).reshape(2, 15)
+    items = [
+        0,
+        {"id": 2**70, "name": "\u00fcber" * 40, "seen": {1, 2}},
+        (row / 7, row.astype("M8[s]"), np.int16(-3), None),
+        [b"\xff" * 300, -1.5, True, float("nan"), 10**-300],
+        "of a long line " * 9,
+        "last",
+    ]
+    return rs.from_iterable(lambda: iter(items))
+
+
+def of_many_items() -> rs.Pipeline[int]:
+    """A stream long enough that the digest is not of its very last items."""
+    return rs.from_iterable(lambda: iter(range(1000)))
+
+
+STREAMS: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "iterable of many kinds": of_many_kinds,
+    "iterable of many items": of_many_items,
+}
+
+
+def sampled() -> dict[str, dict[str, object]]:
+    """States of streams that are iterated anew, which hold a digest of some of the last items."""
+    many_kinds, many_items = STREAMS
+    short = {
+        "iterable function": catalogue(Path())["iterable function"],
+        many_kinds: STREAMS[many_kinds],
+    }
+    return states(short) | states({many_items: STREAMS[many_items]}, MANY_STEPS)
 
 
 def checkpointed() -> rs.Pipeline[object]:
@@ -99,6 +142,7 @@ def write(name: str, content: object) -> None:
 
 if __name__ == "__main__":
     write("orders.json", orders())
-    write("states-1.json", states(catalogue(Path())))
-    write("states-2.json", states(COUNTING_TRIED))
+    write("states-1.json", published(catalogue(Path())))
+    write("states-2.json", published(COUNTING_TRIED))
+    write("states-3.json", sampled())
     write("checkpoint-1.ckpt", checkpoint())

@@ -1,0 +1,40 @@
+"""What the user says identifies the data of a source, as a field of its fingerprint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Final
+
+from ..errors import InvalidType, shorten
+
+LONGEST_SHOWN: Final = 100
+DIGEST_BYTES: Final = 12
+
+
+def check_identity(value: Any) -> str | None:
+    """``value``, a string or a list of strings, as a string that tells it from any other.
+
+    What is longer than 100 characters is told by its size and a digest.
+
+    Raises:
+      InvalidType: if it is neither, nor None.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return _shown(value, [value], "1 string")
+    if not isinstance(value, (list, tuple)) or not all(isinstance(part, str) for part in value):
+        raise InvalidType(f"identity must be a string or a list of strings, got {shorten(value)}")
+    return _shown(json.dumps(value), value, f"{len(value)} strings")
+
+
+def _shown(text: str, parts: Any, size: str) -> str:
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    hasher = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        hasher.update(b"%d " % len(encoded))
+        hasher.update(encoded)
+    return f"{size}, digest {hasher.hexdigest()}"

@@ -147,8 +147,6 @@ def _settled(unpacked: Any) -> Any:
     tuples: list[tuple[Any, Any]] = []  # what holds a tuple, and where; those within others later
     while waiting:
         holder, depth = waiting.pop()
-        if type(holder) is list and PLAIN.issuperset(map(type, holder)):
-            continue
         for key, value in holder.items() if type(holder) is dict else enumerate(holder):
             kind = type(value)
             if kind in PLAIN:
@@ -167,7 +165,9 @@ def _settled(unpacked: Any) -> Any:
                 tuples.append((holder, key))
                 waiting.append((items, depth + TUPLE_LEVELS))
             elif kind is dict or kind is list:
-                waiting.append((value, depth + 1))
+                # Most hold nothing more to look at, and to remember them all would take much memory.
+                if not PLAIN.issuperset(map(type, value.values() if kind is dict else value)):
+                    waiting.append((value, depth + 1))
             else:
                 raise CorruptCheckpoint(f"not a serialised state: it holds a {kind.__name__}")
     for holder, key in reversed(tuples):

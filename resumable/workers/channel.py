@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from ..state.value import TakenState
-from .threads import HEARTBEAT, when_gone
+from .threads import HEARTBEAT, leaves_at_exit, when_gone
 
 
 class Entry(NamedTuple):
@@ -34,6 +34,7 @@ class Channel:
         self._room: SimpleQueue[None] = SimpleQueue()
         self._closed = False
         self._reader = when_gone(reader, self._room)
+        leaves_at_exit(self)
 
     def put(self, entry: Entry) -> bool:
         """Wait for room; False if the reader left."""
@@ -57,8 +58,8 @@ class Channel:
             self._room.put(None)
             return entry
 
-    def close(self) -> None:
-        """Leave, as the reader also does when it is gone."""
+    def leave(self) -> None:
+        """Read no more, as when the reader is gone."""
         self._closed = True
         self._room.put(None)
         with suppress(Empty):

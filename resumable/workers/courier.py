@@ -17,7 +17,7 @@ from typing import Any, final
 from ..core.block import Block
 from ..core.home_process import HomeProcess
 from .executors import Outcome, Workers, attempt_elsewhere
-from .threads import PATIENCE, Answer, Job, Threads, when_gone
+from .threads import PATIENCE, Answer, Job, Threads, leaves_at_exit, when_gone
 
 
 @final
@@ -94,6 +94,7 @@ class _Post:
     def __init__(self, owner: object) -> None:
         self.errands: SimpleQueue[Errand | None] = SimpleQueue()
         self._owner = when_gone(owner, self.errands)
+        leaves_at_exit(self)
         self._closed = False
 
     @property

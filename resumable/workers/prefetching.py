@@ -87,7 +87,7 @@ class PrefetchIterator(TransformIterator[T]):
             return  # neither the thread nor what it reads is ours after a fork
         if self._production.cancel():  # nobody else moves upstream
             super().close()
-        self._channel.close()
+        self._channel.leave()
         if not self._threads.close(PATIENCE):
             warnings.warn(
                 f"the thread of {self._stage!r} is still busy with an item after "

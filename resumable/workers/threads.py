@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import threading
 import time
 import weakref
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 from ..core.home_process import HomeProcess
 from ..errors import WorkerError
@@ -33,6 +34,9 @@ R = TypeVar("R")
 
 HEARTBEAT: Final = 1.0
 """Seconds between looks at whether the threads are still alive."""
+
+EXIT_SECONDS: Final = 0.5
+"""Seconds that the interpreter's exit gives threads that wait for something to end."""
 
 IDLE_SECONDS: Final = 1.0
 """Seconds without a job after which a thread that may begin again ends."""
@@ -112,6 +116,18 @@ class Job(Answer[R]):
             self.give(None, error)
         else:
             self.give(value)
+
+
+class Leaves(Protocol):
+    """Something that threads wait for, or that they work for."""
+
+    def leave(self) -> None:
+        """Let these threads end, without waiting for them."""
+
+
+def leaves_at_exit(one: Leaves) -> None:
+    """Call ``one.leave()`` as the interpreter exits, which a waiting thread should not outlive."""
+    _open.add(one)
 
 
 def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
@@ -214,6 +230,7 @@ class Threads:
         self._desk = _Desk(self, thorough)
         self._shifts: list[_Shift] = []
         self._process = HomeProcess()
+        leaves_at_exit(self)
 
     def submit(self, job: Job[Any]) -> None:
         """Have ``job`` done. After an interrupt it may be submitted again.
@@ -246,6 +263,10 @@ class Threads:
         if not self.alive:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
+    def leave(self) -> None:
+        """Send the threads home."""
+        self._desk.leave()
+
     def close(self, seconds: float) -> bool:
         """Send the threads home; whether they were gone within ``seconds``.
 
@@ -268,6 +289,7 @@ class Threads:
     def _begin(self) -> None:
         shift, desk = _Shift(), self._desk
         thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
+        _at_work.add(shift)
         if self._thorough:
             _to_finish[shift] = desk, self._process
         try:
@@ -289,6 +311,8 @@ def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:
         shift.work(desk)
 
 
+_open: Final[weakref.WeakSet[Leaves]] = weakref.WeakSet()
+_at_work: Final[weakref.WeakSet[_Shift]] = weakref.WeakSet()
 _to_finish: Final[weakref.WeakKeyDictionary[_Shift, tuple[_Desk, HomeProcess]]] = (
     weakref.WeakKeyDictionary()
 )
@@ -300,6 +324,23 @@ def _finish() -> None:
         if process.is_this_one():
             desk.leave()
             shift.ended(LONG_PATIENCE)
+    # A thread that waits while the interpreter takes itself apart may crash it. Those that are at a
+    # call are not waited for.
+    for one in list(_open):
+        one.leave()
+    ends = time.monotonic() + EXIT_SECONDS
+    for shift in list(_at_work):
+        shift.ended(ends - time.monotonic())
+
+
+def _forget() -> None:
+    """In a forked child there are no threads."""
+    for known in (_open, _at_work, _to_finish):
+        known.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
 
 
 # Before `atexit`, and also in processes of `multiprocessing`, which never come to that.

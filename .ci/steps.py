@@ -27,7 +27,7 @@ class Step:
 
 CORE = ("numpy", "msgpack")
 TESTING = ("pytest>=8", "pytest-xdist", "hypothesis")
-TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib")
+TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib", "orjson")
 TYPES = ("mypy==2.4.*", "types-tqdm", "msgpack-types")
 # MosaicML Streaming imports torchvision, of which there is no build without a GPU's libraries.
 # Of PyTorch a version is named that has one.
@@ -95,7 +95,7 @@ PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter
 PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
-PYTHONPATH=. python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
+PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
 """),
     Step("remote", "the remote store against a server that speaks S3", REMOTE, """
 PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py

@@ -7,13 +7,17 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
-__all__ = ["in_fresh_process"]
+__all__ = ["fresh_process", "in_fresh_process"]
 
 T = TypeVar("T")
 
 
+def fresh_process() -> ProcessPoolExecutor:
+    """An executor with one new process, which ends with the ``with`` block."""
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+
+
 def in_fresh_process(fn: Callable[..., T], *arguments: Any) -> T:
     """What ``fn(*arguments)`` returns; the function must stand at the top of a module."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as executor:
+    with fresh_process() as executor:
         return executor.submit(fn, *arguments).result()

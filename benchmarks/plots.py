@@ -1,9 +1,6 @@
 """Draw the results: who is how fast, and what grows with a buffer or a position."""
 
 # `python -m benchmarks.plots` draws those that are published again, without measuring anything.
-#
-# The pictures have no background, and their text is of a grey that is readable on white and on
-# black. Each contestant has a colour and a mark of its own, so that they can be told apart in print.
 
 from __future__ import annotations
 
@@ -14,26 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.discovery import BARE
+from benchmarks.dots import draw_dots
 from benchmarks.result import Result, Series
+from benchmarks.style import GREY, OURS, TEXT, style_of, times
 
 __all__ = ["write_plots"]
-
-OURS: Final = "resumable"
-OUR_COLOUR: Final = "#d62839"
-TEXT: Final = "#7d7d7d"
-GREY: Final = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
-STYLES: Final = {
-    "infinibatch": ("#e08e0b", "s"),
-    "tf.data": ("#2a78b8", "^"),
-    "torch DataLoader": ("#0a8f6c", "o"),
-    "torchdata": ("#5fb58f", "v"),
-    "datasets": ("#b0699b", "P"),
-    "Grain": ("#4fa3d9", "h"),
-    "LitData": ("#8c6d4f", "X"),
-    "MosaicML Streaming": ("#8a8f98", "d"),
-}
-"""Colour and mark of each peer, by how its label begins."""
-OTHER: Final = (OUR_COLOUR, "o")
 
 WORKS: Final = {
     "columns": "images in arrays,\nshuffled, in batches",
@@ -74,6 +56,8 @@ def write_plots(folder: Path, results: list[Result]) -> list[Path]:
             chosen = {name: works[name] for name in WORKS if name in works} or works
             written.append(_ratios(folder / "ratios.png", chosen))
         for result in results:
+            if result.multiples:
+                written.append(draw_dots(folder / f"{result.name}.png", result.multiples))
             if result.series:
                 written.append(_curves(folder / f"{result.name}.png", result))
     return written
@@ -97,7 +81,7 @@ def _ratios(path: Path, works: dict[str, dict[str, tuple[float, float, float]]])
     axes.set_yticks(range(len(works)), [WORKS.get(name, name) for name in works])
     axes.invert_yaxis()
     axes.margins(x=0.05, y=0.08)
-    axes.xaxis.set_major_formatter(_times)
+    axes.xaxis.set_major_formatter(times)
     axes.minorticks_off()
     axes.set_xlabel("time of a pass beside a plain loop's; further left is faster")
     axes.spines[["top", "right", "left"]].set_visible(False)
@@ -129,20 +113,10 @@ def _apart(medians: dict[str, float]) -> dict[str, float]:
 
 
 def _mark(axes: Any, name: str, ratio: float, row: float) -> Any:
-    colour, mark = _style(name)
+    colour, mark = style_of(name)
     size = 10 if name == OURS else 8
     (marked,) = axes.plot(ratio, row, mark, color=colour, markersize=size, linestyle="none")
     return marked
-
-
-def _times(ratio: float, _: float) -> str:
-    return f"{ratio:g}\N{MULTIPLICATION SIGN}" if ratio >= 1 else f"1/{1 / ratio:g}"
-
-
-def _style(name: str) -> tuple[str, str]:
-    if name.startswith(OURS):
-        return OUR_COLOUR, "D"
-    return next((style for start, style in STYLES.items() if name.startswith(start)), OTHER)
 
 
 def _limits(lines: list[Series]) -> tuple[float, float]:
@@ -183,7 +157,7 @@ def _curves(path: Path, result: Result) -> Path:
 
 
 def _line(panel: Any, line: Series, loses: bool) -> None:
-    colour, mark = _style(line.name)
+    colour, mark = style_of(line.name)
     dashed = loses or "," in line.name  # something is to be said of it
     panel.plot(
         line.sizes,
@@ -215,7 +189,7 @@ def _name_lines(panel: Any, lines: list[Series], exact: dict[str, str]) -> None:
             textcoords="offset points",
             va="bottom" if "\n" in name else "center",
             fontsize=10,
-            color=_style(line.name)[0],
+            color=style_of(line.name)[0],
             fontweight="bold" if line.name.startswith(OURS) else "normal",
             annotation_clip=False,
         )
@@ -233,6 +207,7 @@ def _read(path: Path) -> list[Result]:
             written["name"],
             written["title"],
             ratios=written["ratios"],
+            multiples=written.get("multiples", {}),
             series={
                 label: [Series(**line) for line in lines]
                 for label, lines in written["series"].items()

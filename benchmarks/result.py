@@ -74,6 +74,8 @@ class Result:
     Attributes:
       ratios: for the plot of bars: of each work, each contestant's time as a multiple of the
         bare loop's: median, lower and upper quartile.
+      multiples: for the plot of operators: by how they are used and by name, what each is over, and
+        its time as a multiple of the same by hand.
       series: for the plot against size, by the label of the vertical axis.
       problems: peers that crashed, with the reason.
       raw: everything measured, for the JSON file.
@@ -84,6 +86,7 @@ class Result:
     tables: list[Table] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
     ratios: dict[str, dict[str, tuple[float, float, float]]] = field(default_factory=dict)
+    multiples: dict[str, dict[str, list[tuple[str, float]]]] = field(default_factory=dict)
     series: dict[str, list[Series]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     raw: dict[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ import json
 import pickle
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -217,6 +217,51 @@ def torchdata_position(length: int) -> Loader:
         return iter(loader)
 
     return Loader(start, lambda iterator: pickle.dumps(loaders[0].state_dict()), restore)
+
+
+def streaming_window(window: int, length: int) -> Loader:
+    """Shards of files, shuffled in blocks of as many items."""
+    return _streaming(length, window)
+
+
+def streaming_position(length: int) -> Loader:
+    """Shards of files, shuffled in its usual blocks."""
+    return _streaming(length, None)
+
+
+def _streaming(length: int, block: int | None) -> Loader:
+    from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
+
+    shards = tempfile.TemporaryDirectory()
+    with MDSWriter(out=f"{shards.name}/0", columns={"item": "int"}) as written:
+        for item in range(length):
+            written.write({"item": item})
+    started = count(1)
+    loaders: list[Any] = []
+
+    def loader() -> Any:
+        # Two of its data sets in one process must not have the same folder.
+        place = Path(shards.name) / str(next(started))
+        place.symlink_to(f"{shards.name}/0")
+        data = StreamingDataset(
+            local=str(place),
+            shuffle=True,
+            shuffle_seed=SEED,
+            shuffle_block_size=block,
+            batch_size=BATCH,
+        )
+        return StreamingDataLoader(data, batch_size=BATCH)
+
+    def start() -> Iterator[Any]:
+        loaders[:] = [loader()]
+        return iter(loaders[0])
+
+    def restore(saved: bytes, batches: int) -> Iterator[Any]:
+        restored = loader()
+        restored.load_state_dict(json.loads(saved))
+        return iter(restored)
+
+    return Loader(start, lambda iterator: json.dumps(loaders[0].state_dict()).encode(), restore)
 
 
 def _seeded() -> Any:

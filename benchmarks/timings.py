@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from benchmarks.discovery import BARE, OURS
 from benchmarks.result import Table
 
-__all__ = ["Timings", "table_of"]
+__all__ = ["Timings", "spread", "table_of"]
+
+
+def spread(ratios: list[float]) -> tuple[float, float, float]:
+    """Median and quartiles."""
+    if len(ratios) == 1:
+        return ratios[0], ratios[0], ratios[0]
+    lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return statistics.median(ratios), lower, upper
 
 
 @dataclass(frozen=True)
@@ -34,11 +42,7 @@ class Timings:
     def ratio(self, label: str, other: str) -> tuple[float, float, float]:
         """Median and quartiles of the time of ``label`` as a multiple of that of ``other``."""
         pairs = zip(self.seconds[label], self.seconds[other], strict=True)
-        ratios = [mine / theirs for mine, theirs in pairs]
-        if len(ratios) == 1:
-            return ratios[0], ratios[0], ratios[0]
-        lower, _, upper = statistics.quantiles(ratios, n=4, method="inclusive")
-        return statistics.median(ratios), lower, upper
+        return spread([mine / theirs for mine, theirs in pairs])
 
     @property
     def of_bare(self) -> float | None:

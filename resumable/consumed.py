@@ -1,9 +1,9 @@
-"""The state at the item last consumed, of a pass whose items are produced ahead of that."""
+"""The state at the last consumed item of a pass, where items are produced ahead of the consumer."""
 
-# What feeds a training step runs ahead of it, so its own state is never the one to save. The state
-# after any item is computed instead: by passing over items from a state before it. That takes no
-# time where items are looked up by index. Elsewhere the producer leaves marks behind, so that
-# little more is read again than what it is ahead.
+# The iterator that feeds a training step runs ahead of it, so its own state is not the one to save. The
+# state after the consumed item is computed instead: from an earlier state, by passing over items. That
+# takes no time where items are looked up by index. For a stream the producer records marks, so that
+# little more is read again than the producer is ahead.
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ LAST_LEVEL: Final = 12
 class ConsumedStates(Generic[T]):
     """The states of one pass, by the number of items handed out.
 
-    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. A
-    stream reads again no more than what lies between the item and the newest one produced, and what
-    is produced while ten states are taken; and nothing after an item whose state was kept lately.
+    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. Of a
+    stream, it reads at most as many items again as the producer is ahead, plus those that are produced
+    while ten states are taken. It reads none if the state at this item was recorded lately.
 
     Args:
-      pipeline: whose items are produced ahead.
+      pipeline: the pipeline whose items are produced ahead.
     """
 
     def __init__(self, pipeline: Pipeline[T]) -> None:
         self.pipeline = pipeline
-        # Without threads, to pass over items.
+        # The pipeline without threads, to pass over items.
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
@@ -55,7 +55,7 @@ class ConsumedStates(Generic[T]):
             return iterator.get_state()
 
     def checked(self, state: State) -> State:
-        """``state``, with no item to be drawn again if it was saved after an error.
+        """``state``, moved to the item it stands for if it was saved after an error.
 
         Raises:
           StateMismatch: if it belongs to another pipeline.
@@ -78,8 +78,8 @@ class ConsumedStates(Generic[T]):
 
         Args:
           threads: whether the pipeline's own threads and workers are used.
-          elsewhere: whether it is iterated in another thread than the one that calls `after`;
-            then call `mark` after each item.
+          elsewhere: whether another thread than the one that calls `after` iterates it. That thread
+            must call `mark` after each item.
         """
         iterator = (self.pipeline if threads else self._plain).resume(self.origin)
         self._producer = weakref.ref(iterator)
@@ -88,24 +88,23 @@ class ConsumedStates(Generic[T]):
         return iterator
 
     def mark(self, producer: PipelineIterator[T]) -> None:
-        """Leave a mark behind where ``producer`` stands; called in the thread that iterates it.
+        """Record the state of ``producer`` if a mark is due; called in the thread that iterates it.
 
-        It does nothing most of the time, never anything where items are looked up by index, and
-        nothing for a producer that has been replaced.
+        It does nothing where items are looked up by index, and for a producer that was replaced.
         """
         newest = self._producer
         if self._is_stream and newest is not None and newest() is producer:
             self._marks.add(producer)
 
     def keep(self, step: int, data: bytes) -> None:
-        """Remember the state after ``step`` items, serialised, that another process has come to."""
+        """Record a serialised state after ``step`` items that comes from another process."""
         self._marks.put(_Mark(step, data))
 
     def after(self, step: int) -> State:
         """The state after ``step`` items, counted as the pipeline's own iterator counts them.
 
-        At the end of the pass if it has fewer. Of a stream the functions of the user are called a
-        second time for the items passed over, in the thread that calls this.
+        If the pass has fewer items, it is the state at its end. Over a stream, the user's functions are
+        called a second time for the items that are passed over, in the thread that calls this.
 
         Raises:
           StateMismatch: if ``step`` lies before the beginning of the pass.
@@ -118,7 +117,7 @@ class ConsumedStates(Generic[T]):
             )
         if self._is_stream:
             if self._producer is not None and not self._elsewhere:
-                # It is not read a second time if what produces it is just there.
+                # Nothing is read again if the producer is at this very item.
                 producer = self._producer()
                 if producer is not None and producer.step == step:
                     return producer.get_state()
@@ -140,18 +139,18 @@ class ConsumedStates(Generic[T]):
         return consumer.get_state()
 
     def has(self, count: int) -> bool:
-        """Whether the pass has so many items from where it begins."""
+        """Whether the pass has at least ``count`` items from where it begins."""
         with self._plain.resume(self.origin) as probe:
             return probe.skip(count) == count
 
     def _with_ahead(self, state: State, step: int) -> State:
-        """``state`` and the items since: what is read once cannot be read again to pass over it."""
+        """``state`` and the number of items since, for a source that cannot be read again."""
         ahead = state["ahead"] + step - state["step"]
         whole = fingerprint(self.pipeline.stage, EVERYTHING)
         return {**state, "fingerprint": whole, "step": step, "ahead": ahead}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Running iterators stay in their process.
+        # Running iterators cannot leave their process.
         return {**vars(self), "_consumer": None, "_producer": None, "_marks": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -160,10 +159,10 @@ class ConsumedStates(Generic[T]):
 
 
 class _Mark(NamedTuple):
-    """The state after a number of items, or after fewer if these are all.
+    """The state after a number of items, or at the end of the pass if it has fewer.
 
     Attributes:
-      step: that number.
+      step: the number of items.
       data: the state, or its bytes.
     """
 
@@ -179,8 +178,8 @@ class _Mark(NamedTuple):
 class _Marks:
     """Some of the states that a producer passed: many of the last ones, fewer of those before."""
 
-    # The n-th mark stands in the level of its number of trailing zero bits, and each level holds
-    # its last three: wherever the consumer is, there is a mark at about half of its distance.
+    # The level of the n-th mark is the number of trailing zero bits of n, and each level keeps its last
+    # three marks. So wherever the consumer is, there is a mark at about half of its distance.
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

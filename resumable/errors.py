@@ -1,7 +1,7 @@
-"""Every exception the library raises on purpose, and how a value is shown in its message.
+"""The exceptions that the library raises on purpose, and how a value is shown in their messages.
 
-All derive from `ResumableError`, and from the built-in exception that a caller
-would expect for the same mistake, so `except ValueError` keeps working.
+Each derives from `ResumableError`. Most also derive from the built-in exception that a caller would
+expect for the same mistake, so that `except ValueError` keeps working.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import reprlib
 
 
 class ResumableError(Exception):
-    """Base of every exception raised on purpose by this library."""
+    """The base of all exceptions that this library raises on purpose."""
 
 
 class InvalidArgument(ResumableError, ValueError):
-    """An argument breaks a rule, or a call comes where it cannot be."""
+    """An argument breaks a rule, or a call is not allowed at this place or time."""
 
 
 class InvalidType(ResumableError, TypeError):
@@ -23,7 +23,7 @@ class InvalidType(ResumableError, TypeError):
 
 
 class UnknownLength(ResumableError, TypeError):
-    """`len()` was asked of a pipeline that is endless or has to be read to be counted."""
+    """`len()` was called on a pipeline that is endless, or that must be read to be counted."""
 
 
 class StateMismatch(ResumableError, ValueError):
@@ -33,8 +33,8 @@ class StateMismatch(ResumableError, ValueError):
       message: why it is refused.
 
     Attributes:
-      stage: the stage that refused, if one did; the message then also says where that stands.
-      located: whether the message says where that stage stands.
+      stage: the stage that refused the state; None if it was not a stage.
+      located: whether the message says where in the pipeline that stage is.
     """
 
     def __init__(self, message: str, stage: object = None) -> None:
@@ -65,17 +65,17 @@ class CorruptCheckpoint(ResumableError, ValueError):
 
 
 class NoValidCheckpoint(ResumableError):
-    """There are checkpoints and every one is damaged, or the one asked for is missing."""
+    """All checkpoints are damaged, or the chosen one is missing."""
 
 
 class SaveError(ResumableError, OSError):
-    """A checkpoint could not be stored; the store's own error is the cause.
+    """A checkpoint could not be stored; its ``__cause__`` is the error of the store.
 
     Args:
-      message: which, and why.
+      message: which checkpoint, and why.
 
     Attributes:
-      step: of the checkpoint, or the last one of several.
+      step: of the checkpoint; of several, the last one.
     """
 
     def __init__(self, message: str, step: int = 0) -> None:
@@ -90,11 +90,11 @@ class NameInUse(ResumableError, BlockingIOError):
     """Another loop, of this process or another one, writes checkpoints under the name.
 
     Args:
-      message: who it is.
+      message: which loop it is.
 
     Attributes:
-      host: name of the machine on which it runs; None if it is not known.
-      process: its number there; None if it is not known.
+      host: the name of the machine on which that loop runs; None if unknown.
+      process: the number of its process on that machine; None if unknown.
     """
 
     def __init__(self, message: str, host: str | None = None, process: int | None = None) -> None:
@@ -107,7 +107,7 @@ class NameInUse(ResumableError, BlockingIOError):
 
 
 class MissingDependency(ResumableError, ImportError):
-    """What was asked for needs a package that is not installed."""
+    """An argument or a command needs a package that is not installed."""
 
 
 class MalformedItem(ResumableError, ValueError):
@@ -119,11 +119,11 @@ class WorkerError(ResumableError, RuntimeError):
 
 
 class IteratorClosed(ResumableError, ValueError):
-    """An item, or a save, was asked for after `close()`."""
+    """An iterator or a checkpointer was used after `close()`."""
 
 
 class _Shown(reprlib.Repr):
-    """As `reprlib`, but an object that has no `repr` of its own shows its class, not its address."""
+    """As `reprlib`, but an object without a `repr` of its own is shown by its class, not its address."""
 
     def repr_instance(self, x: object, level: int) -> str:
         kind = type(x)
@@ -144,6 +144,6 @@ def shorten(value: object, limit: int = 60) -> str:
     text = re.sub(r"\s*\n\s*", " ", text)  # a repr of several lines would break a table
     if len(text) <= limit:
         return text
-    if text.startswith("<"):  # the end of its name says which class it is
+    if text.startswith("<"):  # the end of the name says which class it is
         return "<..." + text[4 - limit :]
     return text[: limit - 3] + "..."

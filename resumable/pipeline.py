@@ -60,12 +60,15 @@ Identity: TypeAlias = "str | Sequence[str] | None"
 class Pipeline(Generic[T]):
     """A composition of stages; every method returns a new pipeline and changes nothing.
 
-    ``iter(pipeline)`` is one pass, as a `PipelineIterator` whose position can be saved and
-    restored at any item; each loop over a pipeline begins a new one. ``len(pipeline)`` and ``pipeline[index]`` work where the last stage is
-    random access. A stage of your own joins by ``pipeline.apply(MyStage, ...)``.
+    ``iter(pipeline)`` begins a pass: a `PipelineIterator`, which can be saved and restored at any item.
+    Each loop over a pipeline begins a new pass. ``len(pipeline)`` and ``pipeline[index]`` work where the
+    last stage has random access. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
 
     Args:
-      stage: the last one; those before it are its upstreams.
+      stage: the last stage; the stages before it are its upstreams.
+
+    Raises:
+      InvalidType: if ``stage`` is not a stage or a pipeline.
 
     >>> pipeline = rs.range(10).shuffle(seed=0).batch(4)
     >>> len(pipeline)
@@ -81,10 +84,12 @@ class Pipeline(Generic[T]):
         """A new iterator at the first item of ``epoch``.
 
         Args:
-          epoch: which pass, from 0; what is random draws another order in each.
+          epoch: number of the pass, from 0; shuffles and random maps draw anew in each epoch.
 
         Raises:
-          InvalidArgument: if a state of it would be nested more than 350 levels deep.
+          InvalidArgument: if ``epoch`` is below 0, or if a state of the pipeline would be nested more
+            than 350 levels deep.
+          InvalidType: if ``epoch`` is not an integer.
 
         >>> pipeline = rs.range(10).shuffle(seed=0)
         >>> list(pipeline.start(epoch=1)) == list(pipeline)
@@ -99,14 +104,14 @@ class Pipeline(Generic[T]):
     def resume(self, state: State) -> PipelineIterator[T]:
         """A new iterator at ``state``.
 
-        One that was saved at the last item of an epoch goes on with the next epoch; of the last
-        epoch it delivers nothing.
+        A state that was saved at the last item of an epoch goes on with the next epoch. After the last
+        epoch there are no items.
 
         Args:
           state: what `get_state` of an iterator returned, in this process or another one.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline.
+          StateMismatch: if ``state`` belongs to another pipeline, or is not a state.
 
         >>> pipeline = rs.range(4)
         >>> iterator = iter(pipeline)
@@ -137,11 +142,14 @@ class Pipeline(Generic[T]):
 
         Args:
           indices: integers within the length, shape (n,).
-          epoch: the epoch whose items they are.
+          epoch: the epoch that the items belong to.
+
+        Returns:
+          a list of items, or columns: arrays of shape (n, ...), or a dict or tuple of them.
 
         Raises:
-          InvalidType: if the pipeline is not random access, or ``indices`` are no integers.
-          InvalidArgument: if they have another shape or lie beyond the length.
+          InvalidType: if the pipeline has no random access, or ``indices`` are not integers.
+          InvalidArgument: if they have another shape, or one lies beyond the length.
 
         >>> rs.range(10, 20).gather([3, 0])
         array([13, 10])
@@ -165,19 +173,19 @@ class Pipeline(Generic[T]):
 
     @property
     def length(self) -> int | float | None:
-        """Number of items of a pass: `math.inf` if endless, None if only reading tells."""
+        """Number of items of a pass: `math.inf` if endless, None if unknown without reading."""
         return self.stage.length
 
     @property
     def fingerprint(self) -> str:
-        """What a state must have been saved with to be accepted."""
+        """What identifies the pipeline: a state is accepted if its fingerprint fits this one."""
         return fingerprint(self.stage)
 
     def describe(self) -> str:
-        """The graph as a tree, the last stage on top.
+        """The graph as a tree, with the last stage on top.
 
-        Each line has a stage with its arguments, the number of its items (``?`` if only reading
-        tells), whether it has random access, and what it adds to the state.
+        Each line shows a stage with its arguments, the number of its items (``?`` if unknown without
+        reading), whether it has random access, and its part of the state.
 
         >>> print(rs.range(3).describe())
         stage          items  access         its part of the state
@@ -186,7 +194,7 @@ class Pipeline(Generic[T]):
         return describe(self.stage)
 
     def to_mermaid(self) -> str:
-        """The graph in the language of Mermaid, for documents that draw it.
+        """The graph as text in the language of Mermaid, which documents can draw.
 
         >>> print(rs.range(3).to_mermaid())
         graph TD
@@ -204,8 +212,8 @@ class Pipeline(Generic[T]):
         """Add a stage of your own: ``stage(upstream, *args, **options)``.
 
         Args:
-          stage: its class, or a function that returns one.
-          args: positional arguments that come after the upstream.
+          stage: the class of the stage, or a function that returns a stage.
+          args: positional arguments after the upstream.
           options: keyword arguments.
 
         >>> from resumable.stages.take import Take
@@ -384,7 +392,7 @@ def from_iterable(
 ) -> Pipeline[T]:
     """The items of any iterable, or of what a function returns; see `resumable.sources.iterable.FromIterable`.
 
-    An object that can be indexed and offers no state of its own becomes random access.
+    An object that can be indexed and has no state of its own gets random access.
     """
     known_as = check_identity(identity)
     source: FromIterable[T] = FromIterable(iterable, external_state_policy, data_identity=known_as)
@@ -415,21 +423,23 @@ def jsonl(
     on_skip: Callable[[int, Exception], object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
 ) -> Pipeline[Any]:
-    """The values of JSON lines, in UTF-8; lines without any character are left out.
+    """The values of JSON lines, in UTF-8. Empty lines are left out.
 
-    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``: then a malformed
-    line is left out and counted, and the count is in the state.
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed lines
+    are left out and counted, and the count is in the state. They are read by orjson where it is
+    installed, with the same values.
 
     Args:
       paths: a path, a glob pattern, or several of them.
       on_error: ``"raise"`` or ``"skip"``.
-      on_skip: with ``"skip"``, called with the number of a line left out, counted from 0 in the
-        pass over the lines that have a character, and its `MalformedItem`; see
-        `resumable.stages.map.Map`.
+      on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
+        Numbers count from 0 in the pass, without empty lines; see `resumable.stages.map.Map`.
       index_dir: folder of the cached line indexes; beside the data by default.
 
     Raises:
       MalformedItem: while iterating, with file, line number and column.
+      InvalidArgument: if no file is found, or ``on_error`` is another word.
+      InvalidType: if an argument has the wrong type.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -448,7 +458,7 @@ def jsonl(
 def zip(*pipelines: Any) -> Pipeline[Any]:
     """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`.
 
-    Of a dict of pipelines, dicts of one item of each.
+    A dict of pipelines gives dicts with one item of each.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Zip(upstreams, names=names))
@@ -458,7 +468,7 @@ def zip(*pipelines: Any) -> Pipeline[Any]:
 def concatenate(*pipelines: Any) -> Pipeline[Any]:
     """All items of each pipeline, one after another; see `resumable.stages.concatenate.Concatenate`.
 
-    They may be a dict of pipelines; a state of other names, or of another order, is refused.
+    The pipelines may also be one dict. A state with other names, or in another order, is refused.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Concatenate(upstreams, names=names))
@@ -468,7 +478,7 @@ def concatenate(*pipelines: Any) -> Pipeline[Any]:
 def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
     """``block_length`` items of each pipeline in turn; see `resumable.stages.interleave.Interleave`.
 
-    They may be a dict of pipelines; a state of other names, or of another order, is refused.
+    The pipelines may also be one dict. A state with other names, or in another order, is refused.
     """
     upstreams, names = _named(pipelines)
     return Pipeline(Interleave(upstreams, names=names, block_length=block_length))
@@ -483,8 +493,8 @@ def mix(
 ) -> Pipeline[Any]:
     """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
 
-    They may be a dict of pipelines, and the weights then a dict of the same names. A state of other
-    names, or of another order, is refused: the order decides whose turn it is.
+    The pipelines may also be one dict, and then the weights a dict with the same names. A state with
+    other names, or in another order, is refused, as the order decides the turns.
     """
     upstreams, names = _named(pipelines)
     if isinstance(weights, Mapping):

@@ -14,16 +14,24 @@ from typing import Any
 import numpy as np
 import pytest
 
+import resumable as rs
+from resumable import pipeline
+from resumable.core.graph import walk
+
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
 
 from benchmarks import passes  # noqa: E402
+from benchmarks.by_hand.operator import Numbers, Operator  # noqa: E402
+from benchmarks.by_hand.turns import take_turns  # noqa: E402
 from benchmarks.digest import MultisetsDiffer, check_same, digest  # noqa: E402
 from benchmarks.discovery import load, names  # noqa: E402
+from benchmarks.elastic import ITEMS  # noqa: E402
 from benchmarks.plots import write_plots  # noqa: E402
 from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
 from benchmarks.timings import Timings  # noqa: E402
 from benchmarks.work import Integers, Work  # noqa: E402
+from benchmarks.workloads import elastic, operators  # noqa: E402
 
 WORKLOAD = """
 from benchmarks.race import race
@@ -109,7 +117,7 @@ def test_a_workload_is_measured_again_and_the_others_stay(tmp_path: Path) -> Non
     assert "has the rounds 1, not 2" in done.stderr
 
 
-@pytest.mark.parametrize("name", [name for name in names("workloads") if name != "text"])
+@pytest.mark.parametrize("name", sorted({*names("workloads")} - {"elastic", "text"}))
 def test_every_workload_runs(name: str, tmp_path: Path) -> None:
     workload, options = load("workloads", name), Options(tmp_path, rounds=1, quick=True)
     if not hasattr(workload, "works"):
@@ -124,12 +132,81 @@ def test_every_workload_runs(name: str, tmp_path: Path) -> None:
             assert digest(ours, batched) == digest(workload.bare(work), batched)
 
 
+def test_with_other_ranks_and_workers_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
+    result = elastic.run(Options(tmp_path, quick=True, peers=()))
+    assert result.tables[0].rows == [("resumable", "exact", "exact")]
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda items: items[::-1], "exact"),
+        (lambda items: items[:-2], "2 lost, 0 repeated"),
+        (lambda items: [*items, 5, 5, 6], "0 lost, 3 repeated"),
+        (lambda items: [*items[:-1], 5], "1 lost, 1 repeated"),
+    ],
+    ids=["another order", "lost", "repeated", "one for another"],
+)
+def test_lost_and_repeated_items_are_counted(
+    change: Callable[[list[int]], list[int]], says: str
+) -> None:
+    assert str(elastic.Outcome.of(change([*range(ITEMS)]), "")) == says
+    assert str(elastic.Outcome.of(change([*range(ITEMS)]), "ValueError: no")) == "ValueError: no"
+
+
 def test_the_costs_of_a_state_are_drawn_against_the_buffer(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed")
     lines = [Series("window of a shuffle", [10, 100], [200.0, 210.0])]
     result = Result("state", "Costs", series={"bytes": lines, "take (µs)": lines})
     assert write_plots(tmp_path, [result]) == [tmp_path / "state.png"]
     assert (tmp_path / "state.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_operators_are_drawn_beside_the_same_by_hand(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    marks = [("stream", 3.0), ("random access", 0.5)]
+    result = Result("operators", "By hand", multiples={"items": {"map": marks}, "batches": {}})
+    assert write_plots(tmp_path, [result]) == [tmp_path / "operators.png"]
+    assert (tmp_path / "operators.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_operator_that_does_something_else_by_hand_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def too_few(numbers: Numbers) -> Iterator[Operator]:
+        yield Operator("odd one", numbers.pipeline, lambda: range(numbers.count - 1))
+
+    monkeypatch.setattr("benchmarks.by_hand.one_input.operators", too_few)
+    with pytest.raises(AssertionError, match="odd one over stream: 2560 items came, expected 2559"):
+        operators.check(tmp_path)
+
+
+def test_every_stage_and_source_is_measured_beside_the_same_by_hand(tmp_path: Path) -> None:
+    every = {
+        kind.__name__
+        for kind in vars(pipeline).values()
+        if issubclass(type(kind), type) and issubclass(kind, rs.Stage) and kind is not rs.Stage
+    }
+    measured = {
+        type(stage).__name__
+        for _, operator in operators.operators_of(tmp_path, operators.FEW)
+        for stage, _ in walk(operator.pipeline.batch(2).stage)
+    }
+    assert len(every) > 20
+    assert every - measured == set()
+
+
+def test_seconds_are_those_of_an_item_up_to_where_a_long_pass_is_stopped() -> None:
+    def slow() -> Iterator[int]:
+        for number in range(10_000):
+            time.sleep(0.001)
+            yield number
+
+    began = time.perf_counter()
+    seconds = take_turns({"slow": slow, "none": lambda: range(10)}, rounds=2, longest=0.05)
+    assert time.perf_counter() - began < 5
+    assert len(seconds["slow"]) == 2
+    assert min(seconds["slow"]) >= 0.001 > max(seconds["none"])
 
 
 def test_a_file_is_all_that_a_new_workload_and_a_new_peer_take(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import pytest
 from command import ROOT
 
 import resumable as rs
+from resumable import errors
 
 FLUENT = {
     f"Pipeline.{name}": method
@@ -34,23 +38,24 @@ def parameters(explained: Callable[..., Any]) -> set[str]:
     return {name for name in found if name != "self"}
 
 
-def explained_in(text: str) -> set[str]:
-    """The names that stand in the sections on arguments and attributes."""
-    sections = re.findall(r"^(?:Args|Attributes):\n((?:  .*\n|\n)*)", text + "\n", re.MULTILINE)
+def explained_in(text: str, *titles: str) -> set[str]:
+    """The names that stand in the sections with these titles."""
+    title = "|".join(titles)
+    sections = re.findall(rf"^(?:{title}):\n((?:  .*\n|\n)*)", text + "\n", re.MULTILINE)
     return set(re.findall(r"^  (\w+): \S", "".join(sections), re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", sorted(EXPLAINED))
 def test_help_explains_every_parameter(name: str) -> None:
     text = inspect.getdoc(EXPLAINED[name]) or ""
-    missing = parameters(EXPLAINED[name]) - explained_in(text)
+    missing = parameters(EXPLAINED[name]) - explained_in(text, "Args", "Attributes")
     assert not missing, f"{name} says nothing of {sorted(missing)}:\n{text}"
 
 
 @pytest.mark.parametrize("name", sorted({*FLUENT, "range", "from_arrays", "zip", "mix", "lines"}))
 def test_help_speaks_of_no_parameter_that_is_not_there(name: str) -> None:
     text = inspect.getdoc(EXPLAINED[name]) or ""
-    assert explained_in(text) <= parameters(EXPLAINED[name])
+    assert explained_in(text, "Args", "Attributes") <= parameters(EXPLAINED[name])
     assert "data_identity" not in text
 
 
@@ -62,28 +67,97 @@ def test_help_tells_errors_state_and_an_example() -> None:
     assert re.search(r"^>>> ", inspect.getdoc(rs.Pipeline.batch) or "", re.MULTILINE)
 
 
-BASES = {"CheckpointListener", "Stage", "StageIterator", "Store", "Transform", "TransformIterator"}
-"""What somebody derives from; the page on it has a whole example."""
-PARTS = {
-    "AtEnd",
-    "AtSteps",
-    "Checkpoint",
-    "EverySeconds",
-    "OnSignal",
-    "Progress",
-    "Trigger",
-    "When",
-}
-"""What `Checkpointer` and `EverySteps` are shown with, or hand out."""
-ELSEWHERE = {"Directory", "Remote", "every", "task_name"}
-"""What needs a folder or a server, or explains itself."""
-
-
-@pytest.mark.parametrize("name", sorted(EXPLAINED.keys() - BASES - PARTS - ELSEWHERE))
+@pytest.mark.parametrize("name", sorted(EXPLAINED))
 def test_help_has_an_example(name: str) -> None:
     explained = EXPLAINED[name]
     if not (isinstance(explained, type) and issubclass(explained, Exception)):
         assert re.search(r"^ *>>> ", inspect.getdoc(explained) or "", re.MULTILINE)
+
+
+METHODS = {
+    f"{name}.{method}": function
+    for name in rs.__all__
+    if isinstance(kind := getattr(rs, name), type) and not issubclass(kind, Exception)
+    for method, function in vars(kind).items()
+    if inspect.isfunction(function) and not method.startswith("_")
+}
+CONSTRUCTORS = ("__init__", "__post_init__")
+
+
+@cache
+def refusals(called: Callable[..., Any]) -> set[str]:
+    """The names of the errors that a call raises when it looks at its arguments.
+
+    They are raised in a function itself, in the ``check_...`` that it calls, and in the constructor
+    of a stage that it makes.
+    """
+    if isinstance(called, type):
+        constructors = (vars(base).get(name) for base in called.__mro__ for name in CONSTRUCTORS)
+        return set().union(*(refusals(each) for each in constructors if is_ours(each)))
+    nodes = [*ast.walk(ast.parse(textwrap.dedent(inspect.getsource(called))))]
+    raised = {called_name(node.exc) for node in nodes if isinstance(node, ast.Raise)}
+    known = (called.__globals__.get(called_name(node)) for node in nodes)
+    makes = [one for one in known if is_check(one) or is_stage(one)]
+    return (raised & vars(errors).keys()).union(*map(refusals, makes))
+
+
+def called_name(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id
+    return ""
+
+
+def is_ours(function: object) -> bool:
+    """Whether its source can be read: a dataclass writes an ``__init__`` without one."""
+    return inspect.isfunction(function) and function.__code__.co_filename.startswith(str(ROOT))
+
+
+def is_check(value: object) -> bool:
+    return inspect.isfunction(value) and value.__name__.lstrip("_").startswith("check")
+
+
+def is_stage(value: object) -> bool:
+    return inspect.isclass(value) and issubclass(value, rs.Stage)
+
+
+@pytest.mark.parametrize("name", sorted({**EXPLAINED, **METHODS}))
+def test_help_tells_every_error_that_an_argument_can_cause(name: str) -> None:
+    explained = {**EXPLAINED, **METHODS}[name]
+    if not (isinstance(explained, type) and issubclass(explained, Exception)):
+        text = inspect.getdoc(explained) or ""
+        assert not refusals(explained) - explained_in(text, "Raises")
+
+
+def test_the_errors_of_arguments_are_found_where_they_are_raised() -> None:
+    assert refusals(rs.EverySteps) == {"InvalidArgument", "InvalidType"}
+    assert refusals(rs.Pipeline.filter) == {"InvalidType"}
+    assert "StateMismatch" not in refusals(rs.Pipeline.resume)
+    assert refusals(rs.Memory) == set()
+
+
+def functions_with_arrays() -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The public functions and methods with an array among their arguments or results."""
+    array = re.compile(r"\b(Indices|NDArray|ndarray)\b")
+    for path in sorted((ROOT / "resumable").rglob("*.py")):
+        source = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(source)) if array.search(source) else ():
+            if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):
+                continue
+            annotations = [argument.annotation for argument in node.args.args] + [node.returns]
+            text = " ".join(ast.unparse(each) for each in annotations if each is not None)
+            if ast.get_docstring(node) and array.search(text):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", node
+
+
+def test_whatever_takes_or_gives_an_array_says_its_shape() -> None:
+    functions = dict(functions_with_arrays())
+    assert len(functions) > 15
+    silent = {
+        place
+        for place, function in functions.items()
+        if not re.search(r"\bshape\b", ast.get_docstring(function) or "")
+    }
+    assert not silent
 
 
 def test_the_examples_in_help_are_true() -> None:

@@ -18,6 +18,7 @@ from resumable.testing.laws import (
     blocks_agree_with_pull,
     first_items,
     gather_agrees_with_iteration,
+    marks_keep_their_moment,
     next_and_pull_may_be_mixed,
     pull_agrees_with_next,
     refused_states_leave_no_trace,
@@ -98,6 +99,11 @@ def test_pull_agrees_with_next(make: Maker) -> None:
 
 
 @each_that_runs_twice
+def test_marks_keep_their_moment(make: Maker) -> None:
+    marks_keep_their_moment(make(), 100)
+
+
+@each_that_runs_twice
 def test_blocks_agree_with_pull(make: Maker) -> None:
     blocks_agree_with_pull(make(), [1, 3, 2, 700, 40, 4000])
 
@@ -135,6 +141,7 @@ def test_random_graphs_obey_every_law(
     set_state_works_on_a_used_iterator(pipeline, 60)
     pull_agrees_with_next(pipeline, [*cuts, 100])
     blocks_agree_with_pull(pipeline, [cut + 1 for cut in cuts])
+    marks_keep_their_moment(pipeline, 30)
     skip_agrees_with_next(pipeline, cuts)
     next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)

@@ -272,7 +272,7 @@ def test_the_digest_at_a_position_is_the_same_however_the_loop_came_to_it(seed: 
         alone = Recent()
         for number in compared_at(position):
             alone.append(sample(items[number]))
-        assert iterator.get_state()["pipeline"]["last"] == alone.digest(), position
+        assert iterator.get_state()["pipeline"]["last"] == alone.digest(position), position
     iterator.close()
 
 
@@ -442,3 +442,14 @@ def test_what_identifies_nothing_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         make()
+
+
+def test_a_function_that_is_changed_between_two_epochs_is_changed_in_workers_too() -> None:
+    pytest.importorskip("loky", reason="loky is not installed")
+    lessons = {"times": 1}
+    pipeline = rs.range(4).map(lambda item: item * lessons["times"], workers=1, executor="process")
+    with iter(pipeline.repeat(3)) as iterator:
+        got = list(itertools.islice(iterator, 8))
+        lessons["times"] = 10
+        got += iterator
+    assert got == [0, 1, 2, 3, 0, 1, 2, 3, 0, 10, 20, 30]

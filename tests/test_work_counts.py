@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
@@ -29,7 +30,10 @@ import pytest
 from graphs import six_stages
 
 import resumable as rs
+from resumable.core.block import stack
+from resumable.order import turns
 from resumable.order.permutation import Permutation
+from resumable.order.random_bits import random_rows
 
 PACKAGE = str(Path(rs.__file__).parent)
 COUNT = 200_000
@@ -200,13 +204,18 @@ class Cost(NamedTuple):
     [
         (arrays, Cost(9, 10, 179), Cost(0, 0, 0)),
         (mapped, Cost(11, 12, 234), Cost(0, 0, 0)),
-        (lines, Cost(14, 16, 352), Cost(0, 1, 21)),
-        (jsonl, Cost(19, 19, 428), Cost(1, 1, 30)),
+        (lines, Cost(16, 17, 448), Cost(0, 1, 21)),
+        (jsonl, Cost(22, 21, 536), Cost(1, 1, 33)),
     ],
 )
 def test_a_batch_costs_no_more_than_it_did(
-    items: Callable[[Path], rs.Pipeline[Any]], batch: Cost, item: Cost, data: Path
+    items: Callable[[Path], rs.Pipeline[Any]],
+    batch: Cost,
+    item: Cost,
+    data: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("resumable.formats.jsonl._quick", None)  # whether orjson is there or not
     small, large = (steady(items(data).batch(size)) for size in (16, 64))
     for size, work in ((16, small), (64, large)):
         assert work.calls.total() <= STEPS * (batch.calls + size * item.calls)
@@ -241,6 +250,31 @@ def test_a_batch_of_arrays_takes_no_memory_but_its_own() -> None:
     assert min(peaks) <= 2 * (2 * size) + 4096
 
 
+@pytest.mark.parametrize(
+    ("item", "limit"),
+    [
+        ("word", Cost(1, 4, 41)),
+        ([1, 2], Cost(1, 4, 41)),
+        (7, Cost(2, 3, 62)),
+        (0.5, Cost(2, 4, 75)),
+        (float("nan"), Cost(6, 9, 150)),
+        ((7, 0.5), Cost(7, 15, 245)),
+        ({"id": 7, "word": "a"}, Cost(5, 15, 260)),
+        ({"image": np.zeros(3), "label": (7, 0.5)}, Cost(15, 29, 508)),
+    ],
+    ids=str,
+)
+def test_stacking_what_is_usual_costs_the_same_for_any_number_of_items(
+    item: Any, limit: Cost
+) -> None:
+    spent(partial(stack, [item]))  # Python 3.13 counts only what has been run before
+    small, large = (spent(partial(stack, [item] * count)) for count in (16, 256))
+    for work in (small, large):
+        assert work.calls.total() <= limit.calls
+        assert work.builtins.total() <= limit.builtins
+    assert large.instructions == small.instructions <= limit.instructions
+
+
 def test_a_mapped_batch_costs_one_call_of_the_function_an_item() -> None:
     assert steady(mapped(Path()).batch(256)).user == {"triple": STEPS * 256}
 
@@ -256,12 +290,46 @@ def test_item_by_item_the_library_costs_one_call_an_item_handed_out() -> None:
 def test_of_a_stream_a_sample_is_taken_once_in_sixteen_items() -> None:
     item_by_item = steady(rs.from_iterable(naturals))
     assert item_by_item.user == {"naturals": STEPS}
-    assert item_by_item.calls["iterable.__next__"] == STEPS
+    assert item_by_item.calls["iterable._walk"] == STEPS
     assert item_by_item.builtins["deque.append"] <= 1 + STEPS / 16
-    assert item_by_item.instructions <= STEPS * 51
+    assert item_by_item.instructions <= STEPS * 43
     for size, samples in ((16, 1), (32, 2), (256, 4)):
         batches = steady(rs.from_iterable(naturals).batch(size))
         assert batches.builtins["deque.append"] <= STEPS * samples
+
+
+def numbered(carry: int, item: int) -> tuple[int, int]:
+    return carry + 1, item
+
+
+def several(item: int) -> list[int]:
+    return [item] * 1000
+
+
+OVER_STREAMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
+    "take": lambda stream: stream.take(COUNT),
+    "skip": lambda stream: stream.skip(3),
+    "enumerate": lambda stream: stream.enumerate(),
+    "concatenate": lambda stream: rs.concatenate(stream, stream),
+    "repeat": lambda stream: stream.repeat(2),
+    "interleave": lambda stream: rs.interleave(stream, stream),
+    "mix": lambda stream: rs.mix(stream, stream),
+    "scan": lambda stream: stream.scan(numbered, 0),
+    "dropping map": lambda stream: stream.map(several, on_error="skip"),
+    "flat_map": lambda stream: stream.flat_map(several),
+    "unbatch": lambda stream: stream.batch(1000).unbatch(),
+    "interleave of a function": lambda stream: stream.interleave(several, 4),
+}
+
+
+@pytest.mark.parametrize("name", OVER_STREAMS)
+def test_item_by_item_a_stage_over_a_stream_costs_one_call_an_item(name: str) -> None:
+    work = steady(OVER_STREAMS[name](rs.from_iterable(naturals)))
+    assert not [call for call in work.calls if call.endswith((".pull", ".get_state"))]
+    of_the_tally = work.calls["tally.pass_over"]
+    # Of the outermost iterator, the stage and the source one each, and a sample in sixteen items.
+    assert work.calls.total() - of_the_tally <= STEPS * 3.2
+    assert work.instructions <= STEPS * 90
 
 
 @pytest.mark.parametrize("window", [1000, 10_000])
@@ -279,9 +347,10 @@ def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> 
     assert small.instructions <= STEPS * 5730
 
 
-def test_a_batch_of_lines_looks_at_the_file_once_and_opens_it_never(data: Path) -> None:
+def test_a_batch_of_lines_looks_at_file_and_index_once_and_opens_neither(data: Path) -> None:
     work = steady(lines(data).batch(64))
-    assert work.calls["open_files.data"] == work.builtins["stat"] == STEPS
+    assert work.calls["open_files.data"] == work.calls["index_pages.is_whole"] == STEPS
+    assert work.builtins["stat"] == 2 * STEPS
     assert not work.builtins["open"]
 
 
@@ -353,6 +422,48 @@ def test_a_state_costs_the_same_everywhere(length: int) -> None:
         assert cost.instructions <= 557
 
 
+def state_cost(pipeline: rs.Pipeline[Any], steps: int) -> Work:
+    with iter(pipeline) as iterator:
+        advance(iterator, steps)
+        return spent(iterator.get_state)
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.parametrize(
+    "add",
+    [
+        lambda pipeline: pipeline.map(triple),
+        lambda pipeline: pipeline.filter(triple),
+        lambda pipeline: pipeline.repeat(1),
+        lambda pipeline: pipeline.batch(2).unbatch(),
+        lambda pipeline: pipeline.flat_map(lambda item: [item, item]),
+        lambda pipeline: pipeline.shuffle(0, window=4),
+        lambda pipeline: pipeline.scan(lambda carry, item: (0, item), 0),
+    ],
+    ids=["map", "filter", "repeat", "batch and unbatch", "flat_map", "window", "scan"],
+)
+def test_a_state_costs_the_same_for_each_further_stage(
+    add: Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]], steps: int
+) -> None:
+    pipeline: rs.Pipeline[Any] = rs.from_iterable(naturals)
+    costs = []
+    for stages in range(41):
+        if stages in (20, 30, 40):
+            costs.append(state_cost(pipeline, steps).instructions)
+        pipeline = add(pipeline)
+    # Not equal: Python 3.13 counts some of what is done for the first time.
+    assert costs[2] - costs[1] <= costs[1] - costs[0]
+
+
+@pytest.mark.parametrize(("expand", "most"), [(lambda n: [n] * 9, 4), (lambda n: rs.range(9), 7)])
+def test_a_state_costs_little_for_each_open_item(expand: Callable[[int], Any], most: int) -> None:
+    few, many = (
+        state_cost(rs.range(999).interleave(expand, cycle_length=places), 250)
+        for places in (100, 200)
+    )
+    assert many.calls.total() - few.calls.total() == most * 100
+
+
 def test_a_resume_reads_nothing_and_costs_the_same_everywhere(permuted: list[int]) -> None:
     pipeline = six_stages(10**12, 64, 10**12).enumerate()
     assert len(pipeline) == 10**12  # which is asked for once
@@ -371,3 +482,116 @@ def test_a_resume_reads_nothing_and_costs_the_same_everywhere(permuted: list[int
         assert permuted.pop() <= FIRST_BLOCK
     for cost in costs:
         assert (cost.calls, cost.builtins) == (costs[0].calls, costs[0].builtins)
+
+
+def shuffled(count: int, seed: int = 0) -> rs.Pipeline[int]:
+    return rs.range(count).shuffle(seed)
+
+
+# Each has COUNT items, which are looked up by index behind what combines them.
+COMBINED: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "repeat": lambda: shuffled(COUNT).repeat(2).shard(0, 2),
+    "concatenate": lambda: rs.concatenate(shuffled(COUNT // 2), shuffled(COUNT // 2, 1)).skip(0),
+    "mix": lambda: rs.mix(shuffled(COUNT // 2), shuffled(COUNT // 2, 1), seed=2, stop="all"),
+    "mix of long rounds": lambda: rs.mix(
+        shuffled(COUNT // 2), shuffled(COUNT // 2, 1), weights=[5001, 4999], seed=2, stop="all"
+    ),
+    "zip": lambda: rs.zip(shuffled(COUNT), shuffled(COUNT, 1)).shuffle(2).map(itemgetter(0)),
+    "enumerate": lambda: shuffled(COUNT).enumerate().skip(0).map(itemgetter(1)),
+    "map": lambda: shuffled(COUNT).map(abs).shuffle(1),
+}
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_item_by_item_behind_a_combination_the_library_costs_no_more(name: str) -> None:
+    work = steady(COMBINED[name]().map(triple))
+    assert work.user == {"triple": STEPS}
+    assert work.calls == {"iterator.__next__": STEPS}
+    assert not work.builtins
+    assert work.instructions <= STEPS * 23
+
+
+@pytest.mark.parametrize("name", COMBINED)
+def test_orders_before_a_combination_are_computed_in_large_blocks(
+    name: str, permuted: list[int]
+) -> None:
+    items = 0
+    for batch in COMBINED[name]().batch(256):
+        items += len(batch)
+    assert items == COUNT
+    # At most three orders, of which each takes a part of every block.
+    assert len(permuted) <= 3 * (2 + math.ceil(COUNT / LARGEST_BLOCK))
+    assert sum(permuted) <= 3 * (COUNT + 256 * len(permuted))
+
+
+def nested_mixes(depth: int) -> rs.Pipeline[Any]:
+    mixed: rs.Pipeline[Any] = shuffled(COUNT)
+    for number in range(depth):
+        mixed = rs.mix(mixed, shuffled(COUNT, number))
+    return mixed
+
+
+def nested_concatenations(depth: int) -> rs.Pipeline[Any]:
+    joined: rs.Pipeline[Any] = shuffled(COUNT)
+    for number in range(depth):
+        joined = rs.concatenate(joined, shuffled(COUNT, number)).shuffle(number)
+    return joined
+
+
+@pytest.mark.parametrize("nested", [nested_mixes, nested_concatenations])
+def test_a_combination_within_others_costs_an_item_nothing(
+    nested: Callable[[int], rs.Pipeline[Any]], permuted: list[int]
+) -> None:
+    assert steady(nested(20).map(triple)).calls == {"iterator.__next__": STEPS}
+    permuted.clear()
+    # Each batch takes a part of each of the inputs that it has items of, and puts them in order.
+    few, many = (steady(nested(depth).batch(64)).calls.total() for depth in (5, 20))
+    assert many <= 4 * few
+    assert sum(permuted) <= 60 * (FIRST_BLOCK + LARGEST_BLOCK)
+
+
+def test_a_thousand_inputs_cost_an_item_no_more_than_ten() -> None:
+    costs = []
+    for count in (10, 1000):
+        mixed = rs.mix(*[shuffled(5000, number) for number in range(count)], seed=0)
+        assert steady(mixed.map(triple)).calls == {"iterator.__next__": STEPS}
+        costs.append(steady(mixed.batch(10)).calls.total())
+    assert costs[1] <= 2 * costs[0]
+
+
+@pytest.mark.parametrize("epochs", [10, 1000])
+def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: list[int]) -> None:
+    items = rs.range(5000).shuffle(0).repeat(epochs).skip(0)
+    with iter(items) as iterator:
+        iterator.skip(5000 * (epochs - 10))
+        assert permuted == []
+        assert len(list(iterator)) == 50_000
+    assert len(permuted) <= 12
+    assert sum(permuted) <= 50_000 + FIRST_BLOCK
+
+
+@pytest.mark.parametrize(
+    ("weights", "section"),
+    [((1, 2), 3), ((1000, 3001), 4001), ((1000, 3097), 1024), ((0.1, 1 / 3), 1024)],
+)
+def test_a_turn_of_a_mix_is_found_by_the_keys_of_its_section_alone(
+    weights: tuple[float, float], section: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[int] = []
+
+    def counting(keys: Any, length: int) -> Any:
+        drawn.append(len(keys) * length)
+        return random_rows(keys, length)
+
+    monkeypatch.setattr(turns, "random_rows", counting)
+    mixed = rs.mix(rs.range(10**12), rs.range(10**12), weights=weights, seed=0).shuffle(0)
+    assert len(mixed)  # which is asked for once
+    drawn.clear()
+    assert len(iter(mixed).pull(256)) == 256
+    assert sum(drawn) <= FIRST_BLOCK * section
+
+
+def test_one_item_by_its_index_runs_no_network(networked: list[int]) -> None:
+    pipeline = rs.mix(rs.range(10**6).shuffle(0), rs.range(10**6).shuffle(1)).shuffle(2).map(abs)
+    assert pipeline[5] != pipeline[6]
+    assert networked == []

@@ -1,10 +1,10 @@
 """TensorFlow's session hooks, savers, checkpoints and Keras callbacks, for a resumable pipeline."""
 
-# For a TF1 graph: `dataset` makes the input, whose number of items consumed is a variable; `hooks`
-# save and restore it beside the model, by `following` the model's saver; `saveable` puts it inside
-# the model's checkpoint. For TF2: `checkpointable` is an object of a `tf.train.Checkpoint`,
-# `resume_input` a callback of Keras's ``fit``. `feed` says what the state is after any item,
-# `checkpoints` keeps it by step.
+# For a TF1 graph: `dataset` makes the input, with a variable for the number of consumed items; `hooks`
+# save and restore it beside the model, by `following` the model's saver; `saveable` puts it into the
+# model's checkpoint. For TF2: `checkpointable` is an object for a `tf.train.Checkpoint`, and
+# `resume_input` a callback for Keras's ``fit``. `feed` has the state after any item, and `checkpoints`
+# keeps states by step.
 
 from __future__ import annotations
 

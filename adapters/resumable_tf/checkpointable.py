@@ -1,4 +1,4 @@
-"""A pipeline inside a `tf.train.Checkpoint`, for a loop of one's own."""
+"""A pipeline inside a `tf.train.Checkpoint`, for training loops written by hand."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ T = TypeVar("T")
 class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # type: ignore[misc]
     """The items of ``pipeline``, pass after pass, with their position in a `tf.train.Checkpoint`.
 
-    Each ``for`` loop goes through the rest of the pass in progress; the next one through the next
-    epoch. In the body of the loop the item in work counts as consumed, so save after the step.
-    Nothing runs ahead but the pipeline's own ``prefetch`` and workers, which the state accounts
-    for; a `tf.data.Dataset` made of it would.
+    Each ``for`` loop goes through the rest of the pass in progress, and the next loop through the next
+    epoch. In the body of the loop the item in work counts as consumed, so save after the step. Only
+    ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for them. Do not make
+    a `tf.data.Dataset` of it, which would run ahead too.
 
-    State: some 200 bytes in the checkpoint, O(1) to take; what a resume costs is the pipeline's.
+    State: some 200 bytes in the checkpoint, O(1) to take. A resume costs what a resume of the pipeline
+    costs.
 
     Args:
-      pipeline: whose items are wanted; NumPy arrays go into a `tf.function` as they are.
+      pipeline: the pipeline with the items. NumPy arrays can be passed to a `tf.function` as they are.
 
     Raises:
-      InvalidType: if it is no pipeline.
+      InvalidType: if ``pipeline`` is not a pipeline.
       ExternalStateError: if it has a source that cannot be saved exactly.
     """
 
@@ -46,7 +47,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
 
     @property
     def step(self) -> int:
-        """Items of the pass that were handed out."""
+        """Number of items of the pass that were handed out."""
         return self._iterator.step
 
     def __iter__(self) -> Iterator[T]:
@@ -71,26 +72,26 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         return rs.dumps(self._iterator.get_state())
 
     def deserialize(self, string_value: bytes) -> None:
-        """Continue at the state that TensorFlow has found in its checkpoint.
+        """Continue at the state that TensorFlow has read from its checkpoint.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; the position is then as before.
+          StateMismatch: if it belongs to another pipeline; the position then stays as it is.
         """
         self._iterator.set_state(rs.loads(string_value))
         self._was_restored = True
 
     def _copy_trackable_to_cpu(self, object_map: Any) -> None:
-        # TensorFlow's asynchronous checkpoints serialize later, when the input has gone on.
+        # TensorFlow's asynchronous checkpoints serialise later, when the input has moved on.
         snapshot = object_map.get(self)
         if snapshot is None:
             snapshot = object_map[self] = _Snapshot()
         snapshot.data = self.serialize()
 
     def check_restored(self) -> None:
-        """Make sure that the restore before this call has restored this input too.
+        """Make sure that the last ``restore`` has restored this input too.
 
-        TensorFlow says nothing if a checkpoint lacks an object: training would go on with the
-        model restored and the input at its start. Call this after ``restore``.
+        TensorFlow does not report an object that a checkpoint lacks. Training would go on with a
+        restored model and an input at its start. Call this after ``restore``.
 
         Raises:
           NoValidCheckpoint: if no state was restored.

@@ -1,4 +1,4 @@
-"""Checkpoints of the input, each of a step of the model."""
+"""Checkpoints of the input, labelled with the steps of the model."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from resumable.state.value import State
 __all__ = ["InputCheckpoints"]
 
 _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionary()
-"""Who in this process was the last to write to a store, by the name of that."""
+"""The last object of this process that wrote to a store, by the name of the store."""
 
 
 class InputCheckpoints:
-    """Saves the input's state under the model's step, and finds the one of the model's step.
+    """Saves the state of the input under the step of the model, and restores the one of that step.
 
     Args:
-      store: where they are kept.
-      get_state: gives the state to save.
-      asynchronous: whether the training goes on while one is written.
+      store: where the checkpoints are kept.
+      get_state: returns the state to save.
+      asynchronous: whether the training goes on while a checkpoint is written.
       listeners: called at the saves.
-      retain: called with step and time after each save; returns what went wrong.
+      retain: called with step and time after each save; returns what failed.
     """
 
     def __init__(
@@ -51,18 +51,18 @@ class InputCheckpoints:
     def restore(self, step: int, *, exactly: bool = True) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
 
-        Checkpoints after it are renamed to ``*.superseded``. From now on no other process may write
-        to the store, and whoever in this process did so before, such as the hook of a training that
-        failed, does no more.
+        Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to the
+        store. An object of this process that wrote to it before, such as the hook of a training that
+        failed, no longer does.
 
         Args:
           step: of the model.
-          exactly: whether only the checkpoint of this very step will do; else the newest one that
-            is not after it.
+          exactly: whether it must be the checkpoint of this very step; else it is the newest one that is
+            not after it.
 
         Raises:
           NameInUse: if another process writes to the store.
-          NoValidCheckpoint: if there are checkpoints and none that will do, or it is damaged.
+          NoValidCheckpoint: if there are checkpoints but none that fits, or that one is damaged.
         """
         self.close()
         with ExitStack() as undo:
@@ -77,10 +77,10 @@ class InputCheckpoints:
         return found
 
     def save(self, step: int) -> None:
-        """Save the state now as that of ``step``, unless it is saved already.
+        """Save the state now as that of ``step``, unless that step is saved already.
 
         Raises:
-          SaveError: if this save, or one that was written beside the training, failed.
+          SaveError: if this save failed, or an asynchronous one before.
         """
         saver = self._running
         if saver.begun.step != step:
@@ -88,10 +88,10 @@ class InputCheckpoints:
         self.collect()
 
     def collect(self, *, wait_for_it: bool = False) -> bool:
-        """Acknowledge a save that is done; whether a listener has asked to stop.
+        """Acknowledge a save that is done; returns whether a listener has stopped the training.
 
         Raises:
-          SaveError: if one has failed.
+          SaveError: if a save has failed.
         """
         saver = self._running
         saver.collect(wait_for_it=wait_for_it)
@@ -99,16 +99,16 @@ class InputCheckpoints:
         return saver.stopped
 
     def keep_only(self, steps: set[int], latest: int = 1) -> None:
-        """Remove the checkpoints of other steps than these, but not the ``latest`` newest ones."""
+        """Remove the checkpoints of all steps but these and the ``latest`` newest ones."""
         for step in self.store.steps()[:-latest]:
             if step not in steps:
                 self.store.remove(step)
 
     def close(self) -> None:
-        """Wait for a save being written, and let others write; may be called again.
+        """Wait for a save that is being written, and release the store; may be called again.
 
         Raises:
-          SaveError: if it failed.
+          SaveError: if the save failed.
         """
         saver, self._saver = self._saver, None
         try:
@@ -158,7 +158,7 @@ class InputCheckpoints:
         )
 
     def _locked(self) -> StoreLock:
-        """The lock of the store, if need be from another one of this process."""
+        """The lock of the store; another object of this process that has it must give it up."""
         try:
             return self.store.lock()
         except rs.NameInUse:

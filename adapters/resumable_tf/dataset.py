@@ -1,9 +1,9 @@
-"""A pipeline as a `tf.data.Dataset` of a TF1 graph, which knows what was consumed of it."""
+"""A pipeline as a `tf.data.Dataset` of a TF1 graph, with a variable for what was consumed."""
 
-# tf.data runs ahead of the training step, also where nobody asked it to. So each item carries its
-# number, and the number is written to a variable in the same run of the session that computes the
-# features. Only that variable tells what was consumed. It is read when saving and at no other
-# time: to fetch the number in every run would take part in runs that need no data, and eat items.
+# tf.data runs ahead of the training step, even without ``prefetch``. So each item carries its number, and
+# the run of the session that computes the features writes the number to a variable. Only that variable
+# says what was consumed. It is read for saves only: a fetch of the number in every run would also
+# consume items in runs that need no data.
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
     "only_iterator_of",
 ]
 
-# Collections of a graph. Those whose keys are no strings are not written to its MetaGraphDef.
+# Collections of a graph. A collection is not written to the MetaGraphDef if its key is not a string.
 FEEDS: Final = ("resumable_feeds",)
 ITERATORS: Final = ("resumable_iterators",)
 STORES: Final = ("resumable_stores",)
 NAME: Final = "resumable_input"
-# What tf.data may do between the two without a position of its own, by the types of its operations.
+# The types of operations of tf.data that have no position of their own, and so may come in between.
 STATELESS: Final = re.compile(
     "(Parallel)?(Map|Filter|Batch|PaddedBatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
 )
@@ -42,24 +42,24 @@ OUT_OF_ORDER: Final = (
 
 
 def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
-    """The items of ``pipeline``, each as a pair of its number and itself.
+    """The items of ``pipeline`` as pairs of a number and the item.
 
-    `make_initializable_iterator` takes the number off again. Between the two, tf.data may ``map``,
-    ``prefetch``, ``batch`` and ``filter``, as long as the number stays the first of the pair. What
-    has a position of its own is refused, such as ``shuffle`` or ``skip``; the pipeline has it.
+    `make_initializable_iterator` removes the numbers again. In between, tf.data may ``map``,
+    ``prefetch``, ``batch`` and ``filter``, as long as the number stays the first of the pair. Operations
+    with a position of their own, such as ``shuffle`` or ``skip``, are refused; use those of the pipeline.
+    Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
 
-    State: none in the graph; the position is that of the pipeline. To be used under
-    ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
+    State: none in the graph; the position is that of the pipeline.
 
     Args:
-      pipeline: whose items are arrays, numbers, strings, or tuples and dicts of them.
+      pipeline: its items are arrays, numbers, strings, or tuples and dicts of them.
       output_signature: `tf.TypeSpec` objects in the structure of one item, as for
         `tf.data.Dataset.from_generator`.
 
     Raises:
-      InvalidArgument: if the default graph has a data set of the same pipeline already, or if there
+      InvalidArgument: if the default graph already has a data set of the same pipeline, or if there
         is no graph because execution is eager.
-      InvalidType: if ``pipeline`` is no pipeline.
+      InvalidType: if ``pipeline`` is not a pipeline.
     """
     if tf.executing_eagerly():
         raise rs.InvalidArgument(
@@ -85,9 +85,9 @@ class ResumableIterator:
     `make_initializable_iterator` makes it.
 
     Attributes:
-      feed: what the data set is made of.
-      name: of its variable, and of its state in a model's checkpoint.
-      initializer: the operation that begins where the feed stands, and sets ``consumed`` to it.
+      feed: the source of the data set.
+      name: of the variable, and of the state in a model's checkpoint.
+      initializer: the operation that begins at the position of the feed, and sets ``consumed`` to it.
       consumed: int64 local variable, the number of the last item whose features were computed.
     """
 
@@ -99,7 +99,7 @@ class ResumableIterator:
         self._iterator = tf1.data.make_initializable_iterator(
             dataset.scan(_origin_of(feed), _check_order)
         )
-        # A session that is created begins wherever the feed stands, also without a hook.
+        # A new session begins at the position of the feed, also without a hook.
         self.consumed = tf1.get_variable(
             name,
             initializer=lambda: _origin_of(feed),
@@ -117,13 +117,13 @@ class ResumableIterator:
         return tf.group(initializer, self.consumed.assign(number))
 
     def get_next(self) -> Any:
-        """The next item; to compute any part of it is to consume it.
+        """The next item. A run that computes any part of the item consumes it.
 
-        One run may compute several of these. If the input ends in the middle of it, the others are
-        consumed too.
+        One run may compute several items. If the input ends in the middle of such a run, the items that
+        were still there are consumed too.
         """
         passed, item = self._iterator.get_next()
-        # Several of these may run at once: to add is atomic, and each item is delivered once.
+        # Several of these may run at once: the addition is atomic, and each item is delivered once.
         with tf.control_dependencies([self.consumed.assign_add(passed)]):
             return tf.nest.map_structure(tf.identity, item, expand_composites=True)
 
@@ -134,14 +134,14 @@ def make_initializable_iterator(
     """An iterator over the items of a data set of `make_dataset`, without their numbers.
 
     Args:
-      dataset: of `make_dataset`, or what tf.data made of it.
-      pipeline: which one it comes from, if the graph has several.
+      dataset: the result of `make_dataset`, or what tf.data has made of it.
+      pipeline: the pipeline it comes from, if the graph has several.
 
     Raises:
-      InvalidType: if an element of ``dataset`` is no pair of a number and an item.
-      InvalidArgument: if tf.data does something that has a position of its own, if the graph has
-        no data set of ``pipeline``, or several without it being said which, or if it has an
-        iterator for it already.
+      InvalidType: if an element of ``dataset`` is not a pair of a number and an item.
+      InvalidArgument: if an operation of tf.data has a position of its own, if the graph has no data
+        set of ``pipeline``, if it has several and ``pipeline`` is not given, or if it already has an
+        iterator for this one.
     """
     spec = dataset.element_spec
     numbered = isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], tf.TensorSpec)
@@ -173,7 +173,7 @@ def only_iterator_of(pipeline: rs.Pipeline[Any]) -> ResumableIterator:
     """The iterator over ``pipeline`` in the default graph.
 
     Raises:
-      InvalidArgument: if there is none.
+      InvalidArgument: if the graph has no such iterator.
     """
     iterators = tf1.get_default_graph().get_collection(ITERATORS)
     for iterator in iterators:
@@ -190,7 +190,7 @@ def claim_store(store: str) -> None:
     """Note that an input of the default graph is saved in ``store``.
 
     Raises:
-      InvalidArgument: if another one is.
+      InvalidArgument: if another input is saved there.
     """
     graph = tf1.get_default_graph()
     if store in graph.get_collection(STORES):
@@ -207,7 +207,7 @@ def _origin_of(feed: Feed[Any]) -> tf.Tensor:
 
 
 def _check_stateless(operation: tf.Operation) -> None:
-    """Refuse what would begin anew in the middle of the data."""
+    """Refuse operations that would begin anew in the middle of the data."""
     before = [tensor.op for tensor in operation.inputs if tensor.dtype == tf.variant]
     if operation.type == SOURCE[0] and [each.type for each in before] == [SOURCE[1]]:
         return
@@ -220,7 +220,7 @@ def _check_stateless(operation: tf.Operation) -> None:
 
 
 def _check_order(last: tf.Tensor, element: Any) -> Any:
-    """Let each element carry the count of items since the one before."""
+    """Let each element carry the number of items since the element before."""
     numbers, item = element
     flat = tf.reshape(numbers, [-1])
     before = tf.concat([tf.reshape(last, [1]), flat[:-1]], 0)

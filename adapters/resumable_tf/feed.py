@@ -1,4 +1,4 @@
-"""What a framework that runs ahead is fed with: numbered items, and the state after each number."""
+"""Numbered items for a framework that runs ahead, and the state after each number."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """One pass through a pipeline, consumed some items behind of where it is produced.
+    """One pass through a pipeline, in which items are produced before they are consumed.
 
     Args:
-      pipeline: whose items are fed.
+      pipeline: the pipeline with the items.
 
     Attributes:
-      pipeline: as given.
-      is_saved: whether its position is saved, so that it must be known.
+      pipeline: the argument.
+      is_saved: whether the position is saved, so that it must be exact.
 
     Raises:
-      InvalidType: if it is no pipeline.
+      InvalidType: if ``pipeline`` is not a pipeline.
     """
 
     def __init__(self, pipeline: rs.Pipeline[T]) -> None:
@@ -47,14 +47,14 @@ class Feed(Generic[T]):
 
     @property
     def origin(self) -> int:
-        """The number of items before the first one that is fed."""
+        """The number of items before the first one of this pass."""
         return int(self._states.origin["step"])
 
     def items(self) -> Iterator[tuple[np.int64, T]]:
-        """The items from the origin on, each with its number, counted from 1 at the very start.
+        """The items from the origin on, each with its number. The very first item has number 1.
 
         Raises:
-          InvalidArgument: if they have begun there once before, and the state is saved, or was
+          InvalidArgument: if this was called before for the same origin, and the state is saved or was
             restored.
         """
         if self._begun and (self.is_saved or self.origin):
@@ -66,14 +66,14 @@ class Feed(Generic[T]):
         return _Numbered(self._states)
 
     def state_after(self, number: int) -> State:
-        """The state after the item of that number."""
+        """The state after the item with this number."""
         return self._states.after(number)
 
     def move_to(self, state: State | None) -> None:
-        """Let the next `items` begin at ``state``; at the very start if it is None.
+        """Let the next `items` begin at ``state``, or at the very start for None.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; nothing is then changed.
+          StateMismatch: if it belongs to another pipeline; nothing changes then.
         """
         states = self._states
         states.start_at(states.first_of(0) if state is None else states.checked(state))
@@ -81,7 +81,7 @@ class Feed(Generic[T]):
 
 
 class _Numbered(Iterator[tuple[np.int64, T]]):
-    # An object and not a generator: after an error it gives the same item again.
+    # An object and not a generator, so that after an error it returns the same item again.
 
     def __init__(self, states: ConsumedStates[T]) -> None:
         self._states: ConsumedStates[Any] = states

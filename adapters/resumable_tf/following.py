@@ -1,10 +1,10 @@
-"""The model's `Saver`, followed: before it saves, the input is saved; what it deletes, goes."""
+"""Save the input whenever the model's `Saver` saves, and remove what it removes."""
 
-# The model's checkpoint and the input's must be of one step, whoever decides when to save and
-# wherever the process dies. A timer beside the model's drifts from it, and a hook that comes after
-# it leaves a moment in which the model is saved and its input is not. Estimator and
-# MonitoredTrainingSession make their CheckpointSaverHook themselves, so a listener cannot always be
-# given to it. But every one of them saves by the graph's one Saver, and that can be followed.
+# The checkpoints of model and input must be of the same step, whatever decides when to save and wherever
+# the process dies. A second timer would drift from that of the model. A hook after the model's save
+# would leave a moment in which the model is saved and its input is not. Estimator and
+# MonitoredTrainingSession make their CheckpointSaverHook themselves, so it cannot always get a listener.
+# But all of them save by the one Saver of the graph, so its calls are followed.
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["ModelSaver", "changed_since", "steps_in"]
 class ModelSaver:
     """Calls ``before`` and ``after`` around each save of ``saver``, until `release`.
 
-    It puts a function before the method ``save`` of that one object.
+    It replaces the method ``save`` of that one object.
 
     Args:
-      saver: the model's.
-      before: called with the session; what it raises prevents the save.
-      after: called with the steps of which there is a checkpoint of the model.
+      saver: the saver of the model.
+      before: called with the session before each save; an exception of it prevents the save.
+      after: called after each save with the steps that have a checkpoint of the model.
 
     Attributes:
-      saver: as given.
+      saver: the argument.
     """
 
     def __init__(
@@ -57,25 +57,25 @@ class ModelSaver:
         saver.save = follow
 
     def may_have_saved(self, path: str) -> bool:
-        """Whether the checkpoint at ``path`` is of this saver, as far as it counts them."""
+        """Whether the checkpoint at ``path`` is one that this saver counts."""
         counts = self.saver.saver_def.max_to_keep > 0
         return not counts or path in self.saver.last_checkpoints
 
     def release(self) -> None:
-        """Follow it no more; others that follow it go on."""
+        """Stop following; other followers of the same saver go on."""
         self._released = True
 
 
 def _steps_of(save_path: str) -> set[int]:
     """The steps of the files whose path begins with ``save_path``."""
-    # The Saver does not count all that stay, as one every so many hours.
+    # The Saver does not count all checkpoints that stay, such as those kept every few hours.
     folder, name = os.path.split(save_path)
     names = tf.io.gfile.listdir(folder or ".")
     return steps_in(found for found in names if found.startswith(f"{name}-"))
 
 
 def changed_since(path: str, seconds: float) -> bool:
-    """Whether the file at ``path`` was written at or after that time; to a second if it is remote."""
+    """Whether the file at ``path`` was written at or after that time; exact to a second if remote."""
     try:
         return os.stat(path).st_mtime >= seconds
     except OSError:

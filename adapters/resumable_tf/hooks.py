@@ -1,4 +1,4 @@
-"""Session hooks that save the input at the model's steps, and restore it at the model's step."""
+"""Session hooks that save and restore the input at the steps of the model."""
 
 from __future__ import annotations
 
@@ -28,42 +28,43 @@ __all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook"]
 class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[misc]
     """Checkpoints the position of ``pipeline``, so that training resumes with the next item.
 
-    What `tf.data.experimental.CheckpointInputPipelineHook` does, for the data set of
-    `make_dataset`. A checkpoint is saved for the start, whenever the model is saved, just before it
-    is, and at the end. Its step is the model's global step, and what a session restores is the
-    checkpoint of that very step, also one that is created to recover from an aborted one. The
-    model's `Saver` is followed whoever calls it, in the thread that trains. Only where nobody saves
-    the model does a timer of the hook's own decide; it goes on from the step that was restored.
+    It is `tf.data.experimental.CheckpointInputPipelineHook` for the data set of `make_dataset`. A
+    checkpoint is saved at the start, just before each save of the model, and at the end. Its step is the
+    global step of the model. A session restores the checkpoint of exactly its step, also a session that
+    replaces an aborted one.
 
-    State: a file of some 200 bytes a checkpoint, ``input-000000001200.ckpt``, which
-    `resumable.Checkpointer` reads too; no ``.meta`` and no ``GraphDef``. A file goes once the
-    model's checkpoint of its step has gone. To save is to take the state and to write the file,
-    with an fsync; a resume reads one file, and of the source what `ConsumedStates` says.
+    The hook follows the `Saver` of the model, whatever code calls it, in the thread that trains. Only
+    where no code saves the model, a timer of the hook decides, which goes on from the restored step.
+
+    State: a file of some 200 bytes for each checkpoint, ``input-000000001200.ckpt``, without ``.meta``
+    and without a ``GraphDef``. `resumable.Checkpointer` can read it too. The file is removed after the
+    model's checkpoint of the same step. A save takes the state and writes the file, with an fsync. A
+    resume reads one file, and reads again from the source what `resumable.consumed.ConsumedStates` says.
 
     Args:
       estimator_or_dir: an Estimator, for its ``model_dir`` and ``config``; or a directory or URL.
       pipeline: the one of `make_dataset`.
-      save_steps: for the timer: save every so many steps; by default as the Estimator does.
-      save_secs: for the timer: save every so many seconds; by default as the Estimator does.
-      saver: the model's, if it is not the one in the collection ``tf.GraphKeys.SAVERS``.
-      scaffold: the one that has the model's saver.
-      listeners: `CheckpointSaverListener` objects, called at the input's saves. One that returns True
-        from ``after_save`` stops the training.
-      external_state_policy: what to do about a source that can only be read once: ``"fail"``,
-        ``"warn"`` or ``"ignore"``; what `resumable.from_iterable` was given comes first, unless it
-        was ``"fail"``.
-      name: of the input, if a graph has several; by default ``"input"``, with type and number of the
-        task where an Estimator has several workers.
+      save_steps: for the timer: number of steps between saves; by default that of the Estimator.
+      save_secs: for the timer: seconds between saves; by default those of the Estimator.
+      saver: the saver of the model, if it is not the one in the collection ``tf.GraphKeys.SAVERS``.
+      scaffold: the ``Scaffold`` with the saver of the model.
+      listeners: `CheckpointSaverListener` objects, called at the saves of the input. If ``after_save`` of
+        one returns True, the training stops.
+      external_state_policy: what to do about a source that can only be read once: ``"fail"``, ``"warn"``
+        or ``"ignore"``. The policy of the source itself comes first, unless that is ``"fail"``.
+      name: of the input, if a graph has several; by default ``"input"``, followed by type and number of
+        the task if an Estimator has several workers.
 
     Raises:
-      ValueError: if there is neither or both of ``save_steps`` and ``save_secs``, both of
-        ``saver`` and ``scaffold``, or another policy.
+      ValueError: if neither or both of ``save_steps`` and ``save_secs`` are given, if both ``saver``
+        and ``scaffold`` are given, or if the policy is another word.
       InvalidType: if an argument has the wrong type.
       ExternalStateError: if the pipeline cannot be saved under the policy ``"fail"``.
 
-    What a training gets from it: `SaveError` if a save fails; on creating a session
-    `NoValidCheckpoint` if the model's step has no input, `StateMismatch` if that is another
-    pipeline's, and `InvalidArgument` if the model was saved by a Saver that is not known.
+    During the training it raises `SaveError` if a save fails. When a session is created it raises
+    `NoValidCheckpoint` if there is no checkpoint of the input for the step of the model, `StateMismatch`
+    if that checkpoint belongs to another pipeline, and `InvalidArgument` if the model was saved by an
+    unknown Saver.
     """
 
     asynchronous: ClassVar[bool] = False
@@ -134,7 +135,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         step = int(session.run(self._global_step))
         # A task that is not the chief saves at its own steps, and they are not the model's.
         found = self._checkpoints.restore(step, exactly=self._task.is_chief)
-        # In this order: the iterator begins where the feed stands.
+        # In this order, as the iterator begins at the position of the feed.
         self._iterator.feed.move_to(None if found is None else found.state)
         session.run(self._iterator.initializer)
         self.session, self._thread = session, threading.get_ident()
@@ -176,7 +177,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         return self._iterator.feed.state_after(self._number)
 
     def _save(self) -> int:
-        """Save the input at the step where the session stands, and return that step."""
+        """Save the input at the current step of the session, and return that step."""
         assert self._iterator is not None
         step, number = self.session.run([self._global_step, self._iterator.consumed])
         self._number = int(number)
@@ -188,7 +189,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._run_context.request_stop()
 
     def _follow(self, graph: tf.Graph) -> None:
-        """Be called at the saves of the model's saver, if it has one."""
+        """Follow the saver of the model, if it has one."""
         savers = graph.get_collection(tf1.GraphKeys.SAVERS)
         saver = self._model_saver
         if saver is None:
@@ -202,10 +203,10 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._followed = ModelSaver(saver, self._before_model, self._after_model)
 
     def _was_just_saved(self, step: int) -> bool:
-        """Whether somebody has saved the model since this hook began, as on creating a session.
+        """Whether the model was saved since this hook began, as when a session was created.
 
         Raises:
-          InvalidArgument: if it was by another saver than the one that is followed.
+          InvalidArgument: if that was done by another saver than the one that is followed.
         """
         path = tf.train.latest_checkpoint(str(self._task.folder))
         if path is None or not path.endswith(f"-{step}") or not self._task.is_chief:
@@ -221,7 +222,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         return True
 
     def _retain(self, step: int, saved_at: float) -> str | None:
-        """Remove old checkpoints where the model's saver does not say which."""
+        """Remove old checkpoints where the saver of the model does not say which to keep."""
         if self._model_is_saved or self._task.kept is None:
             return None
         try:
@@ -257,20 +258,20 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
 
 
 class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
-    """The same, with a thread that writes; the state is that of the step it is labelled with.
+    """The same hook with a thread that writes; the state is that of the step it is labelled with.
 
-    The input is written while the model is, and waited for when that is done; without a saver of the
-    model, while the training goes on, at most one at a time. A failure is raised once: then, before
-    the next run of the session, or at the end. Listeners hear of a save when it is done. A kill or a
-    failure of a write that takes longer than the model's leaves the model's last checkpoint without
-    its input; a resume then says so.
+    The thread writes while the model is being saved, and is waited for at the end of that. Without a saver
+    of the model it writes while the training goes on, one checkpoint at a time. A failure is raised once:
+    at that end, before the next run of the session, or at the end of the training. Listeners are called
+    when a save is done. If a write takes longer than that of the model and then fails or is killed, the
+    last checkpoint of the model has no input; a resume then says so.
     """
 
     asynchronous = True
 
 
 class _Told(rs.CheckpointListener):
-    """A listener of TensorFlow's kind, called in its own words."""
+    """Calls the methods of a listener of TensorFlow."""
 
     def __init__(
         self, hook: CheckpointInputPipelineHook, listener: tf1.train.CheckpointSaverListener

@@ -1,9 +1,10 @@
-"""Where Keras believes an interrupted ``fit`` to be, and how to put it right."""
+"""Where Keras continues an interrupted ``fit``, and how that is corrected."""
 
-# `BackupAndRestore` notes the epoch and the batch, and is not always right. Keras 3 does not know the
-# batch, takes epoch 0 for any that was continued once before, and the epoch for unfinished whose
-# last batch was trained. 2.15 takes the first batch of an execution for the last one. Both read the
-# note after `on_train_begin` of every callback; nothing public changes it.
+# `BackupAndRestore` records the epoch and the batch, and they are not always right. Keras 3 does not
+# record the batch, takes an epoch that was continued once before for epoch 0, and takes an epoch for
+# unfinished although its last batch was trained. Keras 2.15 takes the first batch of an execution for
+# the last one. Both read the record after `on_train_begin` of every callback, and nothing public
+# changes it.
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def correct(model: Any, trained: int, steps: int) -> None:
     if state is None:
         model._initial_epoch = epoch
         return
-    # It goes on after the last batch that was trained, which may be that of the epoch before.
+    # It continues after the last trained batch, which may belong to the epoch before.
     last_epoch, last_batch = (epoch, batch - 1) if batch else (epoch - 1, steps - 1)
     state._ckpt_saved_epoch.assign(last_epoch)
     state._ckpt_saved_batch.assign(last_batch)

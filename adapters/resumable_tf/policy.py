@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
-    """Apply ``policy`` to what ``pipeline`` cannot save exactly; a source's own one comes first.
+    """Apply ``policy`` to the sources that cannot be saved exactly; their own policy comes first.
 
     Raises:
       ExternalStateError: if there is such a source and the policy is ``"fail"``.
@@ -33,7 +33,7 @@ def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
 
 
 def without_policy(pipeline: rs.Pipeline[T]) -> rs.Pipeline[T]:
-    """The same pipeline, whose states can be taken whatever they are worth."""
+    """The same pipeline, with states that can always be taken, even if they are not exact."""
 
     def ignoring(number: int, stage: Stage[Any]) -> Stage[Any]:
         if not isinstance(stage, ExternalSource) or stage.inexact_policy is None:

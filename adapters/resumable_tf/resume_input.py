@@ -1,14 +1,13 @@
 """Keras's ``fit``, killed in mid-epoch and continued with the next batch."""
 
-# Keras tells a callback which batches were trained, not which ones tf.data has produced, so the
-# batches are counted. A checkpoint of the input has the number of the optimizer's iterations, which
-# is in every checkpoint of the model. So whoever saves and restores the model, and at whichever
-# batch: its input is found by that number, and the batches since the input's own save are passed
-# over, one an iteration.
+# A callback of Keras is called for each trained batch, so these are counted; tf.data may have produced
+# more. The step of an input's checkpoint is the number of the optimizer's iterations, which is in every
+# checkpoint of the model. So it does not matter what saves and restores the model, or at which batch: the
+# checkpoint of the input is found by that number, and the batches since then are passed over, one for
+# each iteration.
 #
-# Where Keras resumes within an epoch is the version's: 2.15 at the batch, 3 at the first one, which
-# would make the epoch longer than it was. Then the epoch is ended where it would have ended, by
-# `stop_training`, which is taken back before the next one.
+# Keras 2.15 resumes an epoch at its batch. Keras 3 begins to count the epoch anew, which would make it
+# longer than it was. Then `stop_training` ends the epoch at its right end, and is reset before the next.
 
 from __future__ import annotations
 
@@ -32,34 +31,34 @@ __all__ = ["ResumeInput"]
 
 
 class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Feeds ``fit`` from ``pipeline``, saves its position, and finds that of the model's step.
+    """Feeds ``fit`` from ``pipeline``, saves its position, and restores that of the model's step.
 
-    ``fit`` gets ``resume.dataset(signature)`` as its data and this callback, after those that save
-    the model, such as `BackupAndRestore` and `ModelCheckpoint`. The model must come back with its
-    optimizer, whose ``iterations`` are the step. Epoch 0 of ``fit`` begins with the first batch.
-    Validation data is another data set, which this one does not touch.
+    Pass ``resume.dataset(signature)`` to ``fit`` as its data, and this object as a callback after those
+    that save the model, such as `BackupAndRestore` and `ModelCheckpoint`. The model must be restored with
+    its optimizer, as ``optimizer.iterations`` is the step. Epoch 0 of ``fit`` begins with the first batch.
+    Validation data is another data set and is not affected.
 
-    State: a file of some 200 bytes a save, which `resumable.Checkpointer` reads too. A resume
-    passes over the batches between the input's last save and the model's: O(1) for a random-access
-    pipeline, and read again for a stream.
+    State: a file of some 200 bytes for each save, which `resumable.Checkpointer` can read too. A resume
+    passes over the batches between the last save of the input and that of the model. This is O(1) for a
+    random-access pipeline; a stream is read again.
 
     Args:
-      pipeline: of batches, without end: ``.repeat()`` it, and tell ``fit`` its
-        ``steps_per_epoch``. The epochs are then Keras's.
+      pipeline: an endless pipeline of batches: use ``.repeat()``, and pass ``steps_per_epoch`` to
+        ``fit``. Keras then counts the epochs.
       store: a directory path, a URL or a `Store`.
-      save_freq: ``"epoch"``, or a number of batches; it need not be that of the model.
+      save_freq: ``"epoch"``, or a number of batches, which may differ from that of the model.
       name: of the input, if several share a directory.
-      retention: which checkpoints to keep; all by default. A model can be resumed that is not
-        older than the oldest.
+      retention: which checkpoints to keep; all by default. A model older than the oldest one cannot be
+        resumed.
 
     Raises:
       InvalidType: if an argument has the wrong type.
       InvalidArgument: if the pipeline ends, or ``save_freq`` is neither.
       ExternalStateError: if the pipeline has a source that cannot be saved exactly.
 
-    What a ``fit`` gets from it: `InvalidArgument` if the iterations do not count the batches,
-    `NoValidCheckpoint` if every checkpoint is later than the model, `StateMismatch` if they are another
-    pipeline's, and `SaveError` if a save fails.
+    During ``fit`` it raises `InvalidArgument` if the iterations do not count the batches,
+    `NoValidCheckpoint` if every checkpoint is later than the model, `StateMismatch` if the checkpoint
+    belongs to another pipeline, and `SaveError` if a save fails.
     """
 
     def __init__(
@@ -89,26 +88,26 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._get_state,
             retain=None if retention is None else Retainer(retention, kept_in).apply,
         )
-        # The optimizer's iterations less the batches trained; None before a fit's restore.
+        # The optimizer's iterations less the trained batches; None before the restore of a fit.
         self._offset: int | None = None
         self._is_checked = False
         self._steps = 0
         # Batches trained, counted from the very start of the input.
         self._trained = 0
         self._since_save = 0
-        # Of the epoch in progress: the steps that it has seen, and the one at which to end it.
+        # The steps of the epoch in progress so far, and the step at which to end it.
         self._seen: int | None = None
         self._last_step: int | None = None
         self._stop: Final = object()  # a truth of our own
 
     def dataset(self, output_signature: Any) -> tf.data.Dataset:
-        """What to give to ``fit``; each iterator over it begins with the next batch to be trained.
+        """The data set for ``fit``; each iterator over it begins with the next batch to be trained.
+
+        Only operations of tf.data that keep the batches may follow, such as ``map`` and ``prefetch``, as
+        ``fit`` must train exactly these batches.
 
         Args:
           output_signature: `tf.TypeSpec` objects in the structure of one batch.
-
-        Of tf.data only what keeps the batches may follow, such as ``map`` and ``prefetch``: each is
-        one of ``fit``.
         """
 
         def batches() -> Any:
@@ -131,7 +130,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if not self._is_checked:
-            # By now whoever restores the model has done so, and no batch was asked for.
+            # By now the model is restored, and no batch was taken yet.
             self._restore_if_moved()
             if is_continued(self.model) and epoch != self._epoch:
                 raise rs.InvalidArgument(
@@ -190,7 +189,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._checkpoints.save(self._iterations())
 
     def _check_iterations(self) -> None:
-        """Make sure that the optimizer's iterations tell the batches."""
+        """Make sure that the optimizer's iterations count the batches."""
         assert self._offset is not None
         iterations = self._iterations() - self._offset
         if iterations != self._trained:
@@ -201,7 +200,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             )
 
     def _restore_if_moved(self) -> None:
-        """Go to where the input of the model as it is now was, unless it is there."""
+        """Move the input to the step of the model, unless it is there."""
         step = self._iterations()
         if self._offset is not None and step - self._offset == self._trained:
             return

@@ -26,14 +26,14 @@ def make_saveable_from_iterator(
 ) -> saveable_object.SaveableObject:
     """A saveable for the collection ``tf.GraphKeys.SAVEABLE_OBJECTS``, made before the Saver.
 
-    As `tf.data.experimental.make_saveable_from_iterator`. The model's checkpoint then holds the
-    input's state, of the same step. Do not add it to the graph that evaluates, whose input begins
-    at its start.
+    It is `tf.data.experimental.make_saveable_from_iterator` for these iterators. The checkpoint of the
+    model then holds the state of the input at the same step. Do not add it to a graph for evaluation,
+    where the input begins at its start.
 
-    State: some 200 bytes in the model's checkpoint, under the iterator's name.
+    State: some 200 bytes in the checkpoint of the model, under the name of the iterator.
 
     Args:
-      iterator: of `make_initializable_iterator`.
+      iterator: the result of `make_initializable_iterator`.
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an Estimator says about its checkpoints; or a directory, which says nothing."""
+"""Where and when a task saves: the settings of an Estimator, or just a directory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from resumable.errors import shorten
 __all__ = ["Task", "task_of"]
 
 KEPT_BY_DEFAULT: Final = 5
-"""As many checkpoints as a `tf.compat.v1.train.Saver` keeps."""
+"""The number of checkpoints that a `tf.compat.v1.train.Saver` keeps by default."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +22,9 @@ class Task:
     Attributes:
       folder: a path or URL.
       name: of the task's input.
-      is_chief: whether the model is saved by this task.
-      save_steps: of the model's saves; None if steps do not decide.
-      save_secs: of the model's saves; None if time does not decide.
+      is_chief: whether this task saves the model.
+      save_steps: steps between saves of the model; None if steps do not decide.
+      save_secs: seconds between saves of the model; None if time does not decide.
       kept: how many checkpoints of the model are kept; None for all.
     """
 
@@ -37,10 +37,10 @@ class Task:
 
 
 def task_of(estimator_or_dir: Any) -> Task:
-    """What is known of a task.
+    """The task of an Estimator, or of a directory.
 
     Raises:
-      InvalidType: if it is neither an Estimator nor a path.
+      InvalidType: if the argument is neither an Estimator nor a path.
     """
     if isinstance(estimator_or_dir, (str, os.PathLike)):
         return Task(estimator_or_dir)

@@ -1,11 +1,11 @@
 """PyTorch's samplers, `DataLoader` and `IterableDataset`, resumed exactly in mid-epoch."""
 
-# `cursor` knows where in the passes over a pipeline the loop stands; everything else translates:
-# `sampler`, `distributed` and `dataset` are what torch calls them, `loader` counts what the loop
-# received, `randomness` gives each sample its own generator, `tensors` lets a source keep some in its
-# state. Of a worker, `no_worker` hides it from what is read there, and `marks` are the states that
-# come out of it. `lightning` and `transformers` hold a
-# callback each and are imported by themselves.
+# `cursor` holds the place of the loop in the passes over a pipeline; everything else translates:
+# `sampler`, `distributed` and `dataset` are named as in torch, `loader` counts the batches that the loop
+# received, `randomness` gives each sample its own generator, and `tensors` lets a source keep tensors in
+# its state. `no_worker` hides the worker from the sources that are read in it, and `marks` are the
+# states that come out of a worker. `lightning` and `transformers` have one callback each and must be
+# imported by their own names.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the loop stands in the passes over a pipeline, counted in the items it has consumed."""
+"""The place of a loop in the passes over a pipeline, counted in consumed items."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ KEY: Final = "resumable"
 
 
 class Cursor:
-    """The pass in progress or, before its first item, the one to come.
+    """The pass in progress; before its first item, the next pass.
 
     Args:
-      pipeline: one pass of it is an epoch.
+      pipeline: one pass over it is an epoch.
 
     Attributes:
-      pipeline: as given.
-      epoch: of the pass.
-      jumps: how often it went elsewhere than to the start of the next epoch.
-      moves: how often what was consumed of a pass ceased to count, by `load` or `set_epoch`.
+      pipeline: the argument.
+      epoch: number of the pass.
+      jumps: how often the cursor went anywhere else than to the start of the next epoch.
+      moves: how often `load` or `set_epoch` has made the count of consumed items void.
 
     Raises:
       InvalidArgument: if a source can only be read once.
-      ExternalStateError: if the state of a source loses items, and its policy is ``"fail"``.
+      ExternalStateError: if a source would lose items on a resume, and its policy is ``"fail"``.
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
@@ -49,19 +49,22 @@ class Cursor:
         self.jumps = 0
         self.moves = 0
         self._states: ConsumedStates[Any] = ConsumedStates(pipeline)
-        self._chosen: int | None = None  # the epoch that `set_epoch` asked for
+        self._chosen: int | None = None  # the argument of `set_epoch`
         self.epoch = 0
         self._begun = False
         self._resumed = False
-        self._known: dict[int, bool] = {}  # whether so many items are left of a resumed pass
+        self._known: dict[
+            int, bool
+        ] = {}  # whether a resumed pass has at least this many items left
         self._stand_at(self._states.first_of(0), resumed=False)
 
     def begin(self, consumed: int, fewest: int = 1) -> None:
         """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: items of the pass begun before; after none it is begun again.
-          fewest: items that are worth a pass: if a resumed one has fewer left, its epoch is over.
+          consumed: number of items consumed of the previous pass; after 0 that pass begins again.
+          fewest: the smallest number of items that make a pass. If a resumed pass has fewer left, its
+            epoch is over.
         """
         chosen, self._chosen = self._chosen, None
         again = self._begun and consumed > 0
@@ -75,17 +78,17 @@ class Cursor:
         self._begun = True
 
     def epoch_to_come(self, fewest: int = 1) -> int:
-        """The epoch of the pass in progress or, before it has begun, of the one that will be."""
+        """The epoch of the pass in progress; before its first item, of the next pass."""
         if self._begun or not self._resumed or self._chosen is not None:
             return self.epoch
         return self.epoch if self._has(fewest) else self.epoch + 1
 
     def end(self) -> None:
-        """The pass is over: stand before the next one."""
+        """End the pass and move to the start of the next one."""
         self._stand_at(self._states.first_of(self.epoch + 1), resumed=False)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``; the rest of it, if it is the resumed one."""
+        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
         self._chosen = check_int("epoch", epoch, minimum=0)
         if epoch == self.epoch:
             return
@@ -96,11 +99,11 @@ class Cursor:
         self.moves += 1
 
     def state_dict(self, count: int) -> dict[str, bytes]:
-        """The state after ``count`` items of the pass; at its end if it has fewer."""
+        """The state after ``count`` items of the pass, or at its end if it has fewer."""
         return {KEY: dumps_frozen(self._states.after(self._states.origin["step"] + count))}
 
     def keep(self, count: int, data: bytes) -> None:
-        """Remember the state after ``count`` items of the pass, as `resumable.dumps` gives it."""
+        """Record the state after ``count`` items of the pass, serialised by `resumable.dumps`."""
         self._states.keep(self._states.origin["step"] + count, data)
 
     def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
@@ -111,7 +114,7 @@ class Cursor:
         """Move to a state, in the middle of its pass.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline; the cursor is then where it was.
+          StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
         if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
             raise rs.StateMismatch(
@@ -129,7 +132,7 @@ class Cursor:
         self.moves += 1
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
-        """A new iterator where the pass began, or was resumed."""
+        """A new iterator at the beginning of the pass, or where it was resumed."""
         return self._states.produce(threads=threads)
 
     @property
@@ -160,24 +163,24 @@ class Cursor:
 
 
 class InPasses:
-    """What everything has that goes through a pipeline in passes.
+    """The common part of all classes that go through a pipeline in passes.
 
     Attributes:
-      cursor: where the loop stands.
+      cursor: the place of the loop.
     """
 
     cursor: Cursor
 
     @property
     def fewest(self) -> int:
-        """The fewest items that are worth a pass."""
+        """The smallest number of items that make a pass."""
         return 1
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass in progress or, before it has begun, of the one that will be."""
+        """The epoch of the pass in progress; before its first item, of the next pass."""
         return self.cursor.epoch_to_come(self.fewest)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``; the rest of it, if it was resumed."""
+        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
         self.cursor.set_epoch(epoch)

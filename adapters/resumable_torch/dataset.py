@@ -1,10 +1,9 @@
 """An `IterableDataset` over a pipeline, whose workers deliver its items in their global order."""
 
-# Torch asks its workers for batches in turn: worker w delivers the batches w, w + W, w + 2W ...
-# So each worker passes over the items of the others. Where items are looked up by index that costs
-# nothing; a stream is read by every worker, but the functions mapped over it are called for a
-# worker's own items only. What a worker reads must not know of the others, or it would leave out
-# their part by itself.
+# Torch takes batches from its workers in turn: of W workers, worker w delivers the batches w, w + W,
+# w + 2W ... So each worker passes over the items of the others. That costs nothing where items are
+# looked up by index. Every worker reads the whole stream, but calls the functions mapped over it for its
+# own items only. A source must not notice that there are several workers, or it would read only a part.
 
 from __future__ import annotations
 
@@ -31,29 +30,29 @@ __all__ = ["PipelineDataset"]
 class PipelineDataset(InPasses, IterableDataset[Any]):
     """The items of a pipeline for a `DataLoader`, each pass a new epoch.
 
-    With `ResumableDataLoader` that is all; the loader goes on from where the data set stands when it is
-    made, and then has a place of its own. With a plain `DataLoader` let the pipeline make the
-    batches, give ``batch_size=None``, call `set_epoch` before each pass, leave
-    ``persistent_workers`` off, and tell `state_dict` how many items the loop has consumed.
+    `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
+    is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
+    batches, pass ``batch_size=None``, call `set_epoch` before each pass, leave ``persistent_workers``
+    off, and pass the number of consumed items to `state_dict`.
 
-    State: the pipeline's own, whatever the number of workers; bytes saved here resume the
-    pipeline without torch, and the other way round.
+    State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
+    torch, and the other way round.
 
-    In a worker the pipeline runs as in none: to its sources and functions, torch's
-    ``get_worker_info()`` returns None, so that what would read a worker's part only (the recipe of
-    torch's documentation, Hugging Face, WebDataset) reads everything.
+    In a worker, ``torch.utils.data.get_worker_info()`` returns None to the sources and functions of the
+    pipeline. A source that would read the part of one worker only (as in torch's documentation, Hugging
+    Face and WebDataset) then reads everything.
 
     Args:
-      pipeline: any, of sources that can be read again, with the same items in the same order in
-        every process. Several workers run it without its own threads.
+      pipeline: any pipeline with sources that can be read again, and that deliver the same items in the
+        same order in every process. Several workers run it without its own threads.
 
     Attributes:
-      pipeline: as given.
-      cursor: where the loop stands.
-      marks: the state after each batch, where a loader begins the passes and only reading tells.
+      pipeline: the argument.
+      cursor: the place of the loop.
+      marks: the state after each batch of a stream, where a loader begins the passes.
 
     Raises:
-      InvalidType: if ``pipeline`` is no pipeline.
+      InvalidType: if ``pipeline`` is not a pipeline.
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
@@ -61,7 +60,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
         self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
-        # How many consecutive items a worker is asked for at a time.
+        # How many consecutive items a worker delivers at a time.
         self._run_length = 1
         self._driven = False
         self.marks: Marks | None = None
@@ -84,11 +83,11 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return len(self.pipeline)
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """Where the loop stands, or, asked in a worker, where that stands.
+        """The state of the loop; in a worker, that of the worker.
 
         Args:
-          consumed: items that the loop has consumed since the pass began or was resumed; by
-            default, as many as were yielded in this process.
+          consumed: number of items that the loop has consumed since the pass began or was resumed. By
+            default, the number of those that were yielded in this process.
         """
         if self._working is not None:
             with in_no_worker():
@@ -100,7 +99,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         """Let the next pass continue at ``state_dict``.
 
         Raises:
-          StateMismatch: if it belongs to another pipeline.
+          StateMismatch: if ``state_dict`` belongs to another pipeline.
         """
         in_worker = self._here() is not None
         with in_no_worker():
@@ -109,7 +108,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         self._in_place = in_worker
 
     def driven(self, run_length: int) -> PipelineDataset:
-        """A copy for a loader that begins the passes and draws ``run_length`` items at a time."""
+        """A copy for a loader that begins the passes and takes ``run_length`` items at a time."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
         copied._driven, copied._run_length = True, run_length
@@ -117,7 +116,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return copied
 
     def _here(self) -> WorkerInfo | None:
-        """Torch's worker in which this is, also where it has been hidden."""
+        """The worker of torch in which this code runs, also where it is hidden."""
         return get_worker_info() or self._worker
 
     def _all(self) -> Iterator[Any]:

@@ -17,19 +17,19 @@ __all__ = ["ResumableDistributedSampler"]
 class ResumableDistributedSampler(ResumableSampler):
     """The part of one rank of a global order, dealt out in rounds: a sample to each rank in turn.
 
-    State: the global position, the same bytes on every rank. Any number of ranks continues the
-    global order, so a state of rank 0 is enough for all. Each pass is a new epoch, also without
-    `set_epoch`, which drop-in code may go on calling.
+    State: the global position, the same bytes on every rank. Any number of ranks continues the global
+    order, so the state of rank 0 is enough for all. Each pass is a new epoch, also without `set_epoch`,
+    which existing code may still call.
 
     Args:
-      dataset: something with a length.
+      dataset: any object with a length.
       num_replicas: the number of ranks; by default that of `torch.distributed`.
       rank: by default that of `torch.distributed`.
       shuffle: whether each epoch has a random order of its own.
       seed: of the order, the same on every rank.
-      drop_last: whether a last round with too few samples is left out, or filled up by repeating
-        its own.
-      with_position: as for `ResumableSampler`; the position is that in the global order.
+      drop_last: whether a last round with too few samples is left out; else it is filled up by
+        repeating its own samples.
+      with_position: as for `ResumableSampler`; the position is the one in the global order.
 
     Raises:
       InvalidArgument: if ``rank`` is not below ``num_replicas``, or neither is given and
@@ -69,10 +69,10 @@ class ResumableDistributedSampler(ResumableSampler):
 
     @property
     def num_samples(self) -> int:
-        """Samples of this rank in an epoch."""
+        """Number of samples of this rank in an epoch."""
         return len(self)
 
     @property
     def total_size(self) -> int:
-        """Samples of all ranks in an epoch."""
+        """Number of samples of all ranks in an epoch."""
         return len(self) * self.num_replicas

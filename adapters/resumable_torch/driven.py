@@ -1,4 +1,4 @@
-"""Samplers whose passes are begun by a loader, if one uses them."""
+"""Samplers that let a loader begin their passes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Driven(InPasses):
         return self._is_driven and (self._driver is None or self._driver() is not None)
 
     def drive(self, loader: object) -> None:
-        """Leave it to ``loader`` to begin the passes, as long as it lives.
+        """Let ``loader`` begin the passes as long as it exists.
 
         Raises:
-          InvalidArgument: if another loader does so.
+          InvalidArgument: if another loader begins them already.
         """
         if self._driver is not None and self._driver() not in (None, loader):
             raise rs.InvalidArgument(

@@ -1,8 +1,8 @@
 """A callback for Lightning, for loaders that do not know their length."""
 
-# Lightning saves and restores whatever loader has a `state_dict`. Of one without a length it fetches
-# a batch ahead, to know which is the last, and that batch counts as received though no step has
-# seen it. This callback corrects the state in the checkpoint.
+# Lightning saves and restores every loader with a `state_dict`. If the loader has no length, Lightning
+# fetches one batch ahead to know which is the last. That batch then counts as received, though no step
+# has used it. This callback corrects the state in the checkpoint.
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["ResumeInput"]
 
 
 class ResumeInput(Callback):
-    """Saves of each `ResumableDataLoader` only the batches that training steps have seen.
+    """Saves each `ResumableDataLoader` at the last batch that a training step has used.
 
-    Needed where a loader has no length; harmless elsewhere.
+    It is needed for a loader without a length, and harmless for any other.
     """
 
     def __init__(self) -> None:

@@ -27,22 +27,25 @@ T = TypeVar("T")
 
 
 class ResumableDataLoader(InPasses, DataLoader[T]):
-    """`torch.utils.data.DataLoader` with the same arguments, a state, and a new epoch each pass.
+    """`torch.utils.data.DataLoader` with the same arguments and a state. Each pass is a new epoch.
 
-    The sampler runs ahead of the loop; the state counts the batches that the loop **received**. It
-    holds no worker count and no batch size: workers, ``prefetch_factor``, ``persistent_workers``
-    and ``batch_size`` may change on resume. In the body of the loop the batch in work counts as
-    consumed; after the loop the state is that of the next epoch's start. So is, on resume, one of the
-    last batch, and ``epoch`` then says so. A pass that was left
-    by ``break`` is followed by the next epoch, unless it had delivered nothing.
+    The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
+    holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
+    ``persistent_workers`` and ``batch_size`` may change on resume.
 
-    State: some 150 bytes under one constant key, ``state_dict()`` at any moment. It is the state
-    of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. Of a stream it
-    comes with each batch, some microseconds and at most 4 kB of it a batch; a larger one comes with
-    one batch of several, and to tell the state after another of these is to read again what came between.
+    In the body of the loop the batch in work counts as consumed. After the loop the state is that of the
+    start of the next epoch. A state of the last batch also resumes at the start of the next epoch, and
+    ``epoch`` is then the number of that one. After a ``break`` the next pass is the next epoch, unless the
+    pass had delivered nothing.
 
-    Of a stream, each worker also tells with its first batch what it read around it. An
-    `ExternalStateError` comes instead of a batch if the sources deliver another order in each worker.
+    State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
+    of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. For a stream, the
+    state comes out of the worker with each batch, which costs some microseconds and at most 4 kB for each
+    batch. A larger state comes with one of several batches only; the state after another batch is then
+    computed by reading the items in between again.
+
+    For a stream, each worker also reports what it read before and after its first batch. If the sources
+    deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
 
     Args:
       dataset: a map-style data set, or a `PipelineDataset`.
@@ -52,19 +55,20 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         of indices.
       batch_sampler: a `ResumableBatchSampler`.
       args: further positional arguments of torch.
-      seed: of the shuffle, instead of torch's generator.
-      with_position: give ``dataset[index, position]`` to the data set, for `rng_for`; only where
-        this loader makes the sampler.
+      seed: of the shuffle, in place of torch's generator.
+      with_position: whether to call ``dataset[index, position]``, for `rng_for`. It is allowed only
+        where this loader makes the sampler.
       external_state_policy: what `state_dict` does if a map-style data set has a state of its own,
-        such as a pair ``state_dict``, ``load_state_dict``. It is not saved, since each worker has a
-        copy of the data set with another one: ``"fail"`` raises, ``"warn"`` warns.
+        such as ``state_dict`` and ``load_state_dict``. Such a state is not saved, since each worker has
+        a copy of the data set with another state: ``"fail"`` raises, ``"warn"`` warns, and ``"ignore"``
+        does nothing.
       kwargs: further arguments of torch.
 
     Raises:
       InvalidType: if the data set or the sampler cannot be resumed.
-      InvalidArgument: if ``in_order`` is False: batches that overtake each other leave no
-        position behind them. If a ``generator`` is given: of torch's it draws the order, which here
-        comes from ``seed``, and the seeds of the workers, which a resume would draw anew.
+      InvalidArgument: if ``in_order`` is False, as batches that overtake each other leave no
+        position behind. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
+        draw the seeds of the workers anew from a generator.
     """
 
     def __init__(
@@ -139,14 +143,14 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     @property
     def received(self) -> int:
-        """Batches that the loop has received since the pass began or was resumed."""
+        """Number of batches that the loop has received since the pass began or was resumed."""
         return self._count if self._moves == self.cursor.moves else 0
 
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
-        """Where the loop stands, after the batches that it received.
+        """The state after the batches that the loop has received.
 
         Args:
-          held: how many of them somebody between this loader and the training step holds back.
+          held: how many of these batches have not reached the training step yet.
 
         Raises:
           ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``.
@@ -165,7 +169,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         """Let the next pass continue at ``state_dict``.
 
         Raises:
-          StateMismatch: if it belongs to other data or another order; nothing is then changed.
+          StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
         self.cursor.load(state_dict)
 
@@ -174,23 +178,23 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         return self.state_dict()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """As `load_state_dict`, but of a pass that was over the next one delivers nothing.
+        """As `load_state_dict`, but a state at the end of a pass is followed by an empty pass.
 
-        A pipeline that repeats the loader goes to the next epoch by itself.
+        A pipeline that repeats the loader then goes to the next epoch by itself.
         """
         self.load_state_dict(state)
         self.set_epoch(self.cursor.epoch)
 
     @property
     def _batch_items(self) -> int:
-        """Items that one batch takes."""
+        """Number of items that one batch takes."""
         if isinstance(self._source, ResumableBatchSampler):
             return self._source.batch_size
         return 1 if self.batch_size is None else self.batch_size
 
     @property
     def fewest(self) -> int:
-        """The fewest items that make a batch."""
+        """The smallest number of items that make a batch."""
         if isinstance(self._source, ResumableBatchSampler):
             return self._source.fewest
         return self._batch_items if self.drop_last else 1
@@ -207,12 +211,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self._passes += 1
         self._jumps, self._moves = self.cursor.jumps, self.cursor.moves
         # Torch seeds its workers by the generator that the model may draw from too. A resume begins
-        # a pass once more, so it must not move that.
+        # the pass once more, so it must leave that generator as it is.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
             return self._passes, self._begun()
 
     def _begun(self) -> Iterator[T]:
-        """Torch's own iterator, whose batches are `Marked` where the state comes with them."""
+        """Torch's own iterator. Its batches are `Marked` where the state comes with them."""
         if not isinstance(self._source, PipelineDataset) or self._source.marks is None:
             return super().__iter__()
         collate = self.collate_fn
@@ -230,7 +234,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 self.cursor.keep(self._count * self._batch_items, state)
 
     def end_pass(self, number: int) -> None:
-        """Note that the loop has seen the end of the pass ``number``."""
+        """Note that the loop has come to the end of the pass ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
             self.cursor.end()
             self._count = 0
@@ -242,14 +246,14 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
 
 class _Received(Iterator[T]):
-    """Counts what the loop receives. The pass begins with the first batch asked for."""
+    """Counts the batches that the loop receives. The pass begins with the first call of `next`."""
 
     def __init__(self, loader: ResumableDataLoader[T]) -> None:
         self._loader = loader
         self._number = 0
         self._batches: Iterator[T] | None = None
         self._order = OneOrder()
-        # Batches that could not be made; passed over once the loop has another one.
+        # Batches that could not be made; they are passed over once the loop has received another one.
         self._failed = 0
 
     def __next__(self) -> T:

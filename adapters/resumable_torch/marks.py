@@ -1,13 +1,13 @@
-"""The state after a batch of a stream, which comes with it out of the worker."""
+"""The state after a batch of a stream, sent out of the worker together with the batch."""
 
-# Where items are looked up by index the main process knows the state after each batch by
-# arithmetic. Of a stream only the worker that made the batch knows it, and the main process would
-# have to read again whatever was consumed. So the state, as bytes, travels through torch's queue
-# beside the batch, and is taken off before the loop gets it.
+# Where items are looked up by index, the main process computes the state after each batch by
+# arithmetic. For a stream only the worker that made the batch has the state; the main process would have
+# to read the consumed items again. So the state is sent as bytes through torch's queue beside the batch,
+# and is removed before the loop gets the batch.
 #
-# Each worker reads the stream for itself. If it comes in another order in each, as from a shuffle
-# without a seed, items would be lost and repeated. So with its first batch a worker tells what the
-# sources delivered last before and after it, which must fit what the workers around it tell.
+# Each worker reads the stream for itself. If the order differs between workers, as from a shuffle without
+# a seed, items would be lost and repeated. So with its first batch a worker reports the last items of the
+# sources before and after it, as digests. They must fit the reports of the workers before and after.
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Order: TypeAlias = tuple[list[int], list[int]]
 """The digests of the sources before a batch, and after it."""
 
 BYTES_A_BATCH: Final = 4096
-"""Larger states come with one batch of several, so many that this is their share of each."""
+"""Bytes of state for each batch; a larger state comes with one of several batches."""
 
 
 class Marked(NamedTuple):
-    """A batch, and the state after it; torch pins what is in a tuple, and leaves bytes as they are."""
+    """A batch and the state after it. Torch pins the tensors in a tuple, and leaves bytes as they are."""
 
     batch: Any
     state: bytes | None
@@ -49,7 +49,7 @@ class Marks:
         self._before = iterator.digests
 
     def leave(self, iterator: rs.PipelineIterator[Any]) -> None:
-        """Note where ``iterator`` stands, after the last item of a batch."""
+        """Note the state of ``iterator`` after the last item of a batch."""
         self._order, before, self._before = None, self._before, None
         if before is not None:
             self._order = before, iterator.digests
@@ -57,29 +57,29 @@ class Marks:
         if self._batches_to_wait:
             self._batches_to_wait -= 1
             return
-        # What cannot be saved can still run; whoever asks for the state gets the error.
+        # A state that cannot be saved stops nothing here; the error is raised by `state_dict`.
         with suppress(Exception):
             self._state = dumps_frozen(iterator.get_state())
             self._batches_to_wait = len(self._state) // BYTES_A_BATCH
 
     def take(self) -> tuple[bytes | None, Order | None]:
-        """What was noted since the last call: the state, and the digests around the batch."""
+        """The state and the digests that were noted since the last call."""
         taken = self._state, self._order
         self._state = self._order = None
         return taken
 
 
 class OneOrder:
-    """That each worker of a pass reads the same order, as far as their first batches tell."""
+    """Checks on the first batches that all workers of a pass read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None
 
     def check(self, order: Order | None) -> None:
-        """Compare what the sources delivered before this batch with what they did after the last.
+        """Compare the items before this batch with those after the previous batch.
 
         Raises:
-          ExternalStateError: if these are other items.
+          ExternalStateError: if they differ.
         """
         if order is None:
             return
@@ -96,11 +96,11 @@ class OneOrder:
 
 
 class Marking:
-    """A ``collate_fn`` that hands the newest state on with the batch.
+    """A ``collate_fn`` that returns the newest state with the batch.
 
     Args:
       collate: makes the batch.
-      marks: of the data set in the same process.
+      marks: the marks of the data set in the same process.
     """
 
     def __init__(self, collate: Callable[[Any], Any], marks: Marks) -> None:

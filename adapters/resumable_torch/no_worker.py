@@ -1,8 +1,8 @@
-"""Reading in a worker of torch's as if it were in none."""
+"""Read in a worker of torch as if there were no workers."""
 
-# A data set that torch's workers iterate shares its items out among them: it asks torch which worker
-# it is in, when it is iterated or at any item. Our workers share the items out themselves, so each
-# must read all of them; what one reads must not know that there are others.
+# A data set in torch's workers may divide its items among them: it gets the number of its worker from
+# torch, when it is iterated or at any item. Here the data set of this package divides the items, so each
+# worker must read all of them, and a source must not notice that it is in a worker.
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["hide_worker", "in_no_worker"]
 
 @contextmanager
 def in_no_worker() -> Iterator[None]:
-    """Within it, `torch.utils.data.get_worker_info` returns None; as a decorator, within a call.
+    """A context, or a decorator of a function, in which `torch.utils.data.get_worker_info` returns None.
 
     Raises:
-      WorkerError: if this version of torch keeps elsewhere which worker this is.
+      WorkerError: if this version of torch keeps the number of the worker elsewhere.
     """
     shown = worker._worker_info
     hide_worker()
@@ -36,7 +36,7 @@ def hide_worker() -> None:
     """Let `torch.utils.data.get_worker_info` return None from now on, in every thread.
 
     Raises:
-      WorkerError: if this version of torch keeps elsewhere which worker this is.
+      WorkerError: if this version of torch keeps the number of the worker elsewhere.
     """
     worker._worker_info = None
     if get_worker_info() is not None:

@@ -21,11 +21,11 @@ Source = int | Sized | rs.Pipeline[int]
 
 
 def as_order(source: Source, shuffle: bool | None, seed: int) -> rs.Pipeline[int]:
-    """The indices of ``source``, a length or something that has one, or itself if it is an order.
+    """The indices of ``source``: a length, an object with a length, or a pipeline of indices.
 
     Raises:
-      InvalidType: if it is neither, or a pipeline that is no order.
-      InvalidArgument: if a pipeline is to be shuffled.
+      InvalidType: if it is none of these, or a pipeline without random access.
+      InvalidArgument: if ``shuffle`` is given with a pipeline.
     """
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
@@ -44,7 +44,7 @@ def as_order(source: Source, shuffle: bool | None, seed: int) -> rs.Pipeline[int
 def positions_from(cursor: Cursor) -> Iterator[int]:
     """The positions, in the whole run, of the items of a pass from where it began.
 
-    An item that fills up a last round has the position of the one it repeats.
+    An item that fills up a last round has the position of the item that it repeats.
     """
     stage, origin = cursor.pipeline.stage, cursor.origin
     if not isinstance(stage, Shard):

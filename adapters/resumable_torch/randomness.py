@@ -1,4 +1,4 @@
-"""Randomness that belongs to a sample, whoever computes it and after whatever resume."""
+"""Randomness that belongs to a sample, in any worker and after any resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def rng_for(position: int, seed: int = 0) -> np.random.Generator:
     """The generator of the sample at ``position``, the same in any worker and after a resume.
 
     Args:
-      position: of the sample in the whole run, as a sampler with ``with_position=True`` yields.
+      position: of the sample in the whole run, from a sampler with ``with_position=True``.
       seed: of the run.
 
     Raises:
@@ -29,7 +29,7 @@ def rng_for(position: int, seed: int = 0) -> np.random.Generator:
 
 @contextmanager
 def draws_of(*words: int) -> Iterator[None]:
-    """Let torch's global generator draw what follows from ``words``; afterwards it is as before."""
+    """A context in which torch's global generator is seeded by ``words``; afterwards it is as before."""
     kept = torch.get_rng_state()
     torch.default_generator.manual_seed(derive(*words))
     try:

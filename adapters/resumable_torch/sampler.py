@@ -21,21 +21,21 @@ BLOCK: Final = 4096
 
 
 class ResumableSampler(Driven, Sampler[Any]):
-    """Indices of a data set, each pass a new epoch, resumed at any of them.
+    """Indices of a data set. Each pass is a new epoch and can be resumed at any index.
 
-    A `DataLoader` draws from its sampler ahead of the loop. So with a plain `DataLoader` tell
-    `state_dict` how many samples the loop has consumed; `ResumableDataLoader` counts them itself.
+    A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`, pass the
+    number of consumed samples to `state_dict`; `ResumableDataLoader` counts them itself.
 
-    State: O(1), and so is the time to resume; no permutation is ever made.
+    State: O(1), and so is the time to resume. No permutation is ever made.
 
     Args:
-      source: a data set, of which only the length counts, or the length; or a random-access
-        pipeline of indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
+      source: a data set (only its length matters), a length, or a random-access pipeline of
+        indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
       shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``,
-        a new one each epoch; not given for a pipeline.
+        a new one in each epoch; not allowed with a pipeline.
       seed: of the order.
-      with_position: yield ``(index, position)``: the position of the sample in the whole run, for
-        `rng_for`.
+      with_position: whether to yield pairs ``(index, position)`` with the position of the sample in the
+        whole run, for `rng_for`.
 
     Raises:
       InvalidType: if ``source`` has no length, or is a pipeline without random access.
@@ -76,15 +76,15 @@ class ResumableSampler(Driven, Sampler[Any]):
 
     @property
     def yielded(self) -> int:
-        """How many samples this pass has yielded, which may be more than were consumed."""
+        """How many samples this pass has yielded; the loop may have consumed fewer."""
         return self._drawn - length_hint(self._block)
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """Where the loop stands.
+        """The state after the samples that the loop has consumed.
 
         Args:
-          consumed: samples that the loop has consumed since the pass began or was resumed; by
-            default, as many as were yielded, right only where nothing runs ahead.
+          consumed: number of samples that the loop has consumed since the pass began or was resumed. By
+            default, the number of those yielded, which is right only where nothing runs ahead.
         """
         count = self.yielded if consumed is None else check_int("consumed", consumed, minimum=0)
         return self.cursor.state_dict(count)
@@ -105,9 +105,9 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
     State: that of the samples, so the batch size may differ after a resume.
 
     Args:
-      source: as for `ResumableSampler`, or one of these.
-      batch_size: samples in a batch, at least 1.
-      drop_last: leave out a last batch with fewer.
+      source: as for `ResumableSampler`, or a `ResumableSampler`.
+      batch_size: number of samples in a batch, at least 1.
+      drop_last: whether to leave out a last batch with fewer samples.
       shuffle: as for `ResumableSampler`.
       seed: as for `ResumableSampler`.
     """
@@ -154,15 +154,15 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
 
     @property
     def fewest(self) -> int:
-        """The fewest samples that make a batch."""
+        """The smallest number of samples that make a batch."""
         return self.batch_size if self.drop_last else 1
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
-        """Where the loop stands.
+        """The state after the batches that the loop has consumed.
 
         Args:
-          consumed: batches that the loop has consumed since the pass began or was resumed; by
-            default, as many as were yielded, right only where nothing runs ahead.
+          consumed: number of batches that the loop has consumed since the pass began or was resumed. By
+            default, the number of those yielded, which is right only where nothing runs ahead.
         """
         batches = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
         return self.cursor.state_dict(batches * self.batch_size)

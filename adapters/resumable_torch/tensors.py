@@ -1,8 +1,7 @@
 """Sources and functions whose own state holds tensors."""
 
-# The core knows no tensors. So a state with some, such as `torch.get_rng_state()`, is handed to it
-# with arrays in their place: of the same numbers or, for dtypes that NumPy lacks, of integers with
-# the same bits.
+# The core has no tensors. So a state with tensors, such as `torch.get_rng_state()`, gets arrays in their
+# place: arrays of the same numbers or, for dtypes that NumPy lacks, of integers with the same bits.
 
 from __future__ import annotations
 
@@ -29,14 +28,14 @@ IN_NUMPY: Final = frozenset(
     if hasattr(torch, name)
 )
 BITS: Final = {1: torch.uint8, 2: torch.int16}
-"""Integers for the floats that NumPy lacks, by their bytes."""
+"""Integer dtypes for the floats that NumPy lacks, by their number of bytes."""
 
 
 def with_tensors(stateful: Any) -> Any:
-    """``stateful`` with a state that may hold tensors, for `from_iterable`, or `map` and its like.
+    """Let the state of ``stateful`` hold tensors, for `from_iterable`, and for `map` and similar methods.
 
-    Each tensor comes back with the same dtype, shape and bits, on the CPU: any dense one of bools,
-    integers, floats (bfloat16 and those of 8 bits too) or complex numbers.
+    Each tensor comes back on the CPU with the same dtype, shape and bits. It may be any dense tensor of
+    bools, integers, floats (also bfloat16 and floats of 8 bits) or complex numbers.
 
     Args:
       stateful: an iterable, an iterator or a function, with ``get_state/set_state``,
@@ -44,8 +43,8 @@ def with_tensors(stateful: Any) -> Any:
 
     Raises:
       InvalidType: if it has none of these.
-      UnencodableState: when a state is taken with a tensor of another dtype, or one that is sparse,
-        quantized, without data, a parameter or part of a computation of gradients.
+      UnencodableState: when a state is taken and a tensor has another dtype, is sparse or quantized,
+        has no data, is a parameter, or is part of a computation of gradients.
     """
     if hasattr(stateful, "__next__"):
         return _Iterator(stateful)
@@ -53,7 +52,7 @@ def with_tensors(stateful: Any) -> Any:
 
 
 class WithTensors:
-    """Something with a state of its own, in which arrays stand in the place of tensors."""
+    """An object with a state, in which arrays replace the tensors."""
 
     def __init__(self, stateful: Any) -> None:
         protocol = protocol_of(stateful)
@@ -66,11 +65,11 @@ class WithTensors:
         self._protocol = protocol
 
     def get_state(self) -> Any:
-        """Its state, with arrays."""
+        """The state of the object, with arrays."""
         return _replaced(self._protocol.read(self._stateful), _array_of)
 
     def set_state(self, state: Any) -> None:
-        """Move it to a state that `get_state` returned."""
+        """Move the object to a state that `get_state` returned."""
         self._protocol.write(self._stateful, _replaced(state, _tensor_of))
 
     def __copy__(self) -> WithTensors:
@@ -96,7 +95,7 @@ class _Function(WithTensors):
 
 
 def _replaced(value: Any, replace: Callable[[Any], Any]) -> Any:
-    """A copy of ``value`` in which each part that ``replace`` gives something for is that."""
+    """A copy of ``value`` in which the results of ``replace`` stand for the parts it replaces."""
     found = replace(value)
     if found is not None:
         return found
@@ -143,7 +142,7 @@ def _tensor_of(value: Any) -> torch.Tensor | None:
 
 
 def _bits_of(dtype: torch.dtype) -> torch.dtype | None:
-    """Of what dtype the array is that holds a tensor of ``dtype``, if there is one."""
+    """The dtype of the array that holds a tensor of ``dtype``; None if there is none."""
     if dtype in IN_NUMPY:
         return dtype
     return BITS.get(dtype.itemsize) if dtype.is_floating_point else None

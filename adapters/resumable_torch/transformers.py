@@ -19,14 +19,14 @@ __all__ = ["ResumeInput"]
 
 
 class ResumeInput(TrainerCallback):
-    """Saves the loader's state beside the model's, and resumes from it.
+    """Saves the state of a loader beside that of the model, and resumes from it.
 
-    The trainer must use this very loader, returned by its ``get_train_dataloader``, and be given
-    ``ignore_data_skip=True``: it would pass over the batches a second time. The state is a checkpoint
-    file in the trainer's own folder, ``checkpoint-STEP/input-*.ckpt``, which goes with it.
+    The trainer must use this very loader, from its ``get_train_dataloader``, and have
+    ``ignore_data_skip=True``, or it would pass over the batches a second time. The state is a checkpoint
+    file in the folder of the trainer, ``checkpoint-STEP/input-*.ckpt``, and is removed with that folder.
 
     Args:
-      loader: of the training data.
+      loader: the loader of the training data.
 
     Raises:
       InvalidArgument: on a resume, if ``ignore_data_skip`` is off, or if an epoch ends within the

@@ -26,7 +26,7 @@ def bare(work: Work) -> Iterator[Any]:
     assert isinstance(work.source, Stream)
     assert work.batch is not None
     batch: list[int] = []
-    for item in _reservoir(work.source.make(), work.window or 1, len(work.source)):
+    for item in reservoir(work.source.make(), work.window or 1, len(work.source)):
         batch.append(item)
         if len(batch) == work.batch:
             yield np.asarray(batch)
@@ -35,7 +35,8 @@ def bare(work: Work) -> Iterator[Any]:
         yield np.asarray(batch)
 
 
-def _reservoir(items: Iterator[int], window: int, length: int) -> Iterator[int]:
+def reservoir(items: Iterator[int], window: int, length: int) -> Iterator[int]:
+    """The items in the order of random slots."""
     rng = np.random.default_rng(SEED)
     held = [item for _, item in zip(range(window), items, strict=False)]
     for slot, item in zip(rng.integers(0, window, length).tolist(), items, strict=False):

@@ -1,8 +1,8 @@
 """Measure a pipeline: how fast it is, where its time goes, what its state costs."""
 
 # `measuring` plans the passes. `passes` draws items against the clock. `timed` puts a timing stage
-# after each stage, which tells a `ledger` whose time it is. `saving` takes states, saves and
-# resumes. `report` is what comes of it, with `advice` about the bottleneck; `plot` draws it.
+# after each stage, and a `ledger` adds up the time of each stage. `saving` takes states, saves and
+# resumes. `report` holds the result, with `advice` about the bottleneck; `plot` draws it.
 
 from __future__ import annotations
 

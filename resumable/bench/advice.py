@@ -1,7 +1,7 @@
 """Name the bottleneck in a sentence, and say what to do about it."""
 
-# A pipeline that already does what a hint says gets another one. What is before a stage, and what
-# comes after it, tells whether it does.
+# A pipeline that already follows a hint gets another one. The stages before and after the bottleneck
+# decide which.
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def advise(
     """A sentence that names the bottleneck, and a hint that fits it.
 
     Args:
-      stage: the one with the greatest share.
-      path: of that stage.
-      share: of the loop's time, in percent.
+      stage: the stage with the greatest share.
+      path: where that stage is.
+      share: its share of the loop's time, in percent.
       above: the stages after it, the nearest first.
-      cpu_share: of the time, that the process computed; None if it is not known.
+      cpu_share: the part of the time in which the process computed, from 0 to 1; None if unknown.
     """
     named = f"The bottleneck is {brief(stage.label)} at {path}: {share} % of the time."
     name = type(stage).__name__
@@ -64,7 +64,7 @@ def advise(
 
 
 def advise_on_loop(share: int, last: Stage[Any]) -> str:
-    """The same if no stage is as slow as the loop around them; ``last`` is the last stage."""
+    """The same, if the loop takes more time than any stage; ``last`` is the last stage."""
     found = f"The stages are not the bottleneck: {share} % of the time goes into handing out"
     if _gives_batches(last):
         return f"{found} batches one by one. Larger ones are fewer."
@@ -72,7 +72,7 @@ def advise_on_loop(share: int, last: Stage[Any]) -> str:
 
 
 def _gives_batches(stage: Stage[Any]) -> bool:
-    """Whether its items are batches, as far as the stages tell."""
+    """Whether its items are batches, judged by the stages."""
     for found, _ in walk(stage):
         if type(found).__name__ in ("Batch", "Unbatch"):
             return type(found).__name__ == "Batch"

@@ -1,14 +1,14 @@
-"""Whose time it is: the seconds of a running pipeline, booked to its stages."""
+"""The seconds of a running pipeline, booked to its stages."""
 
 # Every call into a stage and every return from one is an event. Between two events nothing
 # changes, so the seconds between them are booked as a whole, twice:
 #
-# * as work, in each thread, to the stage whose code runs there;
-# * as the loop's time, to one stage: that whose code runs in the loop's thread or, while that only
-#   waits for a thread of its own, the stage that runs there.
+# * as work, in each thread, to the stage that runs there;
+# * as the loop's time, to one stage: the one that runs in the thread of the loop. While that stage only
+#   waits for a thread of its own, it is the stage that runs in that thread.
 #
-# What an event itself takes is booked to nobody. What remains of it, the calls around the events,
-# is the same for each interval, and taken off as `cost`.
+# The time of an event itself is not booked. The calls around the events take the same time in each
+# interval, which is taken off as `cost`.
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Totals(NamedTuple):
     """Seconds by the number of the stage.
 
     Attributes:
-      loop: the loop's time, which adds up to all of it.
+      loop: the loop's time in each stage; with ``around``, these add up to all of it.
       around: the loop's time outside all stages.
-      work: the work in whatever thread; waiting for another thread does not count.
+      work: the work in all threads; waiting for another thread does not count.
       beside: the part of the work that was not done in the loop's thread.
     """
 
@@ -46,15 +46,15 @@ class Totals(NamedTuple):
 
 @final
 class Ledger:
-    """The books of one running pipeline, kept by the calls of its stages.
+    """The times of one running pipeline, recorded by the calls of its stages.
 
-    Stages are known by their numbers. The thread that makes the ledger is the loop's.
+    Stages are identified by their numbers. The thread that makes the ledger is that of the loop.
 
     Args:
       readers: for each stage the number of the stage that reads it; None for the last one.
-      clock: seconds that only go on.
-      cost: seconds between two events that are not the pipeline's own.
-      thread: tells the calling thread from others.
+      clock: returns seconds that never go back.
+      cost: seconds of each interval that the timing itself takes.
+      thread: returns what identifies the calling thread.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Measure a pipeline: how fast it is, where the time goes, and what its state costs."""
 
-# Each pass starts the pipeline anew. The first only warms up what warms up (files, imports), the
-# second tells the speed with nothing in between, the third has a timing stage after each stage. All
-# graphs are built before any pass: copying a stage keeps the state that its function has then.
+# Each pass starts the pipeline anew. The first only warms up files and imports, the second measures the
+# speed of the unchanged pipeline, and the third has a timing stage after each stage. All graphs are built
+# before any pass, as a copy of a stage keeps the state that its function has at that moment.
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ def measure(
 
     Args:
       pipeline: to measure.
-      target: what it is called.
-      seconds: of a pass, at most; an item in work is waited for.
-      items: of a pass, at most.
+      target: its name in the report.
+      seconds: the longest time of a pass; an item in work is finished.
+      items: the largest number of items of a pass.
       tell: called with a text as each pass begins.
       clocks: replaced in tests.
 
     Raises:
-      CannotRun: if an item cannot be had.
+      CannotRun: if an item cannot be made.
       InvalidArgument: if ``seconds`` or ``items`` is not above 0.
     """
     check_seconds("seconds", seconds)

@@ -12,12 +12,12 @@ from ..pipeline import Pipeline
 from ..verify import CannotRun
 
 TICK: Final = 0.01
-"""Seconds after which to look at the clock, where items come faster than that."""
+"""Seconds between two readings of the clock, where items come faster than that."""
 MOST_AT_ONCE: Final = 1 << 16
 
 
 class Clocks(NamedTuple):
-    """What time is taken with; replaced in tests.
+    """The clocks of a measurement; replaced in tests.
 
     Attributes:
       seconds: a clock that only goes on.
@@ -74,13 +74,13 @@ def run(
     Args:
       pipeline: to start.
       clocks: to take the time.
-      seconds: no further item is asked for after them.
-      items: the most items; None for all.
-      after_first: called once the first item is there.
-      after_last: called once the last one is there, before threads are ended.
+      seconds: after this time no further item is drawn.
+      items: the largest number of items; None for all.
+      after_first: called when the first item has come.
+      after_last: called when the last item has come, before threads are ended.
 
     Raises:
-      CannotRun: if an item cannot be had, saying which and why.
+      CannotRun: if an item cannot be made; the message says which and why.
     """
     step = 0
     try:

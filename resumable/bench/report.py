@@ -1,4 +1,4 @@
-"""What a measurement found."""
+"""The result of a measurement."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ class StageTime(NamedTuple):
 
     Attributes:
       stage: with its arguments.
-      path: of the stage, as errors name it; empty for what is around the stages.
-      share: of the loop's time, from 0 to 1: for how much of it the loop gets no further without
-        this stage.
-      seconds: of work for an item of the pipeline, in whichever thread; waiting does not count.
+      path: where the stage is, in the form that errors use; empty for the time outside all stages.
+      share: the part of the loop's time in which the loop cannot go on without this stage, from 0 to 1.
+      seconds: of work for each item of the pipeline, in all threads; waiting does not count.
       beside: the share of this work that another thread does, beside the loop's, from 0 to 1.
       bytes: its part of the state; None if there is no state.
     """
@@ -41,11 +40,11 @@ class Report:
 
     Attributes:
       target: what was measured.
-      items: how many were timed: without the first one, unless it was the only one.
-      seconds: they took.
+      items: how many items were timed: all but the first, unless it was the only one.
+      seconds: the time of these items.
       complete: whether the pipeline came to its end.
-      first_seconds: the first item took; None if there is none.
-      cpu_share: what this process computed, in all its threads, as a share of the time.
+      first_seconds: the time of the first item; None if there is none.
+      cpu_share: the seconds that all threads of this process computed, as a share of the time.
       slowdown: how many times slower the pipeline was while its stages were timed; None if it
         was read only once.
       stages: the last one first, and what is around them; empty if they could not be timed.

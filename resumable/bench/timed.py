@@ -1,8 +1,8 @@
 """Time what happens in each stage, without changing how the items move."""
 
-# A timing stage stands after each stage. It offers what its upstream offers (blocks, single items,
-# `items`, random access, a pure change of order), so that the stages around
-# it take the same ways as without it; any other way would have other costs.
+# There is a timing stage after each stage. It offers everything that its upstream offers (blocks, single
+# items, `items`, random access, a pure change of order), so that the stages around it work in the same
+# way as without it. Any other way would have other costs.
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from functools import partial
 from itertools import count, repeat
 from typing import Any, Final, TypeVar, final
 
-from ..core.block import Block
+from ..core.block import Block, Indices
 from ..core.graph import rebuilt
 from ..core.random_access import Indexed
+from ..core.runs import Run
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
@@ -83,7 +84,29 @@ class Timed(PassThrough[T]):
         call = partial(self.ledger.call, self.number)
         if found.base is not None and found.index_map is not None:
             return Indexed.reordered(found.base, partial(call, found.index_map))
-        return Indexed(partial(call, found.gather), partial(call, found.item), found.span)
+        prepare = None
+        if found.prepare is not None:
+            prepare = partial(self._prepare, partial(call, found.prepare))
+        return Indexed(partial(call, found.gather), partial(call, found.item), found.span, prepare)
+
+    def _prepare(self, prepare: Callable[[Indices], Run[T]], indices: Indices) -> Run[T]:
+        return _TimedRun(prepare(indices), self.number, self.ledger)
+
+
+class _TimedRun(Run[T]):
+    """A run in which whatever is computed takes the stage's time."""
+
+    def __init__(self, run: Run[T], number: int, ledger: Ledger) -> None:
+        self._run = run
+        self._number = number
+        self._ledger = ledger
+
+    def gather(self, places: range) -> Block:
+        return self._ledger.call(self._number, self._run.gather, places)
+
+    def items(self, places: range) -> Iterator[T]:
+        items = self._ledger.call(self._number, self._run.items, places)
+        return _TimedItems(items, self._number, self._ledger)
 
 
 class _TimedIterator(PassThroughIterator[T]):

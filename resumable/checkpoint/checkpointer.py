@@ -1,4 +1,4 @@
-"""Save the position of an input while a loop consumes it, and resume from the last save."""
+"""Save the state of an input while a loop consumes it, and resume from the last save."""
 
 from __future__ import annotations
 
@@ -32,41 +32,41 @@ T = TypeVar("T")
 
 @final
 class Checkpointer:
-    """Saves the input's position when ``trigger`` says so; a context manager around the loop.
+    """Saves the state of an input when ``trigger`` is due; a context manager around the loop.
 
-    A save at step k means: k items were handed out, and the loop came back for the next one. At
-    a clean end (the pipeline is exhausted, or the ``with`` block ends without an exception, as
-    after a ``break``) there is a last save; after an exception there is none. So leave the loop
-    by ``break`` only when the work on the item is done.
+    A save at step k means that k items were handed out and that the loop came back for the next one.
+    At a clean end there is a last save: when the pipeline is exhausted, or when the ``with`` block ends
+    without an exception, as after a ``break``. After an exception there is none. So leave the loop by
+    ``break`` only when the work on the item is done.
 
-    One loop at a time writes a name in a directory: from `resume` on it holds a lock, until `close`,
+    One loop at a time writes a name in a directory. It holds a lock from `resume` until `close`, until
     the end of the ``with`` block or of the process, or until nothing refers to the loop any more.
-    Asking changes nothing and needs no lock: `latest`, `load` and `steps`, of any process.
+    `latest`, `load` and `steps` need no lock, change nothing, and work in any process.
 
-    What a save costs the loop: taking the state, O(number of stages); with ``asynchronous`` the
-    writing is done beside it.
+    A save costs the loop the taking of the state, which is O(number of stages), and the writing. With
+    ``asynchronous`` a thread does the writing.
 
     Args:
-      store: a directory path, which becomes a `Directory`, a URL such as ``"s3://bucket/run"``,
-        which becomes a `Remote`, or a `Store`.
+      store: the path of a directory, for a `Directory`; a URL such as ``"s3://bucket/run"``, for a
+        `Remote`; or a `Store`.
       trigger: when to save.
       name: of the input, if several share a directory; see `task_name`.
       listeners: called at the saves, in this order.
       retention: which checkpoints to keep; all by default.
-      asynchronous: whether the loop goes on while a thread writes what the trigger asks for, at most
-        one checkpoint at a time. The state is that of the step it is labelled with. A failure is raised once, by
-        the loop after the next step, or at its end. The end and `save` wait for the writing.
-      when_busy: what to do if a save is due while one is being written: ``"wait"``, or
-        ``"skip"`` to save at the first step at which none is.
+      asynchronous: whether the loop goes on while a thread writes, at most one checkpoint at a time.
+        The state is still that of the step it is labelled with. A failure is raised once, by the loop
+        after the next step, or at its end. The end of the loop and `save` wait for the writing.
+      when_busy: what to do if a save is due while another is being written: ``"wait"``, or ``"skip"``
+        to save at the first step at which none is being written.
       save_at_end: whether to save at a clean end.
-      stop_on_signal: end the loop cleanly once a signal of the trigger's `OnSignal` was received
-        and the step is saved.
+      stop_on_signal: whether to end the loop cleanly once a signal of the trigger's `OnSignal` was
+        received and the step is saved.
       clock: monotonic seconds; replaced in tests.
       wall_clock: seconds since the epoch, to label checkpoints; replaced in tests.
 
     Raises:
       InvalidType: if an argument has the wrong type.
-      InvalidArgument: if two do not go together.
+      InvalidArgument: if two arguments exclude each other, or one has a value that is not allowed.
 
     >>> store = rs.Memory()
     >>> for _ in range(2):
@@ -135,32 +135,34 @@ class Checkpointer:
     ) -> ResumedLoop[T]:
         """The items of ``pipeline`` from the latest valid checkpoint on, or from the start.
 
-        One that was saved at the last item of an epoch goes on with the next epoch.
-        Damaged checkpoints are set aside, never deleted, with a warning each. `EverySeconds`
-        goes on counting from the time of the checkpoint.
+        A checkpoint saved at the last item of an epoch goes on with the next epoch. Damaged
+        checkpoints are set aside, with a warning each, and never deleted. `EverySeconds` goes on
+        counting from the time of the checkpoint.
 
         Args:
-          pipeline: as it was when the checkpoint was saved.
-          step: resume from this step instead of the latest, 0 for the start. Checkpoints after it
-            are renamed to ``*.superseded`` at once, and no longer found.
-          progress: show a bar over the steps, with the time of the last save; needs tqdm.
+          pipeline: the same pipeline as when the checkpoint was saved.
+          step: resume from this step instead of the latest, 0 for the start. Later checkpoints are
+            renamed to ``*.superseded`` at once, and are no longer listed.
+          progress: whether to show a bar over the steps, with the time of the last save; needs tqdm.
 
         Raises:
           NameInUse: if another loop, here or elsewhere, writes to the store under the same name.
-          NoValidCheckpoint: if there are checkpoints and all are damaged, or none for ``step``.
-          NewerFormat: if a later version of the library wrote the latest.
+          NoValidCheckpoint: if there are checkpoints and all are damaged, or there is none for ``step``.
+          NewerFormat: if a later version of the library wrote the latest checkpoint.
           StateMismatch: if the checkpoint belongs to another pipeline.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
-          InvalidArgument: if it was called before, or if signals cannot be received because this
-            is not the main thread or their handlers are not Python's.
-          MissingDependency: if ``progress`` is asked for without tqdm.
+          InvalidArgument: if `resume` was called before, if ``step`` is below 0, or if the signals of
+            the trigger cannot be received: outside the main thread, or where a handler was not
+            installed by Python.
+          InvalidType: if an argument has the wrong type.
+          MissingDependency: if ``progress`` is True and tqdm is not installed.
           OSError: if the store cannot be read.
         """
         if self._loop is not None:
             raise InvalidArgument("a checkpointer resumes one pipeline; make another one")
         check_pipeline(pipeline)
         check_bool("progress", progress)
-        # A signal from now on is one to the loop; what follows is undone if any of it fails.
+        # From now on signals go to the loop. What follows is undone if any of it fails.
         with ExitStack() as undo:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
@@ -185,17 +187,17 @@ class Checkpointer:
     def latest(self) -> Checkpoint | None:
         """The newest valid checkpoint; None if there is none yet.
 
-        It changes nothing, and may be asked by any process. Damaged ones are passed over, with a
+        It changes nothing, and works in any process. Damaged checkpoints are passed over, with a
         warning each.
 
         Raises:
           NoValidCheckpoint: if there are checkpoints and all are damaged.
-          NewerFormat: if a later version of the library wrote the newest.
+          NewerFormat: if a later version of the library wrote the newest one.
         """
         return newest_valid(self.store)
 
     def steps(self) -> list[int]:
-        """The steps there are checkpoints for, ascending; damaged ones among them."""
+        """The steps that have a checkpoint, ascending; damaged checkpoints count too."""
         return self.store.steps()
 
     def load(self, step: int) -> Checkpoint:
@@ -204,29 +206,32 @@ class Checkpointer:
         Raises:
           NoValidCheckpoint: if there is none, or it is damaged.
           NewerFormat: if a later version of the library wrote it.
+          InvalidArgument: if ``step`` is below 0.
+          InvalidType: if it is not an integer.
         """
         return read_valid(self.store, check_int("step", step, minimum=0))
 
     @property
     def step(self) -> int:
-        """Items handed out, across resumes; within the loop, the number of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work."""
         return 0 if self._loop is None else self._loop.step
 
     @property
     def signals(self) -> frozenset[int]:
         """Numbers of the trigger's signals that were received since `resume`.
 
-        A long step may look here, and `save` at once or ``break`` when its work is done.
+        A long step may check this, and `save` at once, or ``break`` when its work is done.
         """
         return frozenset() if self._loop is None else self._loop.signals
 
     def save(self) -> str | None:
         """Save now; returns where, once it is stored, or None if this step is saved already.
 
-        Called from the loop, it counts the item in work as done.
+        In the body of the loop, the item in work counts as done.
 
         Raises:
-          SaveError: an OSError, if the store cannot keep it.
+          SaveError: an OSError, if the store cannot keep the checkpoint.
+          InvalidArgument: before `resume`, or in another thread than that of the loop.
           ResumableError: if the state cannot be saved exactly.
         """
         if self._loop is None:
@@ -234,12 +239,12 @@ class Checkpointer:
         return self._loop.save()
 
     def close(self) -> None:
-        """Wait for a save being written, end threads and handlers, and let go of the name.
+        """Wait for a save that is being written, end threads and handlers, and release the lock.
 
-        There is no other save.
+        It does not save again.
 
         Raises:
-          SaveError: if that save failed.
+          SaveError: if the save that was being written failed.
         """
         try:
             if self._loop is not None:
@@ -290,7 +295,7 @@ class Checkpointer:
         if checkpoint is None:
             resumed = Mark(None, clock())
         else:
-            # A run that is always interrupted before a save is due must come to one some time.
+            # Or a run that is always interrupted before a save is due would never save.
             age = max(0.0, self._wall_clock() - checkpoint.time)
             resumed = Mark(checkpoint.step, clock() - age)
         policy = self._policy

@@ -1,4 +1,4 @@
-"""A clock that only goes on."""
+"""A clock that never goes back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import final
 
 @final
 class SteadyClock:
-    """Seconds of ``clock``, going on from where they were when that is set back.
+    """Seconds of ``clock``, which go on from the same value when ``clock`` is set back.
 
     So a clock that is set back by a day does not stop the saves for a day.
     """

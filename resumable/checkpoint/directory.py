@@ -5,6 +5,9 @@
 # directory. Only then is the save acknowledged. A crash at any moment leaves either no file of the
 # new name or a complete one; the temporary one may be left too, and goes with the next resume.
 #
+# No other call is made: each lets go of the interpreter's lock, for which the thread that writes
+# then waits again while the loop computes. What else has to be known is asked when a call fails.
+#
 # If a call fails, what was done is taken back. Only when the system refuses that too, or a second
 # interrupt comes, is the outcome open: the checkpoint may be found, and then it is whole, though
 # nobody was informed. It is taken back, or made sure of, when the same step is saved again.
@@ -39,11 +42,13 @@ class _Unacknowledged:
     Attributes:
       path: of the checkpoint.
       temporary: the path under which it was written.
-      written: the file's identity; None before all of it was written.
+      named: whether it has surely got its name.
+      written: the file's identity, once that had to be known.
     """
 
     path: Path
     temporary: Path
+    named: bool = False
     written: tuple[int, int] | None = None
 
 
@@ -52,17 +57,28 @@ class Directory(Store):
     """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
 
     Several names share a folder without touching each other's files. Permissions follow the
-    umask. A file set aside gets the reason appended to its name. Whoever writes a name locks its
-    file ``.lock-{name}``, which the system unlocks when the process ends; where the file system has
-    no locks, a RuntimeWarning says so, once a folder, and a file that was cut short stays.
+    umask. A file set aside gets the reason appended to its name.
+
+    The writer of a name locks the file ``.lock-{name}``, which the system unlocks when the process
+    ends. Where the file system has no locks, a RuntimeWarning says so, once for each folder, and a
+    temporary file of an interrupted save stays.
 
     Args:
-      folder: path of the directory; a relative one is that of now, wherever the process goes.
+      folder: path of the directory; a relative one is resolved now, and not again later.
       name: letters, digits, ``_`` and ``.``, not starting with a dot.
 
     Raises:
-      InvalidArgument: if ``name`` has other characters.
+      InvalidArgument: if ``name`` has other characters, or ``folder`` is empty or a URL.
+      InvalidType: if ``folder`` is not a path, or ``name`` not a string.
       OSError: if the folder cannot be made.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = rs.Directory(folder)
+    ...     with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+    ...         items = list(checkpointer.resume(rs.range(5)))
+    ...     store.steps()
+    [2, 4, 5]
     """
 
     def __init__(self, folder: str | os.PathLike[str], name: str = "input") -> None:
@@ -89,12 +105,14 @@ class Directory(Store):
         path = self._path(step)
         if self._in_doubt is not None and self._in_doubt.path == path:
             self._take_back()
-        if file_identity(path) is None:
+        try:
             self._commit(path, data)
-        elif sync_if_equal(path, data):
+        except FileExistsError:
+            if not sync_if_equal(path, data):
+                raise FileExistsError(
+                    f"there is a checkpoint for step {step} already: {path}"
+                ) from None
             sync_folder(self.folder)
-        else:
-            raise FileExistsError(f"there is a checkpoint for step {step} already: {path}")
         return str(path)
 
     def load(self, step: int) -> bytes:
@@ -138,8 +156,9 @@ class Directory(Store):
         left = _Unacknowledged(path, self.folder / self._names.new_temporary())
         self._in_doubt = left
         try:
-            left.written = write_new_file(left.temporary, data)
+            write_new_file(left.temporary, data)
             name_file(left.temporary, path)
+            left.named = True
             with suppress(OSError):  # what is left is in nobody's way
                 os.unlink(left.temporary)
             sync_folder(self.folder)
@@ -153,6 +172,10 @@ class Directory(Store):
         """Remove what the save in doubt has left."""
         left = self._in_doubt
         assert left is not None
+        if left.written is None:
+            left.written = file_identity(left.temporary)
+        if left.written is None and left.named:
+            left.written = file_identity(left.path)
         if left.written is not None and file_identity(left.path) == left.written:
             os.unlink(left.path)
         # Last, so that until then no other file can be mistaken for the one that was written.

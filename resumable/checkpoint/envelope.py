@@ -1,8 +1,8 @@
-"""One checkpoint as bytes, such that damage is detected."""
+"""One checkpoint as bytes, in which damage is detected."""
 
 # Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian),
-# the body (a serialised dict: step, time, state), BLAKE2b-256 of all before. The state carries
-# the fingerprint of its pipeline.
+# the body (a serialised dict: step, time, state), BLAKE2b-256 of everything before it. The state
+# holds the fingerprint of its pipeline.
 
 from __future__ import annotations
 
@@ -28,12 +28,18 @@ WRONG_DIGEST: Final = "its digest does not match its content"
 @final
 @dataclass(frozen=True)
 class Checkpoint:
-    """A state as it is stored.
+    """A state as it is stored, with its step and time.
 
     Attributes:
-      step: steps finished when it was taken.
-      time: seconds since the epoch of the system's clock when it was taken.
+      step: number of steps finished when the state was taken.
+      time: when it was taken, in seconds since 1 January 1970 by the system's clock.
       state: what `PipelineIterator.get_state` returned.
+
+    >>> with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(5)))
+    >>> checkpoint = checkpointer.latest()
+    >>> checkpoint.step, list(rs.range(5).resume(checkpoint.state))
+    (5, [])
     """
 
     step: int
@@ -42,10 +48,10 @@ class Checkpoint:
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
-    """``checkpoint`` as bytes, which `decode` takes.
+    """``checkpoint`` as bytes, for `decode`.
 
     Raises:
-      UnencodableState: if its state has no exact serialised form, or is too large.
+      UnencodableState: if its state has no exact serialised form, or is larger than 4 GiB.
     """
     if problem := _problem(checkpoint.step, checkpoint.time, checkpoint.state):
         raise UnencodableState(problem)
@@ -57,17 +63,17 @@ def encode(checkpoint: Checkpoint) -> bytes:
 
 
 def check_before_holding(size: int, read: Callable[[int], bytes]) -> bool:
-    """Refuse what is no checkpoint before all of it is held in memory.
+    """Refuse what is not a checkpoint before all of it is held in memory.
 
     Args:
-      size: in bytes.
-      read: gives the next so many bytes, or fewer; called only if there are many.
+      size: number of bytes.
+      read: returns the next ``count`` bytes, or fewer. It is called only for more than 1 MiB.
 
     Returns:
       whether anything was read.
 
     Raises:
-      CorruptCheckpoint: saying what is wrong.
+      CorruptCheckpoint: with a message that says what is wrong.
     """
     if size > LARGEST:
         raise CorruptCheckpoint(f"it has {size} bytes, too many for a checkpoint")
@@ -103,14 +109,14 @@ def decode(data: bytes) -> Checkpoint:
     """The checkpoint that ``data`` holds.
 
     Raises:
-      CorruptCheckpoint: saying what is wrong, if a single bit is.
-      NewerFormat: if it is whole, and of a later format.
+      CorruptCheckpoint: if a single bit is wrong; the message says what.
+      NewerFormat: if ``data`` is whole and of a later format.
     """
     _check_frame(data, len(data))
     sealed, digest = memoryview(data)[:-DIGEST_BYTES], data[-DIGEST_BYTES:]
     if hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest() != digest:
         raise CorruptCheckpoint(WRONG_DIGEST)
-    # Every format keeps this frame, so that a damaged file is never taken for a later one.
+    # Every format keeps this frame, so that a damaged file is never taken for one of a later format.
     version = data[7]
     if version != MAGIC[7]:
         raise NewerFormat(f"its format version is {version}, this library reads {MAGIC[7]}")

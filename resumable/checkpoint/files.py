@@ -25,8 +25,8 @@ SYNC: Final = READ | NO_FOLLOW | (os.O_RDWR if os.name == "nt" else 0)
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 
 
-def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
-    """Write ``data`` to ``path``, which must not exist, and to the disk; returns its identity."""
+def write_new_file(path: Path, data: bytes) -> None:
+    """Write ``data`` to ``path``, which must not exist, and to the disk."""
     descriptor = os.open(path, CREATE, 0o666)
     try:
         rest = memoryview(data)
@@ -36,45 +36,45 @@ def write_new_file(path: Path, data: bytes) -> tuple[int, int]:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             rest = rest[count:]
         os.fsync(descriptor)
-        status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    return status.st_dev, status.st_ino
 
 
 def name_file(old: Path, new: Path) -> None:
-    """Give the file ``old`` the name ``new``, which no file may have; ``old`` may stay a name of it.
+    """Give the file ``old`` the name ``new``, which no file may have; it may keep the name ``old`` too.
 
     Raises:
-      FileExistsError: if there is a file of that name, which stays as it is.
-      OSError: if it cannot be given.
+      FileExistsError: if there is a file ``new``, which stays as it is.
+      OSError: if the system refuses the name.
     """
-    named = file_identity(old)
-    try:
-        _link_or_rename(old, new)
-    except OSError:
-        # Over a network a call may be done although it reports that it failed.
-        if named is None or file_identity(new) != named:
-            raise
-
-
-def _link_or_rename(old: Path, new: Path) -> None:
     if os.name == "nt":
-        os.rename(old, new)  # which replaces nothing there
+        _rename(old, new)  # which replaces nothing there
         return
     try:
         os.link(old, new, follow_symlinks=False)
     except OSError as error:
+        named = file_identity(old)
+        if named is not None and file_identity(new) == named:
+            return  # over a network a call may be done although it reports that it failed
         if error.errno not in NO_LINKS:
             raise
         # Between these two another one may come, where nobody holds a lock.
         if file_identity(new) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from None
+        _rename(old, new)
+
+
+def _rename(old: Path, new: Path) -> None:
+    named = file_identity(old)
+    try:
         os.rename(old, new)
+    except OSError:
+        if named is None or file_identity(new) != named:  # done all the same
+            raise
 
 
 def sync_if_equal(path: Path, data: bytes) -> bool:
-    """Write ``path`` to the disk if it is a regular file that holds ``data``; whether it is.
+    """Write ``path`` to the disk if it is a regular file that holds ``data``; returns whether it is.
 
     Raises:
       OSError: if the system cannot tell, or cannot write it.
@@ -98,7 +98,7 @@ def sync_if_equal(path: Path, data: bytes) -> bool:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """What tells the file at ``path`` from any other that exists; None if there is none.
+    """What distinguishes the file at ``path`` from any other that exists; None if there is none.
 
     Raises:
       OSError: if the system cannot tell.
@@ -124,13 +124,13 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folders(folder: Path) -> None:
-    """Make ``folder`` and its parents, such that a power cut does not take them away.
+    """Make ``folder`` and its parents so that they survive a power cut.
 
     Raises:
       OSError: if it cannot be made; FileExistsError if its name is taken.
     """
     if os.path.isdir(folder):
-        # Whoever made it may have been killed before the next line did its work.
+        # The process that made it may have been killed before it synced the parent.
         with suppress(OSError):
             sync_folder(folder.parent)
         return

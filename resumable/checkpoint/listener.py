@@ -1,4 +1,4 @@
-"""What is called at the saves."""
+"""The object that the loop calls at its saves."""
 
 from __future__ import annotations
 
@@ -6,24 +6,33 @@ from __future__ import annotations
 class CheckpointListener:
     """Is called when the loop begins and ends, and at each save; every method may be left out.
 
-    All are called in the loop's own thread, also if saves are asynchronous: `before_save` within the
-    step that is saved, `after_save` after a later one, when the writing is done. What a method
-    raises reaches the loop's caller; out of `before_save` it prevents the save. None of them
-    may call `Checkpointer.save` of the same checkpointer.
+    All methods are called in the thread of the loop, also if saves are asynchronous. `before_save` is
+    called within the step that is saved, and `after_save` when the writing is done, which may be
+    after a later step. An exception of a method reaches the caller of the loop; one of `before_save`
+    prevents the save. No method may call `Checkpointer.save` of the same checkpointer.
 
-    A model saved in `before_save` is committed by the input's checkpoint: on resume,
-    `Checkpointer.step` is the step of the newest valid one, and that model exists.
+    A model saved in `before_save` is committed by the checkpoint of the input: on resume,
+    `Checkpointer.step` is the step of the newest valid checkpoint, and the model of that step exists.
+
+    >>> class SavesModel(rs.CheckpointListener):
+    ...     def before_save(self, step):
+    ...         print("model of step", step)
+    >>> trigger = rs.EverySteps(2)
+    >>> with rs.Checkpointer(rs.Memory(), trigger, listeners=[SavesModel()]) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(4)))
+    model of step 2
+    model of step 4
     """
 
     def begin(self) -> None:
-        """The loop is about to ask for its first item."""
+        """Called before the first item of the loop."""
 
     def before_save(self, step: int) -> None:
-        """The input's state at ``step`` was taken and is about to be stored."""
+        """Called when the state of the input at ``step`` was taken and is about to be stored."""
 
     def after_save(self, step: int, path: str) -> bool | None:
-        """The input's state at ``step`` is stored at ``path``; True asks the loop to stop."""
+        """Called when the state at ``step`` is stored at ``path``; return True to stop the loop."""
         return None
 
     def end(self, step: int) -> None:
-        """The loop has ended without an exception after ``step`` steps."""
+        """Called when the loop has ended without an exception, after ``step`` steps."""

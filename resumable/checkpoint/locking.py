@@ -1,10 +1,10 @@
 """A lock on a file, which the system releases with the process that holds it."""
 
-# The file is never deleted: whoever had opened it before could then lock it beside another one
-# that finds none and makes it anew. What it holds is for people, and for the error of the second.
+# The file is never deleted: a process that had opened it before could then lock it, while another one
+# makes the file anew and locks that. The content is for people, and for the error of a second writer.
 #
-# A forked child has the descriptor too, and with it the lock, so it closes what it inherits; that
-# leaves the lock to its parent. To unlock is the parent's alone.
+# A forked child inherits the descriptor, and with it the lock. It closes the descriptor, which leaves
+# the lock to its parent. Only the parent unlocks.
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ _warned: Final[set[Path]] = set()
 def lock_file(path: Path, what: str) -> StoreLock:
     """Lock the file ``path``, which is made if it is not there.
 
-    Where the file system has no locks, nothing is held, after a warning a folder. Where this
+    Where the file system has no locks, nothing is held, after one warning for each folder. Where this
     process may not write, nothing is held either.
 
     Args:
-      path: of the file, whose folder is there.
-      what: is in use by whoever has the lock, for the error.
+      path: of the file, in a folder that exists.
+      what: what the lock protects, for the error.
 
     Raises:
-      NameInUse: if another one has it, of this process or any other.
-      OSError: if there is something else than a regular file, or the system refuses.
+      NameInUse: if another loop, of this process or another one, has locked it.
+      OSError: if ``path`` is not a regular file, or the system refuses.
     """
     try:
         lock = FileLock(path)
@@ -76,7 +76,7 @@ class FileLock(StoreLock):
     def __init__(self, path: Path) -> None:
         self._path = path
         self._process = HomeProcess()
-        # As the process ends somebody may still be saving; the system does it then.
+        # Not at the end of the process, when a save may still run; the system unlocks then.
         weakref.finalize(self, _let_go, self._process).atexit = False
         _descriptors[self._process] = self._descriptor = _open(path)
 
@@ -85,7 +85,7 @@ class FileLock(StoreLock):
         return self._process in _descriptors
 
     def acquire(self) -> None:
-        """Lock it, or raise BlockingIOError at once, and write down who has it."""
+        """Lock the file, or raise BlockingIOError at once, and write into it who has locked it."""
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise FileExistsError(errno.EEXIST, "it must be a regular file", str(self._path))
@@ -191,7 +191,7 @@ def _in_use(path: Path, what: str) -> NameInUse:
 
 
 def _holder(path: Path) -> dict[str, Any]:
-    """What the one who has the lock has written down, if that can be read."""
+    """What the holder of the lock has written into the file, if that can be read."""
     with suppress(OSError, ValueError, RecursionError):
         descriptor = os.open(path, os.O_RDONLY | LOOK)
         try:

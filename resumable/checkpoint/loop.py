@@ -1,8 +1,8 @@
 """The items of a resumed pipeline, and what happens between two steps."""
 
-# An interrupt may come at any moment, and the loop may be gone on with. So what happens between
-# two steps can be begun again: it asks what is done already. The item itself passes from the
-# iterator, which counts it, to the training loop without a moment for an interrupt between.
+# An interrupt may come at any moment, and the loop may be continued after it. So what happens between
+# two steps can be begun again: it checks what is done already. The iterator counts an item, and
+# hands it to the training loop in one step, in which no interrupt can come.
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ResumedLoop(Generic[T]):
 
     Attributes:
       iterator: the running pass.
-      begun: whether the first item was asked for.
+      begun: whether the loop has called for its first item.
       finished: whether the loop came to a clean end.
       skipped: how many saves were put off because the one before was still being written.
     """
@@ -66,7 +66,7 @@ class ResumedLoop(Generic[T]):
         self.finished = False
         self.begun = False
         self.skipped = 0
-        # The one that runs the loop, and may save.
+        # The thread that runs the loop; only this one may save.
         self._thread: int | None = None
         self._saver = saver
         self._signals = signals
@@ -75,7 +75,7 @@ class ResumedLoop(Generic[T]):
         self._bar = bar
         self._first_step = iterator.step
         self._put_off = False
-        # Who is still to hear of the beginning, and of the end.
+        # The calls of listeners that are still to be made, at the beginning and at the end.
         self._to_greet: list[Callable[[], object]] = [one.begin for one in policy.listeners]
         self._to_leave: list[Callable[[], object]] | None = None
         # A loop that is dropped leaves no handler behind.
@@ -89,7 +89,7 @@ class ResumedLoop(Generic[T]):
             if not self._is_over():
                 before = self._counts()
                 try:
-                    # No call of `next`, after which an interrupt could come.
+                    # Not by `next`: an interrupt could come between its return and ours.
                     for item in self.iterator:
                         return item
                 except Exception as error:
@@ -107,7 +107,7 @@ class ResumedLoop(Generic[T]):
 
     @property
     def step(self) -> int:
-        """Items handed out, across resumes; within the loop, the number of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work."""
         return self.iterator.step
 
     @property
@@ -134,7 +134,7 @@ class ResumedLoop(Generic[T]):
         return path
 
     def finish(self) -> None:
-        """The last save and the farewell, once; nothing if the loop was never begun."""
+        """Make the last save and call `end` of the listeners, once; nothing if the loop never began."""
         if self.finished or not self.begun or self._saver.foreign or self._saver.closed:
             return
         self._saver.collect(wait_for_it=True)
@@ -151,7 +151,9 @@ class ResumedLoop(Generic[T]):
         self._signals.raise_deferred()
 
     def close(self) -> None:
-        """Wait up to a minute for a save being written, and end threads and handlers; without another save.
+        """Wait up to a minute for a save that is being written, and end threads and handlers.
+
+        It does not save again.
 
         Raises:
           SaveError: if that save failed.
@@ -166,7 +168,7 @@ class ResumedLoop(Generic[T]):
             stack.callback(self._saver.close)
 
     def _is_over(self) -> bool:
-        """Do what is due before the next item; whether there is to be none."""
+        """Do what is due before the next item; returns whether the loop is over."""
         if self.finished:
             return True
         if self.begun:
@@ -183,7 +185,7 @@ class ResumedLoop(Generic[T]):
     def _end_after(self, error: Exception, *, interrupted: bool) -> None:
         """End cleanly if workers died of the signal that stops the loop; else raise ``error``.
 
-        The position is that before the call, so a resume tries the same item again.
+        The position is that before the failed item, so a resume tries it again.
         """
         stopping = self._policy.stop_on_signal and self._signals.received
         if not (stopping and (interrupted or isinstance(error, WorkerError))):
@@ -196,7 +198,7 @@ class ResumedLoop(Generic[T]):
         )
 
     def _between_steps(self) -> None:
-        # Runs with every step, however short that is.
+        # Runs at every step, so it must be fast.
         if self._bar is not None:
             self._bar.move_to(self.step)
         if not self._saver.idle:
@@ -213,7 +215,7 @@ class ResumedLoop(Generic[T]):
         step, done = self.iterator.step, self._saver.begun
         if step == done.step:
             return
-        # Everything about this moment, before anybody is asked: a signal from now on is a later one.
+        # Time and signals are read before the trigger is called: what comes from now on is later.
         seconds, received = self._clock(), self._counts()
         signals = _received_since(received, done.signals) if received else NO_SIGNALS
         progress = Progress(step, done.step or 0, seconds, done.seconds, signals, at_end)
@@ -232,7 +234,7 @@ class ResumedLoop(Generic[T]):
         self._saver.begin(mark)
 
     def _is_to_stop(self) -> bool:
-        """Whether a listener asked for it, or a signal did and nothing would be lost by it."""
+        """Whether to stop: for a listener, or for a signal if the step is saved."""
         nothing_lost = self._is_saved() or self.step == self._first_step
         if self._saver.stopped or (nothing_lost and self._policy.stop_on_signal):
             return True

@@ -9,7 +9,7 @@ from .store import Store
 
 @final
 class Memory(Store):
-    """A dict of bytes; it lives as long as the process.
+    """Checkpoints in a dict, which lives as long as the process.
 
     >>> store = rs.Memory()
     >>> with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:

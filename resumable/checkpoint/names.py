@@ -3,7 +3,7 @@
 # {name}-{step:012d}.ckpt                      a checkpoint
 # {name}-{step:012d}.ckpt.{reason}[.{number}]  one that was set aside
 # .tmp-{name}-{16 hexadecimal digits}          one that is being written
-# .lock-{name}                                 locked by the one who writes
+# .lock-{name}                                 locked by the writer
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -19,6 +19,7 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
+UP_TO_32_BITS: Final = 0xFFFFFFFF
 FILE_NAME: Final = re.compile(
     rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})\.ckpt(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
 )
@@ -31,6 +32,14 @@ def task_name(task_type: str, index: int, name: str = "input") -> str:
       task_type: of the task, such as ``"worker"``.
       index: of the task among those of its type, from 0.
       name: of the input.
+
+    Raises:
+      InvalidArgument: if a name has other characters than letters, digits, ``_`` and ``.`` or
+        starts with a dot, or ``index`` is below 0.
+      InvalidType: if a name is not a string, or ``index`` not an integer.
+
+    >>> rs.task_name("worker", 3)
+    'input_worker_3'
     """
     check_name("task_type", task_type)
     check_name("name", name)
@@ -38,7 +47,13 @@ def task_name(task_type: str, index: int, name: str = "input") -> str:
 
 
 def check_name(argument: str, name: Any) -> str:
-    """Return ``name`` if it may name an input."""
+    """Return ``name`` if it may name an input.
+
+    Raises:
+      InvalidArgument: if it has other characters than letters, digits, ``_`` and ``.``, or starts
+        with a dot.
+      InvalidType: if it is not a string.
+    """
     if not isinstance(name, str):
         raise InvalidType(f"{argument} must be a string, got {name!r}")
     if not re.fullmatch(NAME, name):
@@ -51,7 +66,7 @@ def check_name(argument: str, name: Any) -> str:
 @final
 @dataclass(frozen=True)
 class FileName:
-    """What the name of a checkpoint file tells.
+    """What the name of a checkpoint file says.
 
     Attributes:
       name: of the input.
@@ -65,12 +80,12 @@ class FileName:
 
 
 def parse_file_name(text: str) -> FileName | None:
-    """What the file name ``text`` tells; None if it is not one of a checkpoint."""
+    """What the file name ``text`` says; None if it is not the name of a checkpoint file."""
     match = FILE_NAME.fullmatch(text)
     if match is None:
         return None
     found = FileName(match["name"], int(match["step"]), match["aside"])
-    # One spelling a step: more leading zeros would be a second file for it.
+    # Each step has one spelling: with more leading zeros it would have a second file.
     return found if text.startswith(_file_name(found.name, found.step)) else None
 
 
@@ -80,6 +95,7 @@ class CheckpointNames:
 
     def __init__(self, name: str) -> None:
         self.name = check_name("name", name)
+        self._number = int.from_bytes(os.urandom(4), "big")
         self._temporary = re.compile(rf"\.tmp-{re.escape(name)}-[0-9a-f]{{16}}")
 
     def of(self, step: int) -> str:
@@ -91,10 +107,10 @@ class CheckpointNames:
         return f"{self.of(step)}.{reason}" + (f".{number}" if number else "")
 
     def free_aside(self, step: int, reason: str, is_taken: Callable[[str], bool]) -> str:
-        """The first such file name that is not taken.
+        """The first file name of `aside` that is not taken.
 
         Raises:
-          FileExistsError: if a thousand are.
+          FileExistsError: if a thousand are taken.
         """
         for number in range(1000):
             name = self.aside(step, reason, number)
@@ -113,21 +129,22 @@ class CheckpointNames:
         return found.step if found and (found.name, found.aside) == (self.name, None) else None
 
     def is_aside(self, file_name: str, reason: str) -> bool:
-        """Whether it was set aside for ``reason``."""
+        """Whether ``file_name`` is that of a checkpoint set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
 
     @property
     def lock(self) -> str:
-        """The file name of what the one who writes has locked."""
+        """The name of the file that the writer locks."""
         return f".lock-{self.name}"
 
     def new_temporary(self) -> str:
-        """A file name that is in no use."""
-        return f".tmp-{self.name}-{os.urandom(8).hex()}"
+        """A file name that no other file has."""
+        self._number = (self._number + 1) & UP_TO_32_BITS
+        return f".tmp-{self.name}-{os.getpid() & UP_TO_32_BITS:08x}{self._number:08x}"
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether `new_temporary` made it."""
+        """Whether `new_temporary` made ``file_name``."""
         return self._temporary.fullmatch(file_name) is not None
 
 

@@ -1,4 +1,4 @@
-"""What a checkpointer does with what it is given, before a loop can begin."""
+"""Check the arguments of a checkpointer, and open its store and its pass."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ L = TypeVar("L")
 
 
 def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
-    """The store that a path, a URL or a store stands for."""
+    """The store for a path, a URL or a store."""
     if isinstance(store, Store):
         return store
     if not isinstance(store, (str, os.PathLike)):
@@ -30,14 +30,14 @@ def as_store(store: str | os.PathLike[str] | Store, name: str) -> Store:
 
 
 def check_pipeline(pipeline: Pipeline[T]) -> Pipeline[T]:
-    """Return ``pipeline`` if that is what it is."""
+    """Return ``pipeline`` if it is one."""
     if not isinstance(pipeline, Pipeline):
         raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
     return pipeline
 
 
 def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
-    """Return ``listeners`` if they are some of ``kind``."""
+    """Return ``listeners`` as a tuple if all of them are of ``kind``."""
     if isinstance(listeners, kind) or not isinstance(listeners, Iterable):
         raise InvalidType(f"listeners must be a list of listeners, got {shorten(listeners)}")
     checked = tuple(listeners)
@@ -50,7 +50,7 @@ def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
 def started_at(
     checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store
 ) -> PipelineIterator[T]:
-    """A pass through ``pipeline`` at ``checkpoint`` of ``store``, whose state can be taken."""
+    """A pass through ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly."""
     iterator = pipeline.start()
     try:
         if checkpoint is not None:

@@ -16,8 +16,8 @@ class StepBar(CheckpointListener):
     """A tqdm bar on standard error that starts at the resumed step.
 
     Args:
-      pipeline: whose length, if it has one, is the end of the bar.
-      step: where to start.
+      pipeline: its length, if it has one, is the end of the bar.
+      step: the step at which the bar starts.
 
     Raises:
       MissingDependency: if tqdm is not installed.
@@ -32,7 +32,7 @@ class StepBar(CheckpointListener):
             ) from error
 
         class Bar(tqdm):  # type: ignore[type-arg]
-            # tqdm's own watching thread would outlive the loop.
+            # tqdm's monitor thread would outlive the loop.
             monitor_interval = 0
 
         try:

@@ -1,4 +1,4 @@
-"""Find the checkpoint to resume from, past those that are damaged."""
+"""Find the checkpoint to resume from, and pass over damaged ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def read_checkpoint(store: Store, step: int) -> Checkpoint:
 
     Raises:
       FileNotFoundError: if there is none.
-      CorruptCheckpoint: saying what is wrong with it.
+      CorruptCheckpoint: if it is damaged; the message says how.
       NewerFormat: if a later version of the library wrote it.
     """
     checkpoint = decode(store.load(step))
@@ -44,16 +44,16 @@ def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
     """The newest valid checkpoint; None if there is none yet.
 
     Args:
-      store: to look in.
-      set_aside: whether to set damaged ones aside, as only the process that writes may; each
-        is reported by a warning anyway.
+      store: where the checkpoints are.
+      set_aside: whether to set damaged ones aside, which only the writer may do. There is a warning
+        for each in either case.
 
     Raises:
       NoValidCheckpoint: if there are checkpoints and all are damaged.
     """
     damaged: set[int] = set()
     vanished: set[int] = set()
-    # Listed anew each time: whoever writes may remove an old one, having saved a new one.
+    # Listed anew each time: the writer may save a new checkpoint and remove an old one meanwhile.
     while steps := set(store.steps()) - damaged - vanished:
         step = max(steps)
         try:
@@ -77,8 +77,8 @@ def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
 
 
 def supersede_after(store: Store, step: int) -> None:
-    """Keep what was saved after ``step`` out of the history, which goes on from there."""
-    # The newest first: if this is cut short, what is left is a history without a gap.
+    """Set aside the checkpoints after ``step``, as the run goes on from there."""
+    # The newest first: if this is interrupted, the checkpoints that are left have no gap.
     for later in reversed(store.steps()):
         if later > step:
             store.set_aside(later, "superseded")

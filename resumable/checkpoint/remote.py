@@ -18,9 +18,10 @@ from .store import Store
 class Remote(Store):
     """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
 
-    There is no lock: nobody notices a second loop that resumes the same name. Where the backend can
-    put create-only, as S3 can, neither replaces what the other has saved, and the later one gets an
-    error; elsewhere it is up to the user that one process at a time writes a name.
+    There is no lock, so a second loop that resumes the same name is not refused. Where the backend can
+    create an object only if it is not there, as S3 can, neither loop replaces what the other has
+    saved, and the later one gets an error. With other backends the user must see to it that one
+    process at a time writes a name.
 
     Args:
       url: such as ``"s3://bucket/run"``; its protocol names the backend, which must be installed
@@ -30,7 +31,11 @@ class Remote(Store):
 
     Raises:
       MissingDependency: if fsspec, or the backend, is not installed.
-      InvalidArgument: if ``url`` is local, where only a `Directory` survives a power cut.
+      InvalidArgument: if ``url`` is local, where only a `Directory` survives a power cut, if
+        ``fsspec`` does not know its protocol, or if ``name`` has other characters.
+      InvalidType: if ``url`` or ``name`` is not a string.
+
+    >>> store = rs.Remote("s3://bucket/run", name="input")  # doctest: +SKIP
     """
 
     def __init__(self, url: str, name: str = "input", **storage_options: Any) -> None:

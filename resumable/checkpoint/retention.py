@@ -19,15 +19,19 @@ SECONDS_PER_HOUR: Final = 3600.0
 @final
 @dataclass(frozen=True)
 class Retention:
-    """Keep the newest checkpoints, and of the older ones those at intervals.
+    """Keep the newest checkpoints, and some of the older ones at intervals.
 
-    A checkpoint is removed when no rule keeps it. The newest valid one is always kept; damaged
-    ones and files of other names are neither counted nor removed.
+    A checkpoint is removed when no rule keeps it. The newest valid one is always kept. Damaged
+    checkpoints and files with other names are neither counted nor removed.
 
     Args:
-      latest: how many of the newest to keep, at least 1.
-      every_steps: keep also the first one at or after each multiple of so many steps.
-      every_hours: keep also the first one of every so many hours, by the clock of the calendar.
+      latest: how many of the newest checkpoints to keep, at least 1.
+      every_steps: also keep the first checkpoint at or after each multiple of this number of steps.
+      every_hours: also keep the first checkpoint in each span of this many hours of the system's clock.
+
+    Raises:
+      InvalidArgument: if a number is too small.
+      InvalidType: if an argument has the wrong type.
 
     >>> rs.Retention(latest=3, every_steps=1000)
     Retention(latest=3, every_steps=1000, every_hours=None)
@@ -50,7 +54,7 @@ class Retention:
         """The steps to remove, ascending; a pure function.
 
         Args:
-          saved: of each valid checkpoint its step and time, seconds since the epoch.
+          saved: step and time of each valid checkpoint, in seconds since 1 January 1970.
         """
         steps = sorted(saved)
         kept = set(steps[-self.latest :])
@@ -63,7 +67,7 @@ class Retention:
 
 
 def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[int]:
-    """The first step of each span above ``after``; it stays the first when others are removed."""
+    """The first step of each span above ``after``. It stays the first when others are removed."""
     firsts: dict[float, int] = {}
     for step, span in spans.items():
         if span > after:
@@ -75,23 +79,22 @@ def _first_of_each(spans: Mapping[int, float], after: float = -math.inf) -> set[
 class Retainer:
     """Applies a retention to a store after each save.
 
-    The valid checkpoints found in the store are read once. A damaged one is neither counted nor
-    removed. After that only this object's saves and removals change what is there.
+    The checkpoints in the store are read once; damaged ones are neither counted nor removed. From then
+    on only the saves and removals of this loop change what is there.
     """
 
     def __init__(self, retention: Retention, store: Store) -> None:
         self._retention = retention
         self._store = store
-        # Of each valid checkpoint its time.
+        # The time of each valid checkpoint, by its step.
         self._times: dict[int, float] = {}
-        # What was found and not read yet; None before the store was looked into.
+        # The steps that are listed and not read yet; None before the store was listed.
         self._unread: set[int] | None = None
 
     def apply(self, step: int, time: float) -> str | None:
-        """Remove what has expired now that ``step`` was saved; returns what went wrong.
+        """Remove what has expired now that ``step`` was saved; returns what failed.
 
-        A trouble here does not concern the save, which is done. What could not be read or removed
-        is tried again after the next save.
+        A failure here leaves the save as it is. It is tried again after the next save.
         """
         self._times[step] = time
         complaints = [self._list(step), *map(self._read, sorted(self._unread or ()))]
@@ -100,7 +103,7 @@ class Retainer:
         return f"in {self._store!r}, {found}" if found else None
 
     def _list(self, saved: int) -> str | None:
-        """Learn which checkpoints were there before ``saved``; returns what went wrong."""
+        """List the checkpoints from before ``saved``; returns what failed."""
         if self._unread is None:
             try:
                 self._unread = {step for step in self._store.steps() if step != saved}
@@ -109,7 +112,7 @@ class Retainer:
         return None
 
     def _read(self, step: int) -> str | None:
-        """Learn the time of a checkpoint that was there before; returns what went wrong."""
+        """Read the time of a checkpoint that was there before; returns what failed."""
         assert self._unread is not None
         try:
             self._times[step] = read_checkpoint(self._store, step).time
@@ -123,7 +126,7 @@ class Retainer:
         return None
 
     def _remove(self, step: int) -> str | None:
-        """Remove a checkpoint; returns what went wrong."""
+        """Remove a checkpoint; returns what failed."""
         try:
             with suppress(FileNotFoundError):
                 self._store.remove(step)

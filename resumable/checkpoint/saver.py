@@ -1,10 +1,9 @@
 """One save after another: take the state, tell the listeners, commit, keep count."""
 
-# An interrupt may come at any moment of this, and the loop may go on afterwards. So the writing
-# is a thread's, where no signal handler runs (the loop's only where no thread can be started), and the
-# loop waits for it. What the loop does
-# itself stands in a `_Save`, which remembers how far it came: begun again for the same step, a save
-# goes on where it was cut short, with the same bytes.
+# An interrupt may come at any moment of a save, and the loop may go on afterwards. So a thread does the
+# writing, as no signal handler runs in it, and the loop waits for the thread. (Where no thread can be
+# started, the loop writes.) A `_Save` records how far the loop itself has come: if a save is begun again
+# for the same step, it goes on where it was interrupted, with the same bytes.
 
 from __future__ import annotations
 
@@ -31,11 +30,11 @@ from .store import Store
 @final
 @dataclass(frozen=True)
 class Mark:
-    """A save that was begun or done, as the next ones have to know it.
+    """What later saves need of one that was begun or done.
 
     Attributes:
-      step: that was saved; None if there is no save.
-      seconds: when, on the loop's clock.
+      step: the step that was saved; None if there is no save.
+      seconds: when it was saved, on the clock of the loop.
       signals: how often each signal had been received by then.
     """
 
@@ -56,12 +55,12 @@ class _Written:
 @final
 @dataclass
 class _Save:
-    """A save from when it is begun.
+    """A save that was begun.
 
     Attributes:
-      mark: what the next ones have to know of it.
-      job: writes it, and writes nothing else if it is tried again.
-      announced: whether all listeners know that it comes.
+      mark: what later saves need of it.
+      job: writes the checkpoint; tried again, it writes the same bytes.
+      announced: whether `before_save` of all listeners was called.
       submitted: whether the writer has the job.
     """
 
@@ -75,14 +74,14 @@ class _Save:
 class Saver:
     """Makes the saves of one loop, at most one of them unfinished at a time.
 
-    Invariant: a step counts as saved from when its save is begun, and no longer if that fails.
+    Invariant: a step counts as saved as soon as its save is begun, until that save fails.
 
     Args:
-      get_state: gives the state of the step at which a save is begun.
-      store: keeps what is saved.
+      get_state: returns the state of the step at which a save is begun.
+      store: where the checkpoints are kept.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
-      retain: called with step and time once a checkpoint is stored; returns what went wrong.
+      retain: called with step and time once a checkpoint is stored; returns what failed.
       clock: monotonic seconds.
       wall_clock: seconds since the epoch, to label checkpoints.
       resumed: what the loop was resumed from.
@@ -113,11 +112,11 @@ class Saver:
         self._process = HomeProcess()
         self.stopped = False
         self._done = resumed
-        # The save that was begun last, until it is on its way; then that until it is known how it
-        # ended.
+        # The save that was begun last, until the writer has it; and the one that the writer has,
+        # until its outcome is known.
         self._beginning: _Save | None = None
         self._pending: _Save | None = None
-        # What is still to be said of the saves that are done.
+        # The calls of listeners that the finished saves still need.
         self._announcements: list[Callable[[], object]] = []
         self._failures: list[SaveError] = []
         self._telling = False
@@ -149,10 +148,9 @@ class Saver:
         return not self._process.is_this_one()
 
     def begin(self, mark: Mark) -> None:
-        """Take the state, which is that of ``mark.step``, and have it written.
+        """Take the state, which is that of ``mark.step``, and let the writer write it.
 
-        Waits for the save before, if that is still being written. How the writing ends is known
-        by `collect`.
+        It waits for the previous save if that is still being written. `collect` tells the outcome.
         """
         self._check_may_save()
         self.collect(wait_for_it=True)
@@ -172,10 +170,10 @@ class Saver:
     def collect(
         self, *, wait_for_it: bool = False, wait_seconds: float | None = None
     ) -> str | None:
-        """Acknowledge the save being written if it is done; returns where it is.
+        """Acknowledge the save that was being written, if it is done; returns where it is.
 
-        The listeners hear of it. If it failed, `raise_failure` will say so; it has failed too if it
-        is waited for so many seconds in vain.
+        The listeners are called. If the save failed, `raise_failure` raises its error later. A save
+        that is not done after ``wait_seconds`` counts as failed.
         """
         if self.foreign:
             return None
@@ -193,7 +191,7 @@ class Saver:
         return path
 
     def raise_failure(self) -> None:
-        """Raise what saves have failed with since this was last asked."""
+        """Raise the errors of the saves that have failed since the last call."""
         if not self._failures:
             return
         *others, failure = self._failures
@@ -205,7 +203,7 @@ class Saver:
         raise failure
 
     def close(self) -> None:
-        """Wait up to a minute for the save being written, and end the writer; may be called again."""
+        """Wait up to a minute for the save that is being written, and end the writer; may be called again."""
         self._closed = True
         try:
             self.collect(wait_seconds=LONG_PATIENCE)
@@ -222,9 +220,9 @@ class Saver:
             raise InvalidArgument("a listener cannot save: it is called during a save")
 
     def _tell(self, events: list[Callable[[], object]]) -> None:
-        """Tell the listeners of ``events``, each once; again only after an interrupt.
+        """Call the listeners, each once; a second time only after an interrupt.
 
-        The others are still called if one of them raises.
+        If one of them raises, the others are still called.
         """
         self._telling = True
         try:
@@ -240,7 +238,7 @@ class Saver:
         save.submitted = True
 
     def _wait_for(self, save: _Save, seconds: float = math.inf) -> None:
-        """Wait until ``save`` is written; after so many seconds it counts as failed."""
+        """Wait until ``save`` is written; after ``seconds`` it counts as failed."""
         ends = time.monotonic() + seconds
         while not save.job.wait(min(HEARTBEAT, ends - time.monotonic())):
             if time.monotonic() >= ends:
@@ -258,7 +256,7 @@ class Saver:
         return _Written(path, self._retain(checkpoint.step, checkpoint.time))
 
     def _acknowledge(self, save: _Save) -> str | None:
-        """Count ``save``, which is written or has failed, and note what is to be said of it."""
+        """Count ``save``, which is written or has failed, and note the calls of listeners it needs."""
         written, error = save.job.value, save.job.error
         if written is None:
             assert error is not None
@@ -268,7 +266,7 @@ class Saver:
             failures = [*self._failures, _failure(save.mark, error)]
             self._failures, self._pending = failures, None
             return None
-        # Counted from its end, so that a save that takes long does not make the next one due.
+        # Seconds count from its end, so that a long save does not make the next one due.
         done = replace(save.mark, seconds=self._clock())
         due: list[Callable[[], object]] = [
             partial(self._tell_done, one, done, written) for one in self._listeners
@@ -297,10 +295,10 @@ def _failure(mark: Mark, error: BaseException) -> SaveError:
 
 
 def tell_each(events: list[Callable[[], object]]) -> None:
-    """Make these calls, each once; again only if an interrupt cut it short.
+    """Make these calls, each once; a second time only if an interrupt cut the first one short.
 
-    What raises an exception is not called again, the others still are. An interrupt that is an
-    `Exception` cannot be distinguished from an error of the listener.
+    A call that raises an exception is not made again; the others are still made. An interrupt that is
+    an `Exception` cannot be distinguished from an error of the listener.
     """
     while events:
         try:

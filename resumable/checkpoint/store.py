@@ -7,35 +7,58 @@ from abc import ABC, abstractmethod
 
 
 class StoreLock:
-    """What a writer holds; of a store that has no locks, nothing."""
+    """What a writer holds. Of a store without locks it holds nothing."""
 
     @property
     def is_held(self) -> bool:
-        """Whether no other writer can come before `close`."""
+        """Whether other writers are kept out until `close`."""
         return False
 
     def close(self) -> None:
-        """Let go of it; may be called again."""
+        """Release the lock; may be called again."""
         return
 
     def close_with(self, owner: object) -> None:
-        """Let go of it at the latest when ``owner`` is dropped, and hold it until then."""
-        # As the process ends, the owner may still be in use.
+        """Release the lock when ``owner`` is garbage-collected, unless `close` has done so before."""
+        # Not at the end of the process, when the owner may still be in use.
         weakref.finalize(owner, self.close).atexit = False
 
 
 class Store(ABC):
-    """Bytes by step. What `save` acknowledges by returning survives; what it does not may not.
+    """Where the bytes of checkpoints are kept, by their step.
 
-    One loop at a time writes, and holds what `lock` returns; any number may read meanwhile. The loop
-    and a thread of its own, which writes, call the methods, one at a time.
+    A checkpoint survives once `save` has returned. One loop at a time writes, and holds the lock that
+    `lock` returns; any number of processes may read meanwhile. The methods are called by the loop and
+    by its thread that writes, one call at a time.
+
+    >>> class Counted(rs.Store):  # hands everything on to another store
+    ...     def __init__(self, store):
+    ...         self.store, self.saves = store, 0
+    ...     def save(self, step, data):
+    ...         self.saves += 1
+    ...         return self.store.save(step, data)
+    ...     def load(self, step):
+    ...         return self.store.load(step)
+    ...     def steps(self):
+    ...         return self.store.steps()
+    ...     def remove(self, step):
+    ...         self.store.remove(step)
+    ...     def set_aside(self, step, reason):
+    ...         return self.store.set_aside(step, reason)
+    ...     def has_damaged(self):
+    ...         return self.store.has_damaged()
+    >>> store = Counted(rs.Memory())
+    >>> with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(5)))
+    >>> store.saves
+    3
     """
 
     def lock(self) -> StoreLock:
-        """Become the one who writes, until the returned lock is closed, dropped or the process ends.
+        """Become the only writer, until the returned lock is closed or dropped, or the process ends.
 
         Raises:
-          NameInUse: if there is one already.
+          NameInUse: if there is a writer already.
           OSError: if the system refuses.
         """
         return StoreLock()
@@ -44,13 +67,17 @@ class Store(ABC):
     def save(self, step: int, data: bytes) -> str:
         """Keep ``data`` as the checkpoint of ``step``; returns where.
 
-        To save the same bytes again is to make sure of them: an interrupt may have come before the
-        first time was acknowledged.
+        The same bytes may be saved again, as an interrupt may have come before the first call
+        returned. The second call then makes sure of them.
+
+        Args:
+          step: at least 0.
+          data: the checkpoint, some hundred bytes for most pipelines.
 
         Raises:
           FileExistsError: if there are other bytes for ``step``; they are left as they are.
-          OSError: if it cannot be kept; no part of it is then found by `steps`, unless the
-            system refuses to take it back too. Saving again is right in either case.
+          OSError: if ``data`` cannot be kept. `steps` does not list ``step`` then, unless the system
+            refuses to remove what was written. The same save may be tried again in both cases.
         """
 
     @abstractmethod
@@ -64,7 +91,7 @@ class Store(ABC):
 
     @abstractmethod
     def steps(self) -> list[int]:
-        """The steps there are checkpoints for, ascending."""
+        """The steps that have a checkpoint, ascending."""
 
     @abstractmethod
     def remove(self, step: int) -> None:
@@ -88,5 +115,5 @@ class Store(ABC):
         """Whether a damaged checkpoint was set aside."""
 
     def remove_unfinished(self) -> None:
-        """Delete what saves that were cut short have left; called by the one whose lock is held."""
+        """Delete what interrupted saves have left behind; called by the writer alone."""
         return

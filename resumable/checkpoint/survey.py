@@ -1,4 +1,4 @@
-"""Look at the checkpoint files of a folder without touching them."""
+"""Read the checkpoint files of a folder without changing them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class FoundFile:
 
     Attributes:
       path: of the file.
-      name: of the input; None if the file's name is not a checkpoint's.
-      step: by its content, or else by its name.
+      name: of the input; None if the file name is not that of a checkpoint.
+      step: from the content if it is valid, else from the file name.
       size: in bytes.
       modified: seconds since the epoch.
-      aside: why it was set aside; None if it was not, or if its name is not a checkpoint's.
-      checkpoint: what it holds; None if that is not valid.
-      problem: why it is not valid; None if it is.
+      aside: why it was set aside; None if it was not, or if the file name is not that of a checkpoint.
+      checkpoint: the content; None if that is not valid.
+      problem: why the content is not valid; None if it is.
     """
 
     path: Path

@@ -7,52 +7,18 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from typing import Any, Final
+from typing import Final
 
 from ..bench import Report, brief, check_plot, draw, measure, percent
 from ..errors import ResumableError
 from ..verify import TargetError
 from ..views.table import table_lines
 from .progress import progress_bar
-from .target import add_target, target_of
+from .target import target_of
 
 HEADINGS: Final = ("stage", "share", "per item", "bytes", "")
 MOSTLY: Final = 0.5
 UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-
-
-def add_parser(commands: Any) -> None:
-    """Add ``bench`` to the command line."""
-    parser = commands.add_parser(
-        "bench",
-        help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
-        description=(
-            "Runs a pipeline as fast as it goes, first as it is, then with each stage timed, and "
-            "saves and resumes it in the middle of what was measured. A stage's share is that of "
-            "the loop's time for which the loop gets no further without it: while prefetch only "
-            "waits for its thread, that is the stage at work there. The file or module is executed. "
-            "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
-        ),
-    )
-    add_target(parser)
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=5.0,
-        metavar="S",
-        help="how long a pass is at most; there are two, and parts of others (default: 5)",
-    )
-    parser.add_argument(
-        "--items",
-        type=int,
-        metavar="N",
-        help="run the first N items (default: all there is time for)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    parser.add_argument(
-        "--plot", metavar="FILE.png", help="draw the shares of the stages too; needs matplotlib"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ def bigrams(numbered: tuple[int, bytes]) -> tuple[int, npt.NDArray[np.int64]]:
 
 
 def join_lines(items: list[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """A batch: the numbers of its lines, and the pairs of all of them."""
+    """A batch: the numbers of its lines, shape (lines,), and the pairs of all, shape (pairs,)."""
     numbers = np.array([number for number, _ in items])
     return numbers, np.concatenate([pairs for _, pairs in items])
 
@@ -36,7 +36,7 @@ class BigramModel:
     Attributes:
       weights: shape (256, 256), float64: a logit for each pair.
       seen: shape (lines,), int64: how often each line was trained on. It is saved with the
-        weights, so it tells what these weights have seen and not what any process has read.
+        weights, so it counts the lines in these weights and not those that a process has read.
     """
 
     def __init__(self, lines: int) -> None:
@@ -44,7 +44,12 @@ class BigramModel:
         self.seen = np.zeros(lines, np.int64)
 
     def train(self, numbers: npt.NDArray[np.int64], pairs: npt.NDArray[np.int64]) -> None:
-        """One step of SGD on the lines ``numbers``, whose byte pairs are ``pairs``."""
+        """One step of SGD.
+
+        Args:
+          numbers: of the lines, shape (lines,).
+          pairs: the byte pairs of all lines, shape (pairs,).
+        """
         counts = np.bincount(pairs, minlength=BYTES * BYTES).reshape(BYTES, BYTES)
         odds = np.exp(self.weights - self.weights.max(axis=1, keepdims=True))
         predicted = odds / odds.sum(axis=1, keepdims=True)
@@ -55,7 +60,7 @@ class BigramModel:
     def save(self, path: Path) -> None:
         """Write the model so that ``path`` is complete or absent.
 
-        The checkpoint of the input, which follows into the same folder, syncs the folder too.
+        The checkpoint of the input follows in the same folder, and syncs the folder too.
         """
         temporary = path.with_name(f".tmp-{path.name}")
         with open(temporary, "wb") as file:

@@ -22,43 +22,11 @@ from typing import Any, Final
 from .. import pipeline as rs
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
+from .parsers import BATCH_SIZE
 from .progress import Progress, progress_bar
 
-BATCH_SIZE: Final = 256
 LATEST_KILL_DELAY: Final = 0.02
 """Seconds after the chosen step within which the kill comes: in a step, a save or a start."""
-
-
-def add_parser(commands: Any) -> None:
-    """Add ``demo`` to the command line."""
-    parser = commands.add_parser(
-        "demo",
-        help="train on real text, kill the training at random, and check that nothing is lost",
-        description=(
-            "Trains a small language model on text lines, once without interruption and once "
-            "killed by SIGKILL at random moments, and compares what both have learnt from."
-        ),
-    )
-    parser.add_argument("--kills", type=int, default=5, metavar="N", help="kills (default: 5)")
-    parser.add_argument(
-        "--steps",
-        type=int,
-        metavar="N",
-        help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
-    )
-    parser.add_argument(
-        "--every", type=int, default=100, metavar="N", help="steps between checkpoints (100)"
-    )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of order and kills (0)")
-    parser.add_argument(
-        "--data",
-        metavar="GLOB",
-        help="text files to train on (default: the .py files of Python's standard library)",
-    )
-    parser.add_argument(
-        "--keep", metavar="DIR", help="keep the checkpoints there (default: a temporary folder)"
-    )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -162,7 +130,7 @@ def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
 
 
 def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
-    """Train to the end, killing the process once it has reached each of ``kills``."""
+    """Train to the end, and kill the process when it reaches each of ``kills``."""
     report = _Run()
     delays = random.Random(settings.seed + 1)
     pending = list(kills)
@@ -179,7 +147,7 @@ def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
                     process.kill()
                     killed = True
                     break
-            # What it had still reported before it died counts as done by it.
+            # Everything that it reported before it died counts as done.
             for event in _events(process):
                 _record(report, event, bar)
         if not killed:

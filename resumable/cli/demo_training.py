@@ -1,7 +1,6 @@
 """The training process of the demo, which is killed and started again."""
 
-# It reports to its parent by one line of JSON an event on standard output. An event comes after
-# what it reports has happened.
+# It reports each event to its parent by one line of JSON on standard output, after the event.
 
 from __future__ import annotations
 
@@ -20,15 +19,15 @@ from .bigram_model import BigramModel, ModelSaver, bigrams, join_lines
 
 @dataclass(frozen=True)
 class Settings:
-    """What a training process has to know; travels as JSON.
+    """The settings of a training process, passed to it as JSON.
 
     Attributes:
       files: text files, in order.
       folder: of the checkpoints.
       index_dir: of the line indexes.
       steps: batches to train on.
-      epochs: passes through the lines; None for as many as the steps take.
-      batch_size: lines a batch.
+      epochs: passes over the lines; None for as many as the steps need.
+      batch_size: lines in a batch.
       every: steps between checkpoints.
       seed: of the shuffle.
     """
@@ -43,7 +42,7 @@ class Settings:
     seed: int
 
     def pipeline(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-        """The input: every line once an epoch, in a new order each time."""
+        """The input: every line once in each epoch, in a new order each time."""
         return (
             lines.enumerate()
             .shuffle(self.seed)

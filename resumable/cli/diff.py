@@ -1,4 +1,4 @@
-"""`resumable diff`: what moved between two checkpoints."""
+"""`resumable diff`: the differences between two checkpoints."""
 
 from __future__ import annotations
 
@@ -17,25 +17,7 @@ from ..views.table import table_lines
 from .inspect import explain, show_age, show_time
 
 ABSENT: Final = object()
-"""Stands for a position that only one of the two has."""
-
-
-def add_parser(commands: Any) -> None:
-    """Add ``diff`` to the command line."""
-    parser = commands.add_parser(
-        "diff",
-        help="show what moved between two checkpoints",
-        description=(
-            "Compares two checkpoints stage by stage. A folder stands for the newest valid one "
-            "in it, of the input NAME if it holds several. The exit status is 0 if both hold the "
-            "same state, 1 if they differ, 2 if one cannot be read."
-        ),
-    )
-    parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
-    parser.add_argument("b", metavar="B", help="another one")
-    parser.add_argument("--name", help="of the input, where a folder holds several")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    parser.set_defaults(run=run)
+"""In the place of a position that only one of the two has."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -65,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class _Unreadable(Exception):
-    """There is no valid checkpoint where one was named."""
+    """A path on the command line has no valid checkpoint."""
 
 
 class _Difference(NamedTuple):
@@ -130,7 +112,7 @@ def _described(
 
 
 def _everything(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Each value of the state by what to call it."""
+    """Each value of the state, by its name in the output."""
     state = checkpoint.state
     found: dict[str, Any] = {}
     for name in ("step", "epoch", "ahead"):
@@ -146,7 +128,7 @@ def _shown(value: Any) -> str:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Equal as they would be stored; so a NaN is equal to itself."""
+    """Whether both would be stored as the same bytes; so a NaN is equal to itself."""
     if old is ABSENT or new is ABSENT:
         return False
     return dumps({"value": old}) == dumps({"value": new})

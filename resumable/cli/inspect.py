@@ -1,4 +1,4 @@
-"""`resumable inspect`: what the checkpoints of a folder, or one of them, hold."""
+"""`resumable inspect`: the checkpoints of a folder, or the content of one of them."""
 
 from __future__ import annotations
 
@@ -14,24 +14,6 @@ from ..errors import shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
-
-
-def add_parser(commands: Any) -> None:
-    """Add ``inspect`` to the command line."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show the checkpoints of a folder, or what one of them holds",
-        description=(
-            "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
-            "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
-            "Beside each stage stands what it saved: mostly its position, in items. "
-            "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
-            "one is left; 2 if there is nothing to read."
-        ),
-    )
-    parser.add_argument("path", metavar="DIR|FILE", help="a folder of checkpoints, or one file")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -72,7 +54,7 @@ def _show_folder(folder: Path, *, as_program: bool) -> int:
 
 
 def _below(folder: Path) -> str:
-    """Where there may be some instead."""
+    """Folders below this one that may hold checkpoints, as the end of a message."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
 

@@ -6,9 +6,10 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from .. import __version__
-from . import bench, demo, diff, inspect, show, verify
+from .parsers import add_commands
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -18,15 +19,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Input pipelines that stop at any item and continue at exactly the next one.",
     )
     parser.add_argument("--version", action="version", version=f"resumable {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for command in (demo, verify, bench, inspect, diff, show):
-        command.add_parser(commands)
+    add_commands(parser)
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for a terminal that lacks our letters
-    run: int = options.run(options)
-    return run
+    status: int = import_module(f"{__package__}.{options.command}").run(options)
+    return status
 
 
 if __name__ == "__main__":

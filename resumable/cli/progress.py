@@ -23,7 +23,7 @@ class Progress(Protocol):
 
 
 def progress_bar(total: int | None, unit: str = "steps") -> Progress:
-    """A bar over ``total`` steps, or as many as come; nothing but texts where nobody watches."""
+    """A bar over ``total`` steps, or over an unknown number; only texts without a terminal."""
     if not sys.stderr.isatty():
         return _NoBar()
     try:
@@ -35,7 +35,7 @@ def progress_bar(total: int | None, unit: str = "steps") -> Progress:
 
 
 class _NoBar:
-    """Prints what is being done, not how far it is."""
+    """Prints what is being done, without the progress."""
 
     def update(self, count: int) -> None:
         """Do nothing."""

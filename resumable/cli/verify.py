@@ -9,55 +9,18 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from ..errors import InvalidArgument, InvalidType
 from ..verify import CannotRun, Estimate, Finding, Report, TargetError, verify
 from ..views.table import table_lines
 from .inspect import show_age
 from .progress import progress_bar
-from .target import add_target, target_of
+from .target import target_of
 
 MOST_PROCESSES: Final = 4
 LONG: Final = 20.0
 """Seconds from which on it says how to take less time."""
-
-
-def add_parser(commands: Any) -> None:
-    """Add ``verify`` to the command line."""
-    parser = commands.add_parser(
-        "verify",
-        help="check that a pipeline resumes exactly, and find out why if it does not",
-        description=(
-            "Runs a pipeline for reference, stops it at random positions, resumes it from a "
-            "checkpoint file in fresh processes, stops and resumes it there again, with other "
-            "numbers of workers and ranks and other prefetch depths where it has them, and compares "
-            "every item. If something differs it finds the first stage that does, and says why. "
-            "The file or module is executed, many times. "
-            "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
-            "loaded or run."
-        ),
-    )
-    add_target(parser)
-    parser.add_argument(
-        "--items",
-        type=int,
-        metavar="N",
-        help="look at the first N items (default: all; 10,000 of an endless pipeline)",
-    )
-    parser.add_argument(
-        "--positions", type=int, default=24, metavar="N", help="stops to resume from (default: 24)"
-    )
-    parser.add_argument(
-        "--generations",
-        type=int,
-        default=3,
-        metavar="N",
-        help="how often a run is stopped and resumed, one from the other (default: 3)",
-    )
-    parser.add_argument("--seed", type=int, default=0, help="of the random positions (default: 0)")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

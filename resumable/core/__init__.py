@@ -33,6 +33,7 @@ from .external_source import ExternalSource as ExternalSource
 from .indexed import IndexedIterator as IndexedIterator
 from .indexed import LookedUp as LookedUp
 from .random_access import Indexed as Indexed
+from .runs import Run as Run
 from .stage import ALWAYS as ALWAYS
 from .stage import EPOCHS as EPOCHS
 from .stage import ITEMS as ITEMS
@@ -41,12 +42,15 @@ from .stage import RANK as RANK
 from .stage import Reliance as Reliance
 from .stage import Stage as Stage
 from .stage import by_index as by_index
+from .stage_iterator import ItemByItem as ItemByItem
 from .stage_iterator import Items as Items
+from .stage_iterator import Mark as Mark
 from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
 from .transform import CountingIterator as CountingIterator
 from .transform import IndexedTransform as IndexedTransform
 from .transform import PassThrough as PassThrough
 from .transform import PassThroughIterator as PassThroughIterator
+from .transform import SteadyIterator as SteadyIterator
 from .transform import Transform as Transform
 from .transform import TransformIterator as TransformIterator

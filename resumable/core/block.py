@@ -14,7 +14,7 @@ A block is a run of consecutive items that moves through the pipeline at once:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
+from operator import attrgetter, countOf, itemgetter
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -35,6 +35,8 @@ MASKED: Final = np.ma.MaskedArray
 # From here on a float64 leaves out integers.
 LARGEST_EXACT: Final = 2**53
 WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
+# What such an integer and a floating-point number become together: never a narrower one.
+WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
 _dtype_number: Final = attrgetter("dtype.num")
 
 
@@ -82,11 +84,12 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
 
 
 def take_rows(block: Block, indices: Sequence[int] | Indices) -> Block:
-    """The items of ``block`` at ``indices``; columns are copied."""
+    """The items of ``block`` at ``indices``, of shape (n,); columns are copied."""
     if isinstance(block, np.ndarray):
         return block.take(indices, 0)
     if isinstance(block, list):
-        return [block[index] for index in indices]
+        numbers = indices.tolist() if isinstance(indices, np.ndarray) else indices
+        return list(map(block.__getitem__, numbers))
     if isinstance(block, dict):
         return {key: take_rows(column, indices) for key, column in block.items()}
     if type(block) is tuple:
@@ -111,18 +114,21 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     return [item for block in filled for item in block_items(block)]
 
 
-def ungroup(blocks: Sequence[Block], groups: Indices) -> Block:
-    """One block in the order of ``groups``, which tells for each item the group it is in.
+def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
+    """One block of the items of ``blocks``, each put in its place.
 
-    ``blocks`` hold the items of each group in order, the groups in ascending order.
+    Args:
+      blocks: one or more.
+      order: the place of each item of all blocks together, shape (n,).
     """
     if len(blocks) == 1:
         return blocks[0]
-    places = np.argsort(np.argsort(groups, kind="stable"), kind="stable")
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order))
     return take_rows(concatenate(blocks), places)
 
 
-def stack(items: list[Any]) -> Any:
+def stack(items: Sequence[Any]) -> Any:
     """Stack ``items`` along a new first axis: the default ``collate`` of a batch.
 
     Arrays and numbers become one array, dicts and tuples are stacked field by field.
@@ -138,23 +144,56 @@ def stack(items: list[Any]) -> Any:
     if isinstance(first, (bool, int, float, complex)):
         return _stack_numbers(items)
     if isinstance(first, dict):
-        for item in items:
-            if not isinstance(item, dict) or item.keys() != first.keys():
-                keys = sorted(map(str, item)) if isinstance(item, dict) else type(item).__name__
-                raise MalformedItem(
-                    f"cannot stack dicts with keys {sorted(map(str, first))} and {keys}; "
-                    "pass a collate function to batch"
-                )
-        if first:
-            return {key: stack([item[key] for item in items]) for key in first}
+        by_key = _fields_of_plain_dicts(items)
+        if by_key is None:
+            by_key = _fields_of_dicts(items)
+        if by_key:
+            return {key: stack(field) for key, field in by_key.items()}
     if isinstance(first, tuple) and first:
-        if any(not isinstance(item, tuple) or len(item) != len(first) for item in items):
-            raise MalformedItem(
-                f"cannot stack tuples of {len(first)} fields with items of another length or "
-                "type; pass a collate function to batch"
-            )
-        return _like(first, [stack(list(field)) for field in zip(*items, strict=True)])
+        return _like(first, map(stack, _fields_of_tuples(items)))
     return list(items)
+
+
+# What is usual, items of one type with the same fields, is found out and taken apart by built-in
+# functions; anything else is looked at item by item.
+
+
+def _fields_of_plain_dicts(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
+    """What ``items`` have at each key; None unless they are plain dicts with the same keys."""
+    first, count = items[0], len(items)
+    if countOf(map(type, items), dict) != count or countOf(map(len, items), len(first)) != count:
+        return None
+    try:
+        return {key: list(map(itemgetter(key), items)) for key in first}
+    except KeyError:
+        return None
+
+
+def _fields_of_dicts(items: Sequence[Any]) -> dict[Any, list[Any]]:
+    first = items[0]
+    for item in items:
+        if not isinstance(item, dict) or item.keys() != first.keys():
+            keys = sorted(map(str, item)) if isinstance(item, dict) else type(item).__name__
+            raise MalformedItem(
+                f"cannot stack dicts with keys {sorted(map(str, first))} and {keys}; "
+                "pass a collate function to batch"
+            )
+    return {key: [item[key] for item in items] for key in first}
+
+
+def _fields_of_tuples(items: Sequence[Any]) -> list[tuple[Any, ...]]:
+    kind, fields = type(items[0]), len(items[0])
+    try:
+        if countOf(map(type, items), kind) == len(items):
+            return list(zip(*items, strict=True))
+    except ValueError:  # they differ in length
+        pass
+    if any(not isinstance(item, tuple) or len(item) != fields for item in items):
+        raise MalformedItem(
+            f"cannot stack tuples of {fields} fields with items of another length or "
+            "type; pass a collate function to batch"
+        )
+    return list(zip(*items, strict=True))
 
 
 def _like(model: Any, fields: Iterable[Any]) -> Any:
@@ -183,12 +222,23 @@ def _join_columns(blocks: Sequence[Block]) -> Block:
     return _like(first, [_join_columns(columns) for columns in zip(*blocks, strict=True)])
 
 
-def _stack_arrays(items: list[Any]) -> Any:
+def _stack_arrays(items: Sequence[Any]) -> Any:
     kinds = set(map(type, items))
     if any(issubclass(kind, MASKED) for kind in kinds):
         raise _masked()
     if not all(issubclass(kind, (np.ndarray, np.generic)) for kind in kinds):
         return list(items)
+    try:
+        stacked = np.stack(items)
+    except ValueError:
+        _check_shapes(items)
+        raise
+    if stacked.dtype.num in WIDE_FLOATS and not WIDE_INTEGERS.isdisjoint(map(_dtype_number, items)):
+        return stacked if all(map(_fits_float, items)) else list(items)
+    return stacked
+
+
+def _check_shapes(items: Sequence[Any]) -> None:
     shape = items[0].shape
     for number, item in enumerate(items):
         if item.shape != shape:
@@ -196,10 +246,6 @@ def _stack_arrays(items: list[Any]) -> Any:
                 f"cannot stack arrays of shapes {shape} and {item.shape} (item {number} of the "
                 "batch); pass a collate function to batch"
             )
-    stacked = np.stack(items)
-    if stacked.dtype.kind in "fc" and not WIDE_INTEGERS.isdisjoint(map(_dtype_number, items)):
-        return stacked if all(map(_fits_float, items)) else list(items)
-    return stacked
 
 
 def _fits_float(item: Any) -> bool:
@@ -209,7 +255,7 @@ def _fits_float(item: Any) -> bool:
     return bool(item.min() >= -LARGEST_EXACT and item.max() <= LARGEST_EXACT)
 
 
-def _stack_numbers(items: list[Any]) -> Any:
+def _stack_numbers(items: Sequence[Any]) -> Any:
     try:
         stacked = np.asarray(items)
     except (ValueError, OverflowError):  # ragged, or too large for any dtype
@@ -217,25 +263,26 @@ def _stack_numbers(items: list[Any]) -> Any:
     kind = stacked.dtype.kind
     if stacked.ndim != 1 or kind not in "biufc":
         return list(items)
-    if kind in "fc" and not np.logical_and.reduce(np.abs(stacked) < LARGEST_EXACT):
+    if kind in "fc" and not np.maximum.reduce(np.abs(stacked)) < LARGEST_EXACT:
         return _stack_large_numbers(items, stacked)
     # Python integers are int64 on every system and under every NumPy.
     return stacked.astype(np.int64) if stacked.dtype == np.int32 else stacked
 
 
-def _stack_large_numbers(items: list[Any], stacked: Any) -> Any:
+def _stack_large_numbers(items: Sequence[Any], stacked: Any) -> Any:
     """``stacked`` unless that changed an integer of ``items``, or made NaN of what is masked."""
-    if any(map(is_masked, items)):
+    kinds = set(map(type, items))
+    if any(issubclass(kind, MASKED) for kind in kinds):
         raise _masked()
-    integers = [isinstance(item, (int, np.integer)) for item in items]
-    if all(integers):
+    whole = tuple(kind for kind in kinds if issubclass(kind, (int, np.integer)))
+    if len(whole) == len(kinds):
         fits = min(items) >= 0 and max(items) < 2**64
         return np.array(items, np.uint64) if fits else list(items)
     # As Python numbers, which are compared exactly.
-    exact = all(
+    exact = not whole or all(
         int(item) == number
-        for item, number, whole in zip(items, stacked.tolist(), integers, strict=True)
-        if whole
+        for item, number in zip(items, stacked.tolist(), strict=True)
+        if isinstance(item, whole)
     )
     return stacked if exact else list(items)
 

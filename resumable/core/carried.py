@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ..errors import InvalidArgument, UnencodableState
-from ..state.value import State, TakenState, copy_taken, freeze, unpack
+from ..state.value import State, TakenState, freeze, taken_state, unpack
 from .arguments import check_callable
 from .block import Block
 from .external import Protocol, protocol_of, taken_from
-from .stage_iterator import StageIterator
+from .stage_iterator import Items, StageIterator
 from .transform import Transform
 
 T = TypeVar("T")
@@ -132,6 +132,10 @@ class _FunctionStateIterator(StageIterator[T]):
         self.restore_function()
         return self._inner.pull(count)
 
+    def items(self) -> Items[T]:
+        self.restore_function()
+        return self._inner.items()
+
     def restore_function(self) -> None:
         """Set the function to where this pass begins."""
         if self._pending is not None:
@@ -146,7 +150,7 @@ class _FunctionStateIterator(StageIterator[T]):
             taken = self._pending.state
         if isinstance(taken, UnencodableState):
             raise UnencodableState(f"{self._stage!r}: state of the function: {taken}")
-        return {FUNCTION: copy_taken(taken), STAGE: self._inner.get_state()}
+        return {FUNCTION: taken_state(taken), STAGE: self._inner.get_state()}
 
     def set_state(self, state: State) -> None:
         function, inner = unpack(self._stage, state, FUNCTION, STAGE)

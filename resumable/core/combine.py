@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
+from .block import Block, Indices, block_length, ungroup
 from .derived import derived
 from .random_access import Indexed
+from .runs import grouped
 from .stage import MOST_ITEMS, Stage, as_stage
 from .stage_iterator import StageIterator
 
@@ -124,3 +128,41 @@ class CombineIterator(StageIterator[T]):
         if not all(isinstance(value, bool) for value in values):
             raise StateMismatch(f"saved {name} must be bools, got {shorten(values)}", self._stage)
         return list(values)
+
+
+class TurnsIterator(CombineIterator[T]):
+    """Motion of a stage whose upstreams take turns, until they have ended."""
+
+    def __init__(self, stage: Combine[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._ended = [False] * len(stage.upstreams)
+
+    def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:
+        """The next item of upstream ``numbers[i]`` for each i, as far as there is one.
+
+        An upstream without an item for its turn has ended if a later turn has an item. After the
+        last item nothing was asked for in vain yet, so an end there is still to be found.
+
+        Args:
+          numbers: of upstreams, shape (n,).
+
+        Returns:
+          the items in this order; how many they are; and the i of the last of them, -1 if there are
+          none.
+        """
+        order, groups = grouped(numbers)
+        blocks, places, missing = [], [], {}
+        for number, first, last in groups:
+            block = self._upstreams[number].pull(last - first)
+            length = block_length(block)
+            blocks.append(block)
+            places.append(order[first : first + length])
+            if length < last - first:
+                missing[number] = int(order[first + length])
+        if not missing:
+            return ungroup(blocks, order), len(numbers), len(numbers) - 1
+        there = np.concatenate(places)
+        last = int(there.max(initial=-1))
+        for number, place in missing.items():
+            self._ended[number] = place < last
+        return ungroup(blocks, np.argsort(np.argsort(there))), len(there), last

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..errors import InvalidType, StateMismatch, shorten
-from ..state.value import State, TakenState, copy_taken, take_state, unpack, unpack_count
+from ..state.value import State, unpack, unpack_count
 from .block import Block
 from .indexed import IndexedIterator
 from .stage import Stage, as_stage
-from .stage_iterator import StageIterator
+from .stage_iterator import Items, Mark, StageIterator
 from .transform import Transform, TransformIterator
 
 T = TypeVar("T")
+
+END: Final = object()
+PLAIN: Final = frozenset({list, tuple})
+OF_PLAIN: Final[frozenset[type]] = frozenset({type(iter([])), type(iter(()))})
+"""Looked for first: an expansion may have few items, so that what it costs to begin it counts."""
 
 
 def inner_stage(made: Any) -> Stage[Any] | None:
@@ -30,6 +36,8 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
       InvalidType: if it is neither.
       StateMismatch: if it has fewer items.
     """
+    if not offset and type(made) in PLAIN:
+        return iter(made)
     stage = inner_stage(made)
     if stage is not None:
         return _expanded_stage(stage, epoch, offset, owner)
@@ -44,10 +52,24 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
     return iterator
 
 
+def items_of(expansion: Iterator[Any]) -> Iterator[Any]:
+    """The items of what `expand` gave, in the fastest way there is."""
+    if type(expansion) not in OF_PLAIN and isinstance(expansion, StageIterator):
+        return iter(expansion.items())
+    return expansion
+
+
 def close_expansion(items: Iterator[Any]) -> None:
     """End what `expand` opened: its threads, or the generator that was made."""
-    if isinstance(items, (StageIterator, Generator)):
+    if type(items) not in OF_PLAIN and isinstance(items, (StageIterator, Generator)):
         items.close()
+
+
+def _state_before_last(upstream: StageIterator[Any]) -> State:
+    """The state before the item that ``upstream`` handed out last."""
+    found = upstream.state_at(-1)
+    assert found is not None
+    return found[0]
 
 
 def _expanded_stage(
@@ -83,24 +105,39 @@ class ExpandingIterator(TransformIterator[T]):
         self._start_epoch = epoch
         self._inner: Iterator[T] | None = None
         # Upstream's state before the item that `_inner` was made of, while there is one.
-        self._before: TakenState | None = None
+        self._before: Mark | None = None
         # Items of it that were handed out, or are to be skipped while `_inner` is None.
         self._offset = 0
 
     def pull(self, count: int) -> Block:
         items: list[T] = []
-        while len(items) < count:
-            if self._inner is None and not self._open():
-                break
-            assert self._inner is not None
-            missing = count - len(items)
-            drawn = list(islice(self._inner, missing))
+        expansions = self._expansions()
+        while len(items) < count and (inner := next(expansions, None)) is not None:
+            drawn = list(islice(inner, count - len(items)))
             self._offset += len(drawn)
             items += drawn
-            if len(drawn) < missing:
-                self._close_inner()
-                self._before, self._offset = None, 0
         return items
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        for inner in self._expansions():
+            start = self._offset + 1
+            for self._offset, item in enumerate(inner, start):
+                yield item
+
+    def _expansions(self) -> Iterator[Iterator[T]]:
+        """What is left of the one that this iterator is inside, and those of all further items."""
+        upstream = iter(self._upstream.items())
+        # Where it is known without moving, the state before an item need not be noted.
+        known = self._upstream.state_at(0) is not None
+        before = partial(_state_before_last, self._upstream) if known else None
+        while self._inner is not None or self._open(upstream, before or self._upstream.mark()):
+            assert self._inner is not None
+            yield items_of(self._inner)
+            self._close_inner()
+            self._before, self._offset = None, 0
 
     def close(self) -> None:
         self._close_inner()
@@ -113,7 +150,7 @@ class ExpandingIterator(TransformIterator[T]):
 
     def get_state(self) -> State:
         before = self._before
-        upstream = self._upstream.get_state() if before is None else copy_taken(before)
+        upstream = self._upstream.get_state() if before is None else before()
         return {"offset": self._offset, "upstream": upstream}
 
     def set_state(self, state: State) -> None:
@@ -121,17 +158,15 @@ class ExpandingIterator(TransformIterator[T]):
         self._offset = unpack_count(self._stage, "offset", offset)
         self._upstream.set_state(upstream)
 
-    def _open(self) -> bool:
-        before = take_state(self._upstream.get_state)
-        try:
-            item = next(self._upstream)
-        except StopIteration:
+    def _open(self, upstream: Iterator[Any], before: Mark) -> bool:
+        item = next(upstream, END)
+        if item is END:
             if self._offset:
                 raise StateMismatch(
                     f"saved offset={self._offset}, but upstream has no further item; "
                     "did the data shrink since the save?",
                     self._stage,
-                ) from None
+                )
             return False
         self._inner = expand(self._fn(item), self._start_epoch, self._offset, self._stage)
         self._before = before

@@ -2,12 +2,14 @@
 
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
 # permutation costs about 12 ns an index in blocks of 65,536 and fifty times that in blocks of
-# 256. Items are computed only when asked for: indices may run ahead, items never do.
+# 256. Items are computed only when asked for: indices may run ahead, items never do. Where a stage
+# makes its items of those of others, the indices of those run ahead too: it prepares a `Run`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from operator import length_hint
 from typing import Any, TypeVar
@@ -17,8 +19,9 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
+from .runs import Run
 from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
-from .stage_iterator import Items, SourceIterator, StageIterator
+from .stage_iterator import Items, Mark, SourceIterator, StageIterator
 
 T = TypeVar("T")
 
@@ -85,23 +88,31 @@ class IndexedIterator(SourceIterator[T]):
         super().__init__(stage, epoch)
         # `_base` holds the items; the maps lead from our indices to its indices.
         self._base, self._maps = by_index(stage, epoch).flattened()
+        self._plain = not self._maps and self._base.prepare is None
         assert stage.length is not None
         self._length = countable(stage.length)
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
-        # The indices of `_base` for our positions [_block_start, _block_start + len(_block)).
+        # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
+        # its items at these where it prepares any.
         self._block = EMPTY
         self._block_start = 0
+        self._prepared: Run[T] | None = None
 
     def pull(self, count: int) -> Block:
         position = self.position
         indices = self._indices(position, min(count, self._length - position))
-        if not len(indices):
+        length = len(indices)
+        if not length:
             return []
-        block = self._base.gather(indices)
-        self._move(position + len(indices))
+        if self._prepared is None:
+            block = self._base.gather(indices)
+        else:
+            first = position - self._block_start
+            block = self._prepared.gather(range(first, first + length))
+        self._move(position + length)
         return block
 
     def skip(self, count: int) -> int:
@@ -113,16 +124,23 @@ class IndexedIterator(SourceIterator[T]):
     def items(self) -> Items[T]:
         self._move(self.position)
         stream: Iterator[Any] = chain.from_iterable(self._cursors())
-        if self._base.span is None:
+        # A `StopIteration` out of what is called ends the map; in `chain` it would end a run.
+        if self._base.prepare is not None:
+            stream = map(next, stream)
+        elif self._base.span is None:
             stream = map(self._base.item, stream)
         return Items(stream, lambda: self._at_end)
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._move(self.position)
-        gather = self._base.gather
         for indices in self._index_blocks(size):
+            gather: Callable[[Any], Block] = self._base.gather
+            parts: Any = indices
+            if self._prepared is not None:
+                first = self._end - self._block_start
+                gather, parts = self._prepared.gather, range(first, first + len(indices))
             for start in range(0, len(indices), size):
-                part = indices[start : start + size]
+                part = parts[start : start + size]
                 block = gather(part)
                 self._end += len(part)
                 yield block
@@ -134,6 +152,9 @@ class IndexedIterator(SourceIterator[T]):
 
     def get_state(self) -> State:
         return {"position": self.position}
+
+    def mark(self) -> Mark:
+        return partial(_state_at, self.position)
 
     def set_state(self, state: State) -> None:
         (position,) = unpack(self._stage, state, "position")
@@ -162,33 +183,38 @@ class IndexedIterator(SourceIterator[T]):
             yield self._indices(self._end, min(whole, left))
 
     def _cursors(self) -> Iterator[Iterator[Any]]:
-        """Base indices (or items, where computing them has no effects), in runs of many.
+        """What `items` takes an item of each time, in runs of many.
 
-        `chain` walks them without Python code an item; what is left in the current run tells
-        the position.
+        Indices of `_base`; what gives its next item, where it prepares them; items, where computing
+        them has no effects. `chain` walks them without Python code an item; what is left in the
+        current run tells the position.
         """
         size = FIRST_BLOCK
         while self._end < self._length:
             values = self._run(min(size, self._length - self._end))
             self._cursor = iter(values)
-            self._end += len(values)
+            self._end += length_hint(self._cursor)
             size = LARGEST_BLOCK
             yield self._cursor
         self._at_end = True
 
-    def _run(self, count: int) -> Sequence[Any]:
+    def _run(self, count: int) -> Iterable[Any]:
         """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
-        if not self._maps:
-            return (self._base.span or range)(self._end, self._length)
+        base = self._base
+        if self._plain:
+            return (base.span or range)(self._end, self._length)
         indices = self._indices(self._end, count)
-        if self._base.span is not None:
-            return block_items(self._base.gather(indices))
+        if self._prepared is not None:
+            first = self._end - self._block_start
+            return self._prepared.turns(range(first, first + count))
+        if base.span is not None:
+            return block_items(base.gather(indices))
         run: list[int] = indices.tolist()
         return run
 
     def _indices(self, position: int, count: int) -> Indices:
         """Indices of `_base` for the ``count`` positions from ``position`` on."""
-        if not self._maps:
+        if self._plain:
             return np.arange(position, position + count, dtype=np.int64)
         start = position - self._block_start
         if start < 0 or start + count > len(self._block):
@@ -197,5 +223,11 @@ class IndexedIterator(SourceIterator[T]):
             block = np.arange(position, position + max(size, count), dtype=np.int64)
             for index_map in self._maps:
                 block = index_map(block)
-            self._block, self._block_start, start = block, position, 0
+            prepare = self._base.prepare
+            prepared = None if prepare is None else prepare(block)
+            self._block, self._block_start, self._prepared, start = block, position, prepared, 0
         return self._block[start : start + count]
+
+
+def _state_at(position: int) -> State:
+    return {"position": position}

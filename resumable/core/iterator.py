@@ -37,7 +37,7 @@ from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
 from .skipped import iterators, skipped_items
 from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
-from .stage_iterator import Items, SourceIterator, StageIterator
+from .stage_iterator import SourceIterator, StageIterator
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -76,7 +76,7 @@ class _Pass(Generic[T]):
         self.epoch = epoch
         self.good = good
         self.due = self.prepared = step
-        self.source: Items[T] | None = None
+        self.source: Iterator[T] | None = None
         self._interval = 1
         self._last_snapshot = perf_counter()
 
@@ -226,6 +226,10 @@ class PipelineIterator(StageIterator[T]):
         O(1) where the last stage looks items up by index (`shuffle`, `skip`, `mix`, sources), also
         through `map`. None for other stages, where only moving tells, and after an
         error.
+
+        Raises:
+          InvalidArgument: if ``count`` is below 0.
+          InvalidType: if it is not an integer.
         """
         count = check_int("count", count, minimum=0)
         items, step = self._items, self.step
@@ -340,16 +344,14 @@ class PipelineIterator(StageIterator[T]):
         here = self._made_ready(items)
         if here.source is None:
             self._items = BROKEN  # should this be interrupted
-            made = here.root.items()
             # Nothing in it knows this object: a cycle would keep dropped threads running.
-            here.source = Items(iter(made.iterator), made.ended)
+            here.source = iter(here.root.items())
         elif self.step < here.prepared:
-            if here.source.ended():
-                raise StopIteration
-            self._items = BROKEN
-            raise RuntimeError("a user function raised StopIteration")
+            # Before Python 3.11, an interrupt beside an exception may pass over whoever catches it.
+            self._items = items
+            raise StopIteration
         steps = range(self.step + 1, here.due + 1)
-        prepared = zip(steps, here.source.iterator)  # noqa: B905  # the first to end is enough
+        prepared = zip(steps, here.source)  # noqa: B905  # the first to end is enough
         here.prepared = here.due
         self._items = prepared
 

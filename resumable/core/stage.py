@@ -39,7 +39,11 @@ class Stage(ABC, Generic[T]):
     """One operation of a pipeline: frozen configuration.
 
     A subclass implements `start`, and says what else is true of it. A field that `identity` does
-    not name may differ between save and resume.
+    not name may differ between save and resume. A stage with one upstream derives from `Transform`.
+
+    >>> stage = rs.range(9).take(2).stage
+    >>> stage, stage.length, list(stage.start())
+    (Range(stop=9) -> Take(count=2), 2, [0, 1])
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {}

@@ -14,13 +14,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, final
+from functools import partial
+from itertools import chain, islice
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
-from ..state.value import State
+from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+Mark: TypeAlias = Callable[[], State]
+"""What makes a state that was noted earlier. It raises what taking the state raised then."""
 
 SKIPPED_AT_ONCE: Final = 1024
 
@@ -34,13 +39,19 @@ def _always() -> bool:
 class Items(Generic[T]):
     """The remaining items of an iterator, for a loop that takes all of them.
 
+    To iterate it is to iterate ``iterator``, but that a `StopIteration` which was not the end is a
+    `RuntimeError`. Both are valid until the next `pull` or `set_state`.
+
     Attributes:
-      iterator: gives them; it is valid until the next `pull` or `set_state`.
+      iterator: gives them.
       ended: whether a `StopIteration` out of it was the end, and not a user function's.
     """
 
     iterator: Iterator[T]
     ended: Callable[[], bool] = _always
+
+    def __iter__(self) -> Iterator[T]:
+        return self.iterator if self.ended is _always else chain(self.iterator, self._end())
 
     def through(self, make: Callable[[Iterator[T]], Iterator[U]]) -> Items[U]:
         """What ``make`` gives, a built-in `map` or `filter` that calls a user's function."""
@@ -48,14 +59,17 @@ class Items(Generic[T]):
             return Items(make(self.iterator), self.ended)
         ended = False
 
-        def noting_end() -> Iterator[T]:
+        def note_end() -> Iterator[T]:
             nonlocal ended
-            # Not `yield from`, which would close upstream when this generator is dropped.
-            for item in self.iterator:  # noqa: UP028
-                yield item
             ended = True
+            yield from ()
 
-        return Items(make(noting_end()), lambda: ended)
+        return Items(make(chain(self.iterator, note_end())), lambda: ended)
+
+    def _end(self) -> Iterator[T]:
+        if not self.ended():
+            raise RuntimeError("a user function raised StopIteration")
+        yield from ()
 
 
 class StageIterator(ABC, Generic[T]):
@@ -63,6 +77,10 @@ class StageIterator(ABC, Generic[T]):
 
     A subclass implements `pull`, `get_state` and `set_state`; `close` too if it holds
     threads or files.
+
+    >>> iterator = rs.range(9).take(5).stage.start()
+    >>> iterator.pull(3), iterator.skip(9)
+    (array([0, 1, 2]), 2)
     """
 
     @property
@@ -107,7 +125,19 @@ class StageIterator(ABC, Generic[T]):
 
     @abstractmethod
     def get_state(self) -> State:
-        """The position, as a new value: starts nothing, creates nothing, shares nothing."""
+        """The position, as a value: starts nothing, creates nothing, and never changes afterwards.
+
+        Nor does whoever asks change it: parts of it may belong to other states too. What users get
+        is a copy, which the outermost iterator makes.
+        """
+
+    def mark(self) -> Mark:
+        """What makes the state of this moment, whenever it is called.
+
+        A subclass may note less than a state, where a state takes longer. What it returns must not
+        depend on where this iterator has moved meanwhile.
+        """
+        return partial(taken_state, take_state(self.get_state))
 
     @abstractmethod
     def set_state(self, state: State) -> None:
@@ -150,6 +180,32 @@ class StageIterator(ABC, Generic[T]):
         """The epoch of the last item handed out; before any, the first one."""
         inputs = self.inputs
         return inputs[0].epoch if inputs else 0
+
+
+class ItemByItem(StageIterator[T]):
+    """Motion that goes from item to item: a subclass implements `items` instead of `pull`.
+
+    Wherever it stands at a ``yield`` its position must be that after the item, since a state may be
+    taken there.
+    """
+
+    @abstractmethod
+    def items(self) -> Items[T]: ...
+
+    def pull(self, count: int) -> Block:
+        return list(islice(self.items(), count))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return in_blocks(self.items(), size)
+
+
+def in_blocks(items: Items[T], size: int) -> Iterator[Block]:
+    """``items`` in lists of ``size``, fewer only in the last."""
+    iterator = iter(items)
+    while block := list(islice(iterator, size)):
+        yield block
+        if len(block) < size:
+            break
 
 
 class SourceIterator(StageIterator[T]):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .derived import derived
 from .random_access import Indexed
 from .stage import NOTHING, Reliance, Stage, as_stage
-from .stage_iterator import StageIterator
+from .stage_iterator import Mark, StageIterator
 
 T = TypeVar("T")
 
@@ -21,6 +22,19 @@ class Transform(Stage[T]):
 
     Args:
       upstream: the stage, or the pipeline, whose items it takes.
+
+    Raises:
+      InvalidType: if ``upstream`` is neither.
+
+    >>> from resumable.core import block_items
+    >>> class Doubled(rs.Transform):
+    ...     def start(self, epoch=0):
+    ...         return DoubledIterator(self, epoch)
+    >>> class DoubledIterator(rs.TransformIterator):
+    ...     def pull(self, count):
+    ...         return [2 * item for item in block_items(self._upstream.pull(count))]
+    >>> list(rs.range(4).apply(Doubled))
+    [0, 2, 4, 6]
     """
 
     upstream: Stage[Any]
@@ -68,6 +82,13 @@ class TransformIterator(StageIterator[T]):
       stage: whose motion it is.
       epoch: of the pass, which upstream is started in too.
       reads: the stage whose items it reads, by default the upstream of ``stage``.
+
+    >>> from resumable.core import block_items
+    >>> class Iterator(rs.TransformIterator):  # of a stage that leaves every second item out
+    ...     def pull(self, count):
+    ...         return block_items(self._upstream.pull(2 * count))[::2]
+    >>> list(Iterator(rs.range(9).take(9).stage, epoch=0))
+    [0, 2, 4, 6, 8]
     """
 
     def __init__(self, stage: Transform[T], epoch: int, reads: Stage[Any] | None = None) -> None:
@@ -88,6 +109,17 @@ class TransformIterator(StageIterator[T]):
     def set_state(self, state: State) -> None:
         (upstream,) = unpack(self._stage, state, "upstream")
         self._upstream.set_state(upstream)
+
+
+class SteadyIterator(TransformIterator[T]):
+    """Motion of a stage that adds nothing to the state, and always reads the same upstream."""
+
+    def mark(self) -> Mark:
+        return partial(_state_over, self._upstream.mark())
+
+
+def _state_over(upstream: Mark) -> State:
+    return {"upstream": upstream()}
 
 
 class PassThroughIterator(TransformIterator[T]):

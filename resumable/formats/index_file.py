@@ -11,10 +11,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import struct
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 from typing import BinaryIO, Final, NamedTuple
 
@@ -22,7 +22,8 @@ import numpy as np
 
 from ..core.block import Indices
 from ..core.regular_files import NO_FOLLOW, READ
-from .line_scan import scanned
+from .index_pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
+from .line_scan import FoundLines, scanned
 from .open_files import DataFile, open_regular
 
 CACHE_SUFFIX: Final = ".lines.idx"
@@ -32,11 +33,6 @@ HEADER_DIGEST: Final = 16
 NUMBERS: Final = HEADER.size + HEADER_DIGEST
 """Where the numbers begin, a multiple of their size."""
 
-NUMBER: Final = 8
-PAGE: Final = 512
-"""Numbers that one digest covers: 4 KiB, which take five microseconds to check."""
-
-PAGE_DIGEST: Final = 8
 EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
@@ -63,14 +59,14 @@ class IndexFile(NamedTuple):
         return self.lines + self.blanks
 
     @property
-    def digests(self) -> int:
-        """Where the digests of pages begin."""
-        return NUMBERS + NUMBER * self.numbers
+    def begin(self) -> int:
+        """Where the numbers begin."""
+        return NUMBERS
 
     @property
     def size(self) -> int:
         """In bytes."""
-        return self.digests + PAGE_DIGEST * -(-self.numbers // PAGE)
+        return NUMBERS + NUMBER * self.numbers + PAGE_DIGEST * -(-self.numbers // PAGE)
 
     @classmethod
     def found(cls, path: str, data: DataFile) -> IndexFile | None:
@@ -120,20 +116,35 @@ def header_of(data: DataFile, lines: int, blanks: int) -> bytes:
 
 
 def write_index(path: str, data: DataFile) -> None:
-    """Write the cache of ``data`` to ``path``, under a temporary name first.
+    """Write the cache of ``data`` to ``path``.
 
     Raises:
       MalformedItem: if ``data`` has changed since.
       OSError: if it cannot be read, or the cache not be written.
     """
+    with replacing(path) as file:
+        file.write(bytes(NUMBERS))
+        writer = NumberWriter(file)
+        counts = writer.write(scanned(data))
+        writer.close()
+        file.seek(0)
+        file.write(header_of(data, *counts))
+
+
+@contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """Write what takes the place of ``path`` under a temporary name first.
+
+    It is not forced to the disk: what a power cut leaves of it is noticed by its digests.
+
+    Raises:
+      OSError: if it cannot be written.
+    """
     folder = os.path.dirname(path)
     temporary = os.path.join(folder, f".tmp-{os.urandom(8).hex()}{CACHE_SUFFIX}")
     try:
         with open(temporary, "xb") as file:
-            file.write(bytes(NUMBERS))
-            counts = _write_numbers(file, data)
-            file.seek(0)
-            file.write(header_of(data, *counts))
+            yield file
         os.replace(temporary, path)
     except BaseException:
         with suppress(OSError):
@@ -141,57 +152,72 @@ def write_index(path: str, data: DataFile) -> None:
         raise
 
 
-def _write_numbers(file: BinaryIO, data: DataFile) -> tuple[int, int]:
-    """Write the numbers and their digests; returns how many lines and blank lines there are."""
-    lines = 0
-    parts = [EMPTY]
-    digests: list[bytes] = []
-    rest = EMPTY
-    for found in scanned(data):
-        lines += len(found.ends)
-        parts.append(found.filled_before)
-        rest = _write_pages(file, np.concatenate([rest, found.ends]), digests)
-    filled_before = np.concatenate(parts)
-    rest = _write_pages(file, np.concatenate([rest, filled_before]), digests)
-    if len(rest):
-        _write_page(file, rest, digests)
-    file.writelines(digests)
-    return lines, len(filled_before)
+class NumberWriter:
+    """Write the numbers of lines, of one file or more, and then the digests of their pages."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._written = 0
+        self._rest = EMPTY
+        self._digests: list[bytes] = []
+
+    def write(self, parts: Iterable[FoundLines]) -> tuple[int, int]:
+        """Write the lines of a file; returns how many there are, and how many of them are blank."""
+        lines = 0
+        filled_before = [EMPTY]
+        for found in parts:
+            lines += len(found.ends)
+            filled_before.append(found.filled_before)
+            self._write(found.ends)
+        self._write(np.concatenate(filled_before))
+        return lines, sum(map(len, filled_before))
+
+    def close(self) -> int:
+        """Write what is left; returns how many numbers there are."""
+        if len(self._rest):
+            self._write_page(self._rest)
+        self._file.writelines(self._digests)
+        return self._written
+
+    def _write(self, numbers: Indices) -> None:
+        numbers = np.concatenate([self._rest, numbers])
+        whole = len(numbers) - len(numbers) % PAGE
+        for begin in range(0, whole, PAGE):
+            self._write_page(numbers[begin : begin + PAGE])
+        self._rest = numbers[whole:]
+
+    def _write_page(self, numbers: Indices) -> None:
+        page = numbers.astype("<i8", copy=False).tobytes()
+        self._digests.append(digest_of(page, PAGE_DIGEST))
+        self._file.write(page)
+        self._written += len(numbers)
 
 
-def _write_pages(file: BinaryIO, numbers: Indices, digests: list[bytes]) -> Indices:
-    """Write the whole pages of ``numbers``; returns the rest."""
-    whole = len(numbers) - len(numbers) % PAGE
-    for begin in range(0, whole, PAGE):
-        _write_page(file, numbers[begin : begin + PAGE], digests)
-    return numbers[whole:]
+def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
+    """The cache at ``path``; None if no regular file is there.
+
+    Raises:
+      OSError: if it cannot be opened.
+    """
+    try:
+        return open_regular(path, READ | NO_FOLLOW)
+    except FileNotFoundError:
+        return None
 
 
-def _write_page(file: BinaryIO, numbers: Indices, digests: list[bytes]) -> None:
-    page = numbers.astype("<i8", copy=False).tobytes()
-    digests.append(digest_of(page, PAGE_DIGEST))
-    file.write(page)
+def is_believed(owner: int, data: DataFile) -> bool:
+    """Whether a cache of this user is believed: he is who runs this, or has the data."""
+    return owner in (_user(), data.owner)
 
 
 def _open(path: str, data: DataFile) -> tuple[FileIO, os.stat_result] | None:
-    """The cache at ``path``; None if there is none of this user or the owner of the data."""
-    try:
-        opened = open_regular(path, READ | NO_FOLLOW)
-    except FileNotFoundError:
-        return None
-    if opened is None:
-        return None
-    file, status = opened
-    if status.st_uid in (_user(), data.owner):
+    """The cache at ``path``; None if there is none that is believed."""
+    opened = open_cache(path)
+    if opened is None or is_believed(opened[1].st_uid, data):
         return opened
-    file.close()
+    opened[0].close()
     return None
 
 
 def _user() -> int:
     return os.geteuid() if hasattr(os, "geteuid") else 0
-
-
-def digest_of(content: bytes | memoryview, size: int) -> bytes:
-    """``size`` bytes that tell ``content`` from what it may turn into."""
-    return hashlib.blake2b(content, digest_size=size).digest()

@@ -1,134 +1,200 @@
 """The numbers of index files: each page is compared with its digest before its first use."""
 
-# Pages of small indexes are copied into memory one by one, up to a budget of bytes; larger files
-# are mapped. Either way an index is one array, which is handed out as it is once what is needed of
-# it is known to be right.
+# A short file of numbers is read into memory as a whole, up to a budget of bytes; a longer one is
+# mapped, so what is in memory does not grow with the data. Either way the numbers are one array,
+# which is handed out as it is once what is needed of it is known to be right.
 
 from __future__ import annotations
 
-import mmap
+import hashlib
+import os
+from collections.abc import Iterable
 from io import FileIO
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core.block import Indices
-from .index_file import NUMBER, NUMBERS, PAGE, PAGE_DIGEST, IndexFile, digest_of
-from .open_files import map_file
+from .maps import MOST_MAPS, map_file
 from .shelf import Shelf, Shelved
 
-LARGEST_LOADED: Final = 1 << 20
-"""Bytes of numbers up to which pages are copied into memory; of more, the file is mapped."""
+NUMBER: Final = 8
+PAGE: Final = 512
+"""Numbers that one digest covers: 4 KiB, which take five microseconds to check."""
+
+PAGE_DIGEST: Final = 8
+LARGEST_LOADED: Final = 1 << 16
+"""Bytes of numbers up to which they are read into memory; of more, the file is mapped."""
 
 LOADED_BUDGET: Final = 1 << 27
-MOST_MAPS: Final = 64
+
+
+def digest_of(content: bytes | memoryview, size: int) -> bytes:
+    """``size`` bytes that tell ``content`` from what it may turn into."""
+    return hashlib.blake2b(content, digest_size=size).digest()
+
+
+class NumberFile(Protocol):
+    """A file that holds numbers (int64, little-endian) and then the digests of their pages."""
+
+    @property
+    def path(self) -> str:
+        """Where it is."""
+
+    @property
+    def begin(self) -> int:
+        """Where the numbers begin."""
+
+    @property
+    def numbers(self) -> int:
+        """How many there are."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    def open(self) -> FileIO | None:
+        """The file, if it is the same as it was when it was found.
+
+        Raises:
+          OSError: if it cannot be opened.
+        """
+
+
+class Place(NamedTuple):
+    """A mapped file, by its name, the numbers of its device and of itself, and its size."""
+
+    path: str
+    device: int
+    inode: int
+    size: int
+
+    def is_whole(self) -> bool:
+        """Whether the file is there and no shorter: reading the map beyond its end would kill."""
+        try:
+            now = os.stat(self.path)
+        except OSError:  # who can tell what happened to it before it lost its name?
+            return False
+        return now.st_ino == self.inode and now.st_dev == self.device and now.st_size >= self.size
 
 
 class Pages:
-    """The numbers of an index file, page by page.
+    """The numbers of a file, page by page.
 
     Attributes:
-      array: all of them, shape (lines + blanks,), int64; only checked pages are right.
+      array: all of them, shape (numbers,), int64; only checked pages are right.
       complete: whether all of it is right.
-      mapped: the file, if `array` lies in it, and not in memory; None otherwise.
+      place: the file, if `array` lies in its map, and not in memory; None otherwise.
     """
 
-    __slots__ = ("_checked", "_digests", "_size", "array", "complete", "mapped")
+    __slots__ = ("_checked", "_digests", "array", "complete", "place")
 
-    def __init__(
-        self, file: IndexFile, array: Indices, digests: memoryview, mapped: mmap.mmap | None = None
-    ) -> None:
+    def __init__(self, array: Indices, digests: memoryview, place: Place | None = None) -> None:
         self.array = array
         self.complete = False
-        self.mapped = mapped
-        self._size = file.size
+        self.place = place
         self._digests = digests
         self._checked = bytearray(-(-len(array) // PAGE))
 
-    def is_whole(self) -> bool:
-        """Whether the file has not become shorter: reading the map beyond its end would kill."""
-        return self.mapped is None or self.mapped.size() >= self._size
+    def check_lines(self, lines: range | list[int] | Indices, first: int) -> bool:
+        """Whether the ends of ``lines``, and of those before, are right.
 
-    def has(self, number: int) -> bool:
-        """Whether this number and the one before are right."""
+        Args:
+          lines: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          first: the place of the first line's end.
+        """
+        if isinstance(lines, range):
+            start = first + max(lines.start - 1, 0)
+            return self._check(range(start // PAGE, (first + lines.stop - 1) // PAGE + 1))
+        if isinstance(lines, list):
+            pages = {
+                number // PAGE
+                for line in lines
+                for number in (first + line, first + line - 1 if line else first)
+            }
+            return self._check(pages)
+        ends, before = (first + lines) // PAGE, (first + np.maximum(lines - 1, 0)) // PAGE
+        checked = np.frombuffer(self._checked, np.bool_)
+        if checked[ends].all() and checked[before].all():
+            return True
+        return self._check(np.unique([ends, before]).tolist())
+
+    def _check(self, wanted: Iterable[int]) -> bool:
         checked = self._checked
-        return bool(checked[number // PAGE] and checked[(number - 1 if number else 0) // PAGE])
-
-    def has_all(self, first: int, stop: int) -> bool:
-        """Whether the pages from ``first`` to ``stop`` are right."""
-        return self._checked.find(0, first, stop) < 0
-
-    def unchecked(self, pages: list[int]) -> list[int]:
-        """Those of ``pages`` that nobody has checked."""
-        return [page for page in pages if not self._checked[page]]
-
-    def check(self, pages: list[int], file: FileIO | None) -> bool:
-        """Whether these pages are right; reads them from ``file`` where they are not mapped."""
-        for page in pages:
-            begin, stop = PAGE * page, min(PAGE * (page + 1), len(self.array))
-            numbers = self.array[begin:stop]
-            content: bytes | memoryview = numbers.data
-            if file is not None and self.mapped is None:
-                file.seek(NUMBERS + NUMBER * begin)
-                content = file.read(numbers.nbytes)
+        missing = [page for page in wanted if not checked[page]]
+        for page in missing:
+            content = self.array[PAGE * page : PAGE * (page + 1)].data
             digest = self._digests[PAGE_DIGEST * page : PAGE_DIGEST * (page + 1)]
             if digest_of(content, PAGE_DIGEST) != digest:
                 return False
-            if self.mapped is None:  # another thread may have done it already: the same numbers
-                numbers[:] = np.frombuffer(content, "<i8")
-            self._checked[page] = True
-        self.complete = self.has_all(0, len(self._checked))
+            checked[page] = True
+        if missing:
+            self.complete = checked.find(0) < 0
         return True
 
 
 class KeptPages(Shelved[Pages]):
     """The pages of an index file, as long as a shelf has room for them."""
 
-    def __init__(self, file: IndexFile) -> None:
+    def __init__(self, file: NumberFile) -> None:
         self._file = file
-        self._large = NUMBER * file.numbers > LARGEST_LOADED
+        self._mapped = NUMBER * file.numbers > LARGEST_LOADED
+        self._looked: object = None
 
-    def numbers(self, wanted: list[int]) -> Indices | None:
-        """All numbers, of which the pages ``wanted`` are right; None if some cannot be had.
+    def ready(self, gather: object) -> Pages | None:
+        """What is in memory or mapped, and may be read now.
 
-        Raises:
-          OSError: if the file cannot be read.
+        Args:
+          gather: for one object, unless it is None, the file is looked at once.
         """
         pages = self.kept
-        if pages is not None and pages.is_whole():
-            self.used = True
-            wanted = pages.unchecked(wanted)
-            if not wanted or pages.mapped is not None:
-                return pages.array if pages.check(wanted, None) else None
-        else:
-            pages = None
+        if pages is None:
+            return None
+        if pages.place is not None and (gather is None or self._looked is not gather):
+            if not pages.place.is_whole():
+                return None
+            self._looked = gather
+        self.used = True
+        return pages
+
+    def read(self) -> Pages | None:
+        """Open the file; None if it is not what it was.
+
+        Raises:
+          OSError: if it cannot be read.
+        """
         opened = self._file.open()
         if opened is None:
             return None
         with opened:
-            if pages is None:
-                pages = self._map(opened) if self._large else self._load(opened)
-            return pages.array if pages is not None and pages.check(wanted, opened) else None
+            return self._map(opened) if self._mapped else self._load(opened)
 
     def forget(self) -> None:
         """Read all anew when it is asked for again."""
-        (mapped_pages if self._large else loaded_pages).drop(self)
+        (mapped_pages if self._mapped else loaded_pages).drop(self)
 
-    def _load(self, opened: FileIO) -> Pages:
-        opened.seek(self._file.digests)
-        digests = opened.read()
-        # Memory is taken where a page is copied to.
-        numbers = np.empty(self._file.numbers, np.int64)
-        pages = Pages(self._file, numbers, memoryview(digests))
-        loaded_pages.put(self, pages, numbers.nbytes)
+    def _load(self, opened: FileIO) -> Pages | None:
+        opened.seek(self._file.begin)
+        size = NUMBER * self._file.numbers
+        content = opened.read()
+        if len(content) < size + PAGE_DIGEST * -(-self._file.numbers // PAGE):
+            return None
+        numbers: Indices = np.frombuffer(content, "<i8", self._file.numbers)
+        pages = Pages(numbers, memoryview(content)[size:])
+        loaded_pages.put(self, pages, size)
         return pages
 
     def _map(self, opened: FileIO) -> Pages | None:
         mapped = map_file(opened, self._file.size)
         if mapped is None:
             return None
-        numbers: Indices = np.frombuffer(mapped, "<i8", self._file.numbers, NUMBERS)
-        pages = Pages(self._file, numbers, memoryview(mapped)[self._file.digests :], mapped)
+        status = os.fstat(opened.fileno())
+        content = np.frombuffer(mapped, np.uint8)
+        content.flags.writeable = False
+        end = self._file.begin + NUMBER * self._file.numbers
+        numbers: Indices = content[self._file.begin : end].view("<i8")
+        place = Place(self._file.path, status.st_dev, status.st_ino, self._file.size)
+        pages = Pages(numbers, content[end:].data, place)
         mapped_pages.put(self, pages)
         return pages
 

@@ -1,14 +1,33 @@
 """Decode JSON lines, with the place of a malformed one in the error."""
 
+# orjson, where it is installed, gives the same values in a fraction of the time. It is asked for
+# what it is known to read as the standard library does; the rest goes there, and so does all that
+# it refuses: NaN, infinities, lone surrogates, whatever is malformed.
+
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
 
 from ..errors import MalformedItem
 from .lines import LocatedLine
 
+_quick: Callable[[bytes], Any] | None = None
+with suppress(ImportError):
+    import orjson
+
+    _quick = orjson.loads
+
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+DIGITS: Final = bytes(ord("0") if chr(byte) in "0123456789" else 0 for byte in range(256))
+LONGEST_NUMBER: Final = b"0" * 19
+"""So many digits in a row may be an integer of more than 64 bits, of which orjson makes a float."""
+
+DEEPEST: Final = 500
+"""So many brackets may be nested more deeply than one of the two allows."""
 
 
 def parse_json_line(line: LocatedLine) -> Any:
@@ -20,6 +39,11 @@ def parse_json_line(line: LocatedLine) -> Any:
     data = line.data
     if line.number == 1 and data.startswith(BYTE_ORDER_MARK):
         data = data[len(BYTE_ORDER_MARK) :]
+    if _quick is not None and _is_plain(data):
+        try:
+            return _quick(data)
+        except (ValueError, RecursionError):  # of which `json` makes a value, or a better error
+            pass
     try:
         return json.loads(data.decode("utf-8"))
     except json.JSONDecodeError as error:
@@ -31,3 +55,11 @@ def parse_json_line(line: LocatedLine) -> Any:
     except ValueError as error:  # a number with too many digits
         column, reason = 1, str(error)
     raise MalformedItem(f"{line.path}, line {line.number}, column {column}: {reason}")
+
+
+def _is_plain(data: bytes) -> bool:
+    """Whether ``data``, if it is JSON, is the same value to both."""
+    if LONGEST_NUMBER in data.translate(DIGITS):
+        return False
+    # What is opened is closed again, in as many bytes.
+    return len(data) < 2 * DEEPEST or data.count(b"[") + data.count(b"{") < DEEPEST

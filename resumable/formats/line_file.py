@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,16 +14,20 @@ import numpy.typing as npt
 from ..core.block import Indices
 from ..errors import InvalidArgument, InvalidType, shorten
 from .index_file import CACHE_SUFFIX
-from .line_index import SMALLEST_CACHED, LineIndex, known_index, new_index
+from .line_index import LARGEST_PACKED, SMALLEST_CACHED, LineIndex, known_index, new_index
+from .line_pack import PACK_NAME
 from .open_files import DataFile, FileContent, FileData, open_regular
+from .packed_indexes import FEWEST_PACKED, packed_indexes
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
-MAGIC_OF_GZIP: Final = b"\x1f\x8b"
 NEWLINE, RETURN = b"\n\r"
-# Below so many lines of one file, array operations cost more than they save.
 FEW_LINES: Final = 8
+"""Below so many lines of one file, array operations cost more than they save."""
+
+AHEAD: Final = 1 << 16
+"""Bytes of lines that are read at once where one is asked for after the other."""
 
 
 class LineFile(NamedTuple):
@@ -52,30 +56,55 @@ class LineFile(NamedTuple):
             return lines
         return lines + np.searchsorted(self.positions.filled_before(), lines, side="right")
 
-    def read(self, lines: Indices) -> list[bytes]:
-        """The lines of these numbers from 0, shape (n,), int64, without their newlines.
+    def read(self, lines: Indices, gather: object = None) -> list[bytes]:
+        """The lines of these numbers from 0, without their newlines.
+
+        Args:
+          lines: shape (n,), int64, at least one.
+          gather: an index that was looked at for the same object is not looked at again.
 
         Raises:
           MalformedItem: if the file has changed since.
           OSError: if it cannot be read.
         """
+        first, last = int(lines[0]), int(lines[-1])
+        if last - first == len(lines) - 1 and (np.diff(lines) == 1).all():
+            found = self._read_run(range(first, last + 1), gather)
+            if found is not None:
+                return found
+        ends = self.positions.ends(lines, gather)
         data = self.content.data()
-        if len(lines) < FEW_LINES:
-            return [self._cut(data, line) for line in lines.tolist()]
-        ends = self.positions.ends(lines)
         starts = np.where(lines > 0, ends[lines - 1], 0)
         stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
         return [
             data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
 
-    def line(self, line: int) -> bytes:
-        """As `read`, of one."""
-        return self._cut(self.content.data(), line)
+    def read_few(self, lines: list[int], gather: object = None) -> list[bytes]:
+        """As `read`, of a few lines, at least one."""
+        ends = self.positions.ends(lines, gather).item
+        data = self.content.data()
+        found = []
+        for line in lines:
+            cut = data[ends(line - 1) if line else 0 : ends(line)]
+            if cut.endswith(b"\n"):
+                cut = cut[:-2] if cut.endswith(b"\r\n") else cut[:-1]
+            found.append(cut)
+        return found
 
-    def _cut(self, data: FileData, line: int) -> bytes:
-        start, stop = self.positions.bounds(line)
-        return _stripped(data[start:stop])
+    def _read_run(self, lines: range, gather: object) -> list[bytes] | None:
+        """As `read`, of consecutive lines; None if newlines are not where they should be."""
+        first = lines.start
+        ends = self.positions.ends(lines, gather)
+        begin = int(ends[first - 1]) if first else 0
+        return _split(self.content.data(), begin, ends[first : lines.stop])
+
+    def read_page(self, lines: Indices) -> list[bytes]:
+        """The first of ``lines``, shape (n,), ascending, and those after it within `AHEAD` bytes."""
+        gather = object()
+        ends = self.positions.ends(lines, gather)[lines]
+        count = int(np.searchsorted(ends, ends[0] + AHEAD, side="right"))
+        return self.read(lines[:count], gather)
 
 
 def found_files(paths: Paths) -> list[str]:
@@ -114,16 +143,36 @@ def found_files(paths: Paths) -> list[str]:
     return found
 
 
-def open_line_file(path: str, folder: str | None) -> LineFile:
-    """Open ``path`` and its index, which is kept in ``folder`` or beside the file.
+def open_line_files(paths: Sequence[str], folder: str | None) -> tuple[LineFile, ...]:
+    """Open files and their indexes, which are kept in ``folder`` or beside the files.
 
-    Reads the header of the index, or the file where that is small or has no index yet.
+    Reads what the caches begin with, and files that are in none of them.
 
     Raises:
-      InvalidArgument: if it is not a regular, uncompressed file.
-      MalformedItem: if it changes meanwhile.
-      OSError: if it cannot be read.
+      InvalidArgument: if one is not a regular, uncompressed file.
+      MalformedItem: if one changes meanwhile.
+      OSError: if one cannot be read.
     """
+    files = [_found_file(path) for path in paths]
+    packed: dict[DataFile, LineIndex] = {}
+    folders: dict[str, list[DataFile]] = {}
+    for file in dict.fromkeys(files):
+        if file.size <= LARGEST_PACKED:
+            folders.setdefault(os.path.dirname(file.path), []).append(file)
+    for parent, together in folders.items():
+        if len(together) >= FEWEST_PACKED:
+            packed |= packed_indexes(
+                together, _pack_path(parent, folder), lambda file: _cache_path(file.path, folder)
+            )
+    return tuple(
+        LineFile(
+            file.path, file.size, FileContent(file), packed.get(file) or _own_index(file, folder)
+        )
+        for file in files
+    )
+
+
+def _found_file(path: str) -> DataFile:
     try:
         opened = open_regular(path)
     except OSError:
@@ -133,23 +182,31 @@ def open_line_file(path: str, folder: str | None) -> LineFile:
     if opened is None:
         raise InvalidArgument(f"paths must name regular files, got {path!r}")
     file, status = opened
-    with file:
-        data = DataFile.found(path, status)
-        cache = _cache_path(data.path, folder)
-        index = known_index(data, cache) if data.size >= SMALLEST_CACHED else None
-        if index is None:
-            if file.read(2) == MAGIC_OF_GZIP:
-                raise InvalidArgument(f"paths must name uncompressed files, got {path!r}")
-            index = new_index(data, cache)
-    return LineFile(data.path, data.size, FileContent(data), index)
+    file.close()
+    return DataFile.found(path, status)
+
+
+def _own_index(file: DataFile, folder: str | None) -> LineIndex:
+    cache = _cache_path(file.path, folder)
+    known = known_index(file, cache) if file.size >= SMALLEST_CACHED else None
+    return known or new_index(file, cache)
 
 
 def _cache_path(path: str, folder: str | None) -> str:
     if folder is None:
         return path + CACHE_SUFFIX
     parent, name = os.path.split(path)
-    place = hashlib.blake2b(os.fsencode(parent), digest_size=6).hexdigest()
-    return os.path.join(folder, f"{name}.{place}{CACHE_SUFFIX}")
+    return os.path.join(folder, f"{name}.{_short_name(parent)}{CACHE_SUFFIX}")
+
+
+def _pack_path(parent: str, folder: str | None) -> str:
+    if folder is None:
+        return os.path.join(parent, PACK_NAME)
+    return os.path.join(folder, f".folder.{_short_name(parent)}{CACHE_SUFFIX}")
+
+
+def _short_name(parent: str) -> str:
+    return hashlib.blake2b(os.fsencode(parent), digest_size=6).hexdigest()
 
 
 def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
@@ -162,7 +219,20 @@ def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
     return bare
 
 
-def _stripped(line: bytes) -> bytes:
-    if line.endswith(b"\r\n"):
-        return line[:-2]
-    return line[:-1] if line.endswith(b"\n") else line
+def _split(data: FileData, begin: int, ends: Indices) -> list[bytes] | None:
+    """Consecutive lines from ``begin`` on, stripped; None if newlines are elsewhere."""
+    text = data[begin : int(ends[-1])]
+    found: list[bytes] = text.split(b"\n")
+    if not found[-1]:
+        found.pop()
+    # As many newlines as there should be, each where one should be.
+    if len(found) != len(ends):
+        return None
+    if (np.frombuffer(text, np.uint8)[ends[:-1] - (begin + 1)] != NEWLINE).any():
+        return None
+    if b"\r" in text:
+        last = found[-1]
+        found = [line[:-1] if line.endswith(b"\r") else line for line in found]
+        if not text.endswith(b"\n"):
+            found[-1] = last
+    return found

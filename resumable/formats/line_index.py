@@ -6,20 +6,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from ..core.block import Indices
-from .index_file import PAGE, IndexFile, write_index
+from .index_file import IndexFile, write_index
 from .index_pages import LOADED_BUDGET, KeptPages
+from .line_pack import Row
 from .line_scan import FoundLines, scanned
 from .open_files import DataFile
 from .shelf import Shelf, Shelved
 
 SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data below which building an index costs less than reading it from a file."""
+
+LARGEST_PACKED: Final = 1 << 22
+"""Bytes of a file up to which its index may share a cache with those of others."""
 
 
 class LineIndex(ABC):
@@ -34,10 +39,15 @@ class LineIndex(ABC):
     blanks: int
 
     @abstractmethod
-    def ends(self, lines: Indices) -> Indices:
+    def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
         """The ends of all lines: the offset in bytes after each one's newline; shape (n,), int64.
 
-        Only the ends of ``lines``, and of the line before each, are right.
+        Only the ends of ``lines``, and of the line before each, are right. They are for use at
+        once.
+
+        Args:
+          lines: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          gather: a cache that was looked at for the same object is not looked at again.
 
         Raises:
           MalformedItem: if the data have changed since.
@@ -46,17 +56,12 @@ class LineIndex(ABC):
 
     @abstractmethod
     def filled_before(self) -> Indices:
-        """For each blank line, how many lines that are not blank stand before it; int64.
+        """For each blank line, the number of lines before it that are not blank: int64, shape (blanks,).
 
         Raises:
           MalformedItem: if the data have changed since.
           OSError: if they cannot be read.
         """
-
-    def bounds(self, line: int) -> tuple[int, int]:
-        """Where this line begins, and where it ends; as `ends`, of one."""
-        ends = self.ends(np.array([line], np.int64))
-        return ends.item(line - 1) if line else 0, ends.item(line)
 
 
 class HeldIndex(LineIndex):
@@ -66,7 +71,7 @@ class HeldIndex(LineIndex):
         self._found = found
         self.lines, self.blanks = map(len, found)
 
-    def ends(self, lines: Indices) -> Indices:
+    def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
         return self._found.ends
 
     def filled_before(self) -> Indices:
@@ -80,7 +85,7 @@ class ShortIndex(LineIndex, Shelved[FoundLines]):
         self._data = data
         self.lines, self.blanks = map(len, self._found())
 
-    def ends(self, lines: Indices) -> Indices:
+    def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
         return self._found().ends
 
     def filled_before(self) -> Indices:
@@ -95,91 +100,134 @@ class ShortIndex(LineIndex, Shelved[FoundLines]):
         return found
 
 
+class Cached(NamedTuple):
+    """The numbers of a file in a cache.
+
+    Attributes:
+      pages: all numbers of the cache.
+      first: the place of its own ones there.
+    """
+
+    pages: KeptPages
+    first: int
+
+
 class CachedIndex(LineIndex):
-    """The index of a large file, in its cache."""
+    """An index in a cache, which it may share with those of other files.
 
-    def __init__(self, file: IndexFile) -> None:
-        self._file = file
-        self._pages = KeptPages(file)
-        self.lines, self.blanks = file.lines, file.blanks
+    Args:
+      data: the file whose lines it knows.
+      row: how many there are.
+      cached: its numbers.
+      mend: gives them anew when they turn out to be damaged, or not where they were, in the
+        place of these; None if that cannot be.
+    """
+
+    def __init__(
+        self, data: DataFile, row: Row, cached: Cached, mend: Callable[[KeptPages], Cached | None]
+    ) -> None:
+        self.lines, self.blanks = row.lines, row.blanks
+        self._data = data
+        self._cached = cached
+        self._mend = mend
         # What takes the place of a cache that is damaged and cannot be replaced.
-        self._held: Indices | None = None
+        self._instead: LineIndex | None = None
 
-    def ends(self, lines: Indices) -> Indices:
-        pages = self._pages.kept
-        if pages is not None and pages.complete and (pages.mapped is None or pages.is_whole()):
-            self._pages.used = True
-            return pages.array
-        wanted = np.concatenate([lines, np.maximum(lines - 1, 0)])
-        return self._numbers(np.unique(wanted // PAGE).tolist())
-
-    def bounds(self, line: int) -> tuple[int, int]:
-        pages = self._pages.kept
-        before = line - 1 if line else 0
-        if (
-            pages is not None
-            and (pages.complete or pages.has(line))
-            and (pages.mapped is None or pages.is_whole())
-        ):
-            self._pages.used = True
-            ends = pages.array
-        else:
-            ends = self._numbers(sorted({before // PAGE, line // PAGE}))
-        return ends.item(before) if line else 0, ends.item(line)
+    def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
+        numbers = self._numbers(lines, gather)
+        if numbers is None:
+            assert self._instead is not None
+            return self._instead.ends(lines)
+        first = self._cached.first
+        return numbers[first : first + self.lines]
 
     def filled_before(self) -> Indices:
-        first, stop = self.lines // PAGE, -(-self._file.numbers // PAGE)
-        pages = self._pages.kept
-        if pages is not None and pages.has_all(first, stop) and pages.is_whole():
-            self._pages.used = True
-            return pages.array[self.lines :]
-        return self._numbers(list(range(first, stop)))[self.lines :]
+        # They stand where the ends of further lines would.
+        numbers = self._numbers(range(self.lines, self.lines + self.blanks), None)
+        if numbers is None:
+            assert self._instead is not None
+            return self._instead.filled_before()
+        first = self._cached.first + self.lines
+        return numbers[first : first + self.blanks]
 
-    def _numbers(self, wanted: list[int]) -> Indices:
-        """All numbers of the cache, of which the pages ``wanted`` are right."""
-        if self._held is None:
-            for mend in (self._write_again, self._hold):
-                with suppress(OSError):
-                    numbers = self._pages.numbers(wanted)
-                    if numbers is not None:
-                        return numbers
-                self._pages.forget()
-                mend()
-        assert self._held is not None
-        return self._held
+    def found(self) -> FoundLines:
+        """All that is known; for use at once.
 
-    def _write_again(self) -> None:
-        with suppress(OSError):
-            write_index(self._file.path, self._file.data)
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+        return FoundLines(self.ends(range(self.lines)), self.filled_before())
 
-    def _hold(self) -> None:
-        found = _all_lines(self._file.data)
-        if (len(found.ends), len(found.filled_before)) != (self.lines, self.blanks):
-            raise self._file.data.changed()
-        self._held = np.concatenate(found)
+    def _numbers(self, lines: range | list[int] | Indices, gather: object) -> Indices | None:
+        """All numbers of the cache, of which those for ``lines`` are right; None without a cache."""
+        pages, first = self._cached
+        ready = pages.ready(gather)
+        if ready is not None and (ready.complete or ready.check_lines(lines, first)):
+            return ready.array
+        tried = False
+        while self._instead is None:
+            pages, first = self._cached
+            with suppress(OSError):
+                read = pages.read()
+                if read is not None and read.check_lines(lines, first):
+                    return read.array
+            pages.forget()
+            mended = None if tried else self._mend(pages)
+            tried = True
+            if mended is None:
+                self._instead = self._held()
+            else:
+                self._cached = mended
+        return None
+
+    def _held(self) -> LineIndex:
+        """The same in memory, where that is bounded if it can be."""
+        data = self._data
+        index = ShortIndex(data) if data.size <= LARGEST_PACKED else HeldIndex(_all_lines(data))
+        if (index.lines, index.blanks) != (self.lines, self.blanks):
+            raise data.changed()
+        return index
 
 
-def known_index(data: DataFile, cache: str) -> LineIndex | None:
+def known_index(data: DataFile, cache: str) -> CachedIndex | None:
     """The index of ``data`` in the file ``cache``, if that is up to date; reads its header."""
-    with suppress(OSError):
-        file = IndexFile.found(cache, data)
-        if file is not None:
-            return CachedIndex(file)
-    return None
+    file = _found_cache(data, cache)
+    if file is None:
+        return None
+
+    def write_again(pages: KeptPages) -> Cached | None:
+        _try_to_write(cache, data)
+        again = _found_cache(data, cache)
+        return None if again is None else Cached(KeptPages(again), 0)
+
+    row = Row(0, data.size, data.mtime_ns, file.lines, file.blanks)
+    return CachedIndex(data, row, Cached(KeptPages(file), 0), write_again)
 
 
 def new_index(data: DataFile, cache: str) -> LineIndex:
     """The index of ``data``, which is kept in the file ``cache`` if it can be.
 
     Raises:
-      MalformedItem: if ``data`` has changed since it was found.
+      InvalidArgument: if ``data`` is compressed.
+      MalformedItem: if it has changed since it was found.
       OSError: if it cannot be read.
     """
     if data.size < SMALLEST_CACHED:
         return ShortIndex(data)
+    _try_to_write(cache, data)
+    return known_index(data, cache) or HeldIndex(_all_lines(data))
+
+
+def _found_cache(data: DataFile, cache: str) -> IndexFile | None:
+    with suppress(OSError):
+        return IndexFile.found(cache, data)
+    return None
+
+
+def _try_to_write(cache: str, data: DataFile) -> None:
     with suppress(OSError):
         write_index(cache, data)
-    return known_index(data, cache) or HeldIndex(_all_lines(data))
 
 
 def _all_lines(data: DataFile) -> FoundLines:

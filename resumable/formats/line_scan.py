@@ -9,8 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..core.block import Indices
+from ..errors import InvalidArgument
 from .open_files import DataFile
 
+MAGIC_OF_GZIP: Final = b"\x1f\x8b"
 CHUNK: Final = 1 << 20
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
@@ -33,11 +35,13 @@ def scanned(data: DataFile) -> Iterator[FoundLines]:
     """The lines of ``data``, some of them at a time.
 
     Raises:
+      InvalidArgument: if it is compressed.
       MalformedItem: if it has changed since.
       OSError: if it cannot be read.
     """
     # The file is read, not mapped: it may be cut short meanwhile.
-    buffer = bytearray(1 + CHUNK)  # the last byte of the chunk before, and a chunk
+    # The last byte of the chunk before, and a chunk.
+    buffer = bytearray(1 + min(CHUNK, data.size))
     chunk = memoryview(buffer)[1:]
     offset = lines = blanks = last_end = 0
     with data.open() as file:
@@ -45,6 +49,8 @@ def scanned(data: DataFile) -> Iterator[FoundLines]:
             count = file.readinto(chunk[: data.size - offset])
             if not count:
                 raise data.changed()
+            if not offset and bytes(chunk[:2]) == MAGIC_OF_GZIP:
+                raise InvalidArgument(f"paths must name uncompressed files, got {data.path!r}")
             text = np.frombuffer(buffer, np.uint8, 1 + count)
             ends = np.flatnonzero(text[1:] == NEWLINE).astype(np.int64) + (offset + 1)
             if offset + count == data.size and buffer[count] != NEWLINE:

@@ -6,10 +6,11 @@ import bisect
 import codecs
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import repeat
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from itertools import pairwise, repeat
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,9 +21,12 @@ from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
-from .line_file import LineFile, Paths, found_files, open_line_file
+from .line_file import FEW_LINES, LineFile, Paths, found_files, open_line_files
 
 T = TypeVar("T")
+
+MOST_AHEAD: Final = 512
+"""Items that are read at once where one is asked for after the other."""
 
 
 class LocatedLine(NamedTuple):
@@ -60,7 +64,7 @@ class _LineFiles(LookedUp[T]):
         folder = None if self.index_dir is None else os.path.abspath(self.index_dir)
         if folder is not None:
             os.makedirs(folder, exist_ok=True)
-        files = tuple(open_line_file(path, folder) for path in found_files(self.paths))
+        files = open_line_files(found_files(self.paths), folder)
         counts = [
             file.positions.lines - (file.positions.blanks if self.skip_blank else 0)
             for file in files
@@ -97,34 +101,49 @@ class _LineFiles(LookedUp[T]):
     def _item(self, data: bytes, file: LineFile, line: int) -> T:
         raise NotImplementedError
 
-    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[T]:
-        """`_item` of each."""
+    def _items(self, found: list[bytes], files: Iterable[int], lines: Indices) -> list[T]:
+        """`_item` of each, of these files by number."""
         raise NotImplementedError
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        return Indexed(self._gather, self._lookup())
+        return Indexed(self._gather, _Ahead(self).__getitem__)
 
     def _gather(self, indices: Indices) -> Block:
-        if len(self._files) == 1 or not len(indices):
-            return self._items_of(self._files[0], indices)
-        numbers = np.searchsorted(self._ends, indices, side="right")
-        order = np.argsort(numbers, kind="stable")
-        items: list[Any] = [None] * len(indices)
-        # Cut the indices, ordered by file, where the file changes.
-        ordered = numbers[order]
-        cuts = np.flatnonzero(np.diff(ordered, prepend=-1)).tolist()
-        for start, stop in zip(cuts, [*cuts[1:], len(order)], strict=True):
-            number = int(ordered[start])
-            file, where = self._files[number], order[start:stop]
-            lines = indices[where] - (self._ends[number - 1] if number else 0)
-            for place, item in zip(where.tolist(), self._items_of(file, lines), strict=True):
-                items[place] = item
-        return items
+        if not len(indices):
+            return []
+        if len(self._files) > 1:
+            return self._gather_from_many(indices)
+        file = self._files[0]
+        lines = file.unskipped(indices) if self.skip_blank else indices
+        return self._items(file.read(lines), repeat(0), lines)
 
-    def _items_of(self, file: LineFile, lines: Indices) -> list[T]:
+    def _gather_from_many(self, indices: Indices) -> list[T]:
+        numbers = np.searchsorted(self._ends, indices, side="right")
+        # File by file, so that each is looked at once.
+        order = np.argsort(numbers, kind="stable")
+        numbers = numbers[order]
+        lines = indices[order] - self._begins[numbers]
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(order)]
+        files = numbers.tolist()
+        parts = [(self._files[files[start]], start, stop) for start, stop in pairwise(cuts)]
         if self.skip_blank:
-            lines = file.unskipped(lines)
-        return self._items(file.read(lines), file, lines)
+            for file, start, stop in parts:
+                lines[start:stop] = file.unskipped(lines[start:stop])
+        gather, few, found = object(), lines.tolist(), list[bytes]()
+        for file, start, stop in parts:
+            if stop - start < FEW_LINES:
+                found += file.read_few(few[start:stop], gather)
+            else:
+                found += file.read(lines[start:stop], gather)
+        items = self._items(found, files, lines)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return [items[place] for place in places.tolist()]
+
+    @derived
+    def _begins(self) -> Indices:
+        """Item numbers at which each file begins."""
+        return np.concatenate([[0], self._ends[:-1]])
 
     @derived
     def _stops(self) -> list[int]:
@@ -132,21 +151,50 @@ class _LineFiles(LookedUp[T]):
         stops: list[int] = self._ends.tolist()
         return stops
 
-    def _lookup(self) -> Callable[[int], T]:
-        ends = self._stops
+    def _from(self, index: int, most: int) -> list[T]:
+        """The item at ``index``, and of those after it in the same file some, up to ``most``.
 
-        def item_at(index: int) -> T:
-            number = bisect.bisect_right(ends, index)
-            file = self._files[number]
-            line = index - (ends[number - 1] if number else 0)
-            if self.skip_blank and file.positions.blanks:
-                line = int(file.unskipped(np.array([line], np.int64))[0])
-            return self._item(file.line(line), file, line)
-
-        return item_at
+        What is wrong with a later one is none of the first one's business.
+        """
+        number = bisect.bisect_right(self._stops, index)
+        file, begin = self._files[number], self._stops[number - 1] if number else 0
+        if most > 1:
+            wanted = np.arange(index, min(index + most, self._stops[number]), dtype=np.int64)
+            with suppress(MalformedItem, OSError):
+                lines = wanted - begin
+                if self.skip_blank:
+                    lines = file.unskipped(lines)
+                found = file.read_page(lines)
+                return self._items(found, repeat(number), lines[: len(found)])
+        line = index - begin
+        if self.skip_blank and file.positions.blanks:
+            line = int(file.unskipped(np.array([line], np.int64))[0])
+        return [self._item(file.read_few([line])[0], file, line)]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.files})"
+
+
+class _Ahead(dict[int, T]):
+    """Items by their index; of consecutive ones, a page is read at once, and kept until the next.
+
+    A dict, so that what has been read is handed out without Python code. Reading lines has no
+    effects, so nobody sees that it is done ahead.
+    """
+
+    def __init__(self, lines: _LineFiles[T]) -> None:
+        super().__init__()
+        self._lines = lines
+        self._next = -1
+
+    def __missing__(self, index: int) -> T:
+        items = self._lines._from(index, MOST_AHEAD if index == self._next else 1)
+        # Another thread may do the same now: whatever is here is right.
+        self.clear()
+        if len(items) > 1:
+            self.update(zip(range(index, index + len(items)), items, strict=True))
+        self._next = index + len(items)
+        return items[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,16 +204,22 @@ class Lines(_LineFiles[Any]):
     A line ends with ``\n`` or ``\r\n``, which is not part of the item; the last one may end
     with the file. Files are mapped into memory, never read as a whole.
 
-    State: O(1), the position. Random access by an index of line ends (8 bytes a line), kept
-    in a cache file for files of 64 KiB and more. A resume reads nothing.
+    State: O(1), the position. Random access by an index of line ends (8 bytes a line), kept in
+    a cache file: one for a folder's files of up to 4 MiB each, where they are at least 16 and
+    64 KiB together, and otherwise one for each file of 64 KiB and more. A resume reads nothing.
 
-    Opening reads the header of each cache, and smaller files as a whole. A page of an index is
-    checked before its first use. The index is built anew when the size or the modification time
-    of the file changes, or when its cache turns out to be damaged, also in the middle of a pass;
-    a cache that belongs neither to this user nor to the owner of the file is not believed. Where
-    no cache can be written, the index stays in memory. However many the files, no more than 64 of
-    them and 64 indexes of more than a mebibyte are mapped at once, and no more than 64 MiB of
-    smaller files and 256 MiB of smaller indexes are kept.
+    Opening reads the list in the cache of a folder, or the header of that of a file, and files
+    without a cache as a whole. A page of an index is checked before its first use. An index is
+    built anew when the size or the modification time of the file changes, or when its cache turns
+    out to be damaged, also in the middle of a pass; a cache that belongs neither to this user nor
+    to the owner of the file is not believed. Where no cache can be written, the index stays in
+    memory.
+
+    However many the files, what is kept is bounded: 64 MiB of files of up to 64 KiB, and 128 MiB
+    each of their indexes and of short caches. All others are mapped, up to a quarter of the maps
+    that the system allows for files and as many for indexes, without an open descriptor; 64
+    where the address space is limited. A file is looked at once for each block. Lines that are
+    asked for one after the other are read up to 512 at once, of 64 KiB together.
 
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
@@ -178,6 +232,7 @@ class Lines(_LineFiles[Any]):
       InvalidArgument: if no file matches, or a file is not a regular, uncompressed one.
       OSError: if a file cannot be read.
       MalformedItem: while iterating, if a line cannot be decoded, or a file has changed since.
+      InvalidType: if an argument has the wrong type.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -228,14 +283,14 @@ class Lines(_LineFiles[Any]):
                 f"{self.encoding}: {error.reason}"
             ) from None
 
-    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[Any]:
+    def _items(self, found: list[bytes], files: Iterable[int], lines: Indices) -> list[Any]:
         encoding, errors = self.encoding, self.errors
         if encoding is None:
             return found
         try:
             return [data.decode(encoding, errors) for data in found]
         except UnicodeDecodeError:  # which does not say in which line
-            return list(map(self._item, found, repeat(file), lines.tolist()))
+            return list(map(self._item, found, map(self._files.__getitem__, files), lines.tolist()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,5 +303,11 @@ class LocatedLines(_LineFiles[LocatedLine]):
     def _item(self, data: bytes, file: LineFile, line: int) -> LocatedLine:
         return LocatedLine(data, file.path, line + 1)
 
-    def _items(self, found: list[bytes], file: LineFile, lines: Indices) -> list[LocatedLine]:
-        return list(map(LocatedLine, found, repeat(file.path), (lines + 1).tolist()))
+    def _items(self, found: list[bytes], files: Iterable[int], lines: Indices) -> list[LocatedLine]:
+        return list(
+            map(LocatedLine, found, map(self._paths.__getitem__, files), (lines + 1).tolist())
+        )
+
+    @derived
+    def _paths(self) -> list[str]:
+        return [file.path for file in self._files]

@@ -1,12 +1,11 @@
 """Bytes of files by offset, through a bounded cache of open files."""
 
 # Small files are kept whole, up to a budget of bytes; larger ones are mapped into memory, so a
-# file of gigabytes is never read as a whole. The cache belongs to the process, not to a stage:
-# a stage stays a description that can be pickled.
+# file of gigabytes is never read as a whole, and all processes share what they read. The cache
+# belongs to the process, not to a stage: a stage stays a description that can be pickled.
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 from io import FileIO
@@ -14,13 +13,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ..core.regular_files import NOT_A_FILE, READ
 from ..errors import MalformedItem
+from .maps import MOST_MAPS, FileMap, map_file
 from .shelf import Shelf, Shelved
 
-FileData: TypeAlias = "bytes | mmap.mmap"
+FileData: TypeAlias = "bytes | FileMap"
 
-SMALL: Final = 1 << 20
+SMALL: Final = 1 << 16
 SMALL_BUDGET: Final = 1 << 26
-MOST_MAPS: Final = 64
 
 read_files: Shelf[FileData] = Shelf(SMALL_BUDGET)
 mapped_files: Shelf[FileData] = Shelf(MOST_MAPS)
@@ -132,18 +131,10 @@ class FileContent(Shelved[FileData]):
         read_files.put(self, data, len(data))
         return data
 
-    def _map(self) -> mmap.mmap:
+    def _map(self) -> FileMap:
         with self._file.open() as opened:
             mapped = map_file(opened, self._file.size)
         if mapped is None:
             raise self._file.changed()
         mapped_files.put(self, mapped)
         return mapped
-
-
-def map_file(file: FileIO, size: int) -> mmap.mmap | None:
-    """The first ``size`` bytes of ``file``; None if it has become shorter."""
-    try:
-        return mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
-    except ValueError:
-        return None

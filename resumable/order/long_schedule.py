@@ -9,20 +9,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from fractions import Fraction
-from functools import lru_cache
-from heapq import heapify, heapreplace
-from typing import Final, NamedTuple, final
+from functools import cached_property, lru_cache
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
 from ..core.block import Indices
 from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
-from .random_bits import derive
-from .schedule import ordered, spread
+from .random_bits import derive, derive_many
+from .turns import Rounds
 
 SECTION: Final = 1024
+SECTIONS_AT_ONCE: Final = 1024  # for which some megabytes are needed
 
 
 class _Section(NamedTuple):
@@ -37,7 +36,8 @@ class _Section(NamedTuple):
 class LongSchedule:
     """What `Schedule` is, for rounds of any length.
 
-    A section that is touched takes some 100 microseconds, unless it was one of the last 256.
+    Of a section of which one or two turns are asked for, these take some ten microseconds each.
+    One that is asked for by a number of turns is made as a whole.
 
     Args:
       parts: turns of each upstream in a round.
@@ -51,15 +51,10 @@ class LongSchedule:
         self._parts = parts
         self._round = sum(parts)
         self._sections = -(-self._round // SECTION)  # in a round
-        self._seed = None if seed is None else derive(seed)
-        self._lengths = [int(min(length, MOST_ITEMS)) for length in lengths]
+        self._key = None if seed is None else derive(seed)
+        self._lengths: list[int] = [int(min(length, MOST_ITEMS)) for length in lengths]
         self._section = lru_cache(maxsize=256)(self._make_section)
         self._before = lru_cache(maxsize=1024)(self._count_before)
-
-    def upstream_of(self, turn: int) -> int:
-        """Which upstream has ``turn``."""
-        section = self._section(self._section_of(turn))
-        return int(section.upstreams[turn - section.start])
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
         """The first turn from ``turn`` on that one of ``upstreams`` has."""
@@ -77,19 +72,54 @@ class LongSchedule:
         return section.start + int(np.flatnonzero(np.isin(section.upstreams, wanted))[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """For each of ``turns`` the upstream, and the index of the item in it."""
+        """The upstream of each of ``turns`` and the index of the item in it, each of shape (n,)."""
         rounds, within = np.divmod(turns, min(self._round, MOST_ITEMS))
+        places = within % SECTION
+        if len(turns):
+            check_reach(int((turns - places).max()))
         numbers = rounds * min(self._sections, MOST_ITEMS) + within // SECTION
+        found, rows = np.unique(numbers, return_inverse=True)
+        rows = rows.reshape(-1)
+        order = np.argsort(rows, kind="stable")
         upstreams, items = np.empty_like(turns), np.empty_like(turns)
-        for number in np.unique(numbers).tolist():
-            here = numbers == number
-            section = self._section(number)
-            places = turns[here] - section.start
-            upstreams[here], items[here] = section.upstreams[places], section.items[places]
+        for start in range(0, len(found), SECTIONS_AT_ONCE):
+            stop = start + SECTIONS_AT_ONCE
+            first, last = np.searchsorted(rows[order], (start, stop)).tolist()
+            here = order[first:last]
+            upstreams[here], items[here] = self._items_in(
+                found[start:stop], rows[here] - start, places[here]
+            )
         return upstreams, items
+
+    def _items_in(
+        self, numbers: Indices, rows: Indices, places: Indices
+    ) -> tuple[Indices, Indices]:
+        """The same for ``places`` in the sections ``numbers[rows]``; ``numbers`` ascend."""
+        edges = np.union1d(numbers, numbers + 1)
+        counts = self._counts_before(edges).astype(np.int64)
+        before = counts[np.searchsorted(edges, numbers)]
+        parts = counts[np.searchsorted(edges, numbers + 1)] - before
+        sizes = parts.sum(axis=1)
+        keys = None if self._key is None else derive_many(self._key, numbers)
+        upstreams, ranks = np.empty_like(places), np.empty_like(places)
+        for size in np.unique(sizes).tolist():  # the last one of a round may be shorter
+            alike = np.flatnonzero(sizes == size)
+            here = np.flatnonzero(sizes[rows] == size)
+            kinds, kind_of = np.unique(parts[alike], axis=0, return_inverse=True)
+            upstreams[here], ranks[here] = Rounds(kinds).turns(
+                kind_of.reshape(-1),
+                None if keys is None else keys[alike],
+                np.searchsorted(alike, rows[here]),
+                places[here],
+            )
+        return upstreams, before[rows, upstreams] + ranks
 
     def turns_before_end(self) -> int:
         """The first turn for which its upstream has no item."""
+        return self._first_without_item
+
+    @cached_property
+    def _first_without_item(self) -> int:
         firsts = [
             self._turn_of(upstream, length)
             for upstream, length in enumerate(self._lengths)
@@ -98,11 +128,13 @@ class LongSchedule:
         return min(firsts, default=MOST_ITEMS)
 
     def turns_with_items(self, indices: Indices) -> Indices:
-        """The ``indices``-th turns among those for which the upstream has an item."""
+        """The ``indices``-th turns among those with an item in their upstream; both of shape (n,)."""
         order = np.argsort(indices, kind="stable")
-        ascending, turns = indices[order], np.empty_like(indices)
+        ascending = indices[order]
+        turns: Indices = indices.copy()
         lengths = np.array(self._lengths, np.int64)
-        done = number = 0
+        # Until the first turn without an item, items and turns have the same numbers.
+        done, number = int(np.searchsorted(ascending, self._first_without_item)), 0
         while done < len(indices):
             first = int(ascending[done])
             number = _last_up_to(first, self._items_before, max(number, first // SECTION))
@@ -141,40 +173,44 @@ class LongSchedule:
 
     def _count_before(self, number: int) -> list[int]:
         """How many turns before section ``number`` each upstream has."""
-        rounds, section = divmod(number, self._sections)
-        due = _due(self._parts, self._round, section * SECTION)
-        return [rounds * part + count for part, count in zip(self._parts, due, strict=True)]
+        counts: list[int] = self._counts_before(np.array([number]))[0].tolist()
+        return counts
+
+    def _counts_before(self, numbers: Any) -> Any:
+        """The same for each of ``numbers``: Python integers, shape (numbers, upstreams)."""
+        numbers = numbers.astype(object)
+        due = _due(self._parts, self._round, numbers % self._sections * SECTION)
+        rounds = numbers[:, np.newaxis] // self._sections
+        return due + rounds * np.array(self._parts, object)
 
     def _make_section(self, number: int) -> _Section:
-        start, before = self._start(number), self._before(number)
+        start, stop = self._start(number), self._start(number + 1)
         check_reach(start)
-        parts = [
-            after - count for after, count in zip(self._before(number + 1), before, strict=True)
-        ]
-        turns = spread(parts)
-        if self._seed is not None:
-            turns = ordered(turns, parts, self._seed, number)
-        upstreams, ranks = turns
-        return _Section(start, upstreams, np.array(before, np.int64)[upstreams] + ranks)
+        return _Section(start, *self.items_of(np.arange(start, stop, dtype=np.int64)))
 
 
-def _due(parts: Sequence[int], total: int, turns: int) -> list[int]:
-    """How many items of each upstream the first ``turns`` turns of a round hold."""
+def _due(parts: Sequence[int], total: int, turns: Any) -> Any:
+    """How many items of each upstream the first turns of a round hold, for each of ``turns``.
+
+    All are Python integers in arrays, since products exceed 64 bits; shape (turns, upstreams).
+    """
     # At the time turns / total there are as many, give or take half an item of each upstream. Those
     # due next, or last, make up for it; of those due at once, the first upstream's come first.
-    counts = [(2 * part * turns + total) // (2 * total) for part in parts]
-    missing = turns - sum(counts)
-    step, due_from = (1, 1) if missing > 0 else (-1, -1)
-    times = [
-        (step * Fraction(2 * count + due_from, part), step * upstream)
-        for upstream, (count, part) in enumerate(zip(counts, parts, strict=True))
-    ]
-    heapify(times)
-    for _ in range(abs(missing)):
-        time, place = times[0]
-        upstream = step * place
-        counts[upstream] += step
-        heapreplace(times, (time + Fraction(2, parts[upstream]), place))
+    weights = np.array(parts, object)
+    counts = (2 * turns[:, np.newaxis] * weights + total) // (2 * total)
+    missing = turns - counts.sum(axis=1)
+    for step in (1, -1):
+        rows = np.flatnonzero(missing * step > 0)
+        while len(rows):
+            # Two times are equal or differ by more than one in (total + 1)**2.
+            times = (2 * counts[rows] + step) * (total + 1) ** 2 // weights
+            if step > 0:
+                upstreams = np.argmin(times, axis=1)
+            else:
+                upstreams = len(parts) - 1 - np.argmax(times[:, ::-1], axis=1)
+            counts[rows, upstreams] += step
+            missing[rows] -= step
+            rows = rows[missing[rows] * step > 0]
     return counts
 
 

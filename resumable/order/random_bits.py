@@ -13,6 +13,8 @@ from ..core.block import Indices
 
 MASK64 = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
+OFFSET = 0x632BE59BD9B4E019
+FINALIZER = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 
 
 def derive(*words: int) -> int:
@@ -23,25 +25,49 @@ def derive(*words: int) -> int:
     """
     key = len(words)
     for word in words:
-        key = _mix64(((key ^ (word & MASK64)) * GOLDEN + 0x632BE59BD9B4E019) & MASK64)
+        key = _mix64(((key ^ (word & MASK64)) * GOLDEN + OFFSET) & MASK64)
     return key
 
 
+def derive_many(key: int, words: Indices) -> npt.NDArray[np.uint64]:
+    """``derive(key, word)`` for each of ``words``; both of shape (n,)."""
+    # The same as in `derive`: first the word that all have, then that of each.
+    first = _mix64(((2 ^ key & MASK64) * GOLDEN + OFFSET) & MASK64)
+    keys = words.astype(np.uint64)
+    keys ^= np.uint64(first)
+    keys *= np.uint64(GOLDEN)
+    keys += np.uint64(OFFSET)
+    return _finalized(keys)
+
+
 def random_bits(key: int, counters: Indices) -> npt.NDArray[np.uint64]:
-    """64 random bits for each of ``counters``: SplitMix64 at those positions of its stream."""
+    """64 random bits for each of ``counters``: SplitMix64 at those positions of its stream.
+
+    Args:
+      key: picks the stream, in [0, 2**64).
+      counters: positions of any shape; the result is a uint64 array of the same shape.
+    """
     bits = counters.astype(np.uint64)
     bits += np.uint64(1)
     bits *= np.uint64(GOLDEN)
     bits += np.uint64(key)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    bits ^= bits >> np.uint64(31)
-    return bits
+    return _finalized(bits)
+
+
+def random_rows(keys: npt.NDArray[np.uint64], count: int) -> npt.NDArray[np.uint64]:
+    """The first ``count`` of the `random_bits` of each of ``keys``, shape (len(keys), count)."""
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(GOLDEN)
+    return _finalized(keys[:, np.newaxis] + steps)
 
 
 def random_below(key: int, counters: Indices, bound: int) -> Indices:
-    """A number in [0, ``bound``) for each of ``counters``; ``bound`` is at most 2**31."""
+    """A number in [0, ``bound``) for each of ``counters``.
+
+    Args:
+      key: picks the stream, in [0, 2**64).
+      counters: positions of any shape; the result is an int64 array of the same shape.
+      bound: from 1 to 2**31.
+    """
     bits = random_bits(key, counters)
     bits >>= np.uint64(32)
     bits *= np.uint64(bound)
@@ -53,6 +79,15 @@ def generator(key: int, index: int) -> np.random.Generator:
     """The `numpy.random.Generator` that belongs to ``index``: Philox keyed by it."""
     low = derive(key, index)
     return np.random.Generator(np.random.Philox(key=low | (derive(low, key) << 64)))
+
+
+def _finalized(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """`_mix64` of each of ``bits``, in their place."""
+    for shift, factor in FINALIZER:
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    bits ^= bits >> np.uint64(31)
+    return bits
 
 
 def _mix64(word: int) -> int:

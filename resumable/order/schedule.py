@@ -7,21 +7,25 @@ import numbers
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from operator import mul
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from ..core.arguments import check_positive
 from ..core.block import Indices
+from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, InvalidType, shorten
-from .permutation import permutation
-from .random_bits import derive
+from .random_bits import derive, derive_many
+from .turns import TURNS_AT_ONCE, Rounds
 
 Weights: TypeAlias = Sequence[float]
 
 LONGEST_ROUND = 4096
+KEPT_TURNS = 4096
 RAREST = 2**31
 
 
@@ -98,111 +102,105 @@ class Schedule:
     ) -> None:
         self._parts = np.array(parts, np.int64)
         self._round = sum(parts)
-        self._seed = None if seed is None else derive(seed)
-        self._even = spread(parts)
+        self._key = None if seed is None else derive(seed)
+        self._rounds = Rounds(self._parts[np.newaxis])
         self._lengths = np.array(
             [MOST_ITEMS if length == math.inf else length for length in lengths], np.int64
         )
-        self._ordered = lru_cache(maxsize=64)(partial(ordered, self._even, parts))
-
-    def upstream_of(self, turn: int) -> int:
-        """Which upstream has ``turn``."""
-        number, place = divmod(turn, self._round)
-        return int(self._turns_in(number)[0][place])
+        # Turns that are looked through for the next one of some upstreams, many rounds at a time.
+        self._kept_turns = max(KEPT_TURNS // self._round, 1) * self._round
+        self._kept = lru_cache(maxsize=16)(self._make_kept)
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
         """The first turn from ``turn`` on that one of ``upstreams`` has."""
         wanted = list(upstreams)
-        number, place = divmod(turn, self._round)
-        for first in (place, 0):
-            places = np.flatnonzero(np.isin(self._turns_in(number)[0][first:], wanted))
-            if len(places):
-                break
-            number += 1
-        return number * self._round + first + int(places[0])
+        number, place = divmod(turn, self._kept_turns)
+        while not len(places := np.flatnonzero(np.isin(self._kept(number)[place:], wanted))):
+            number, place = number + 1, 0
+        return number * self._kept_turns + place + int(places[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """For each of ``turns`` the upstream, and the index of the item in it."""
+        """The upstream of each of ``turns`` and the index of the item in it, each of shape (n,)."""
         numbers, places = np.divmod(turns, self._round)
-        if self._seed is None:
-            upstreams, ranks = (table[places] for table in self._even)
+        if self._key is None:
+            found, keys, rows = np.zeros(1, np.int64), None, np.zeros_like(places)
         else:
-            upstreams, ranks = np.empty_like(turns), np.empty_like(turns)
-            for number in np.unique(numbers).tolist():
-                here = numbers == number
-                tables = self._turns_in(number)
-                upstreams[here], ranks[here] = (table[places[here]] for table in tables)
+            found, rows = np.unique(numbers, return_inverse=True)
+            keys = derive_many(self._key, found)
+        upstreams, ranks = self._rounds.turns(np.zeros_like(found), keys, rows.reshape(-1), places)
         return upstreams, numbers * self._parts[upstreams] + ranks
 
     def turns_before_end(self) -> int:
         """The first turn for which its upstream has no item."""
         firsts = []
         for upstream, (length, part) in enumerate(zip(self._lengths, self._parts, strict=True)):
-            number, rank = divmod(int(length), int(part))
-            upstreams, ranks = self._turns_in(number)
-            place = np.flatnonzero((upstreams == upstream) & (ranks == rank))[0]
-            firsts.append(number * self._round + int(place))
+            first = int(length) // int(part) * self._round
+            if first >= MOST_ITEMS:
+                firsts.append(first)
+                continue
+            upstreams, items = self.items_of(np.arange(first, first + self._round, dtype=np.int64))
+            place = np.flatnonzero((upstreams == upstream) & (items == length))[0]
+            firsts.append(first + int(place))
         return min(firsts)
 
     def turns_with_items(self, indices: Indices) -> Indices:
-        """The ``indices``-th turns among those for which the upstream has an item."""
+        """The ``indices``-th turns among those with an item in their upstream; both of shape (n,)."""
         numbers = self._rounds_of(indices)
         within = indices - self._items_before(numbers)
+        if len(numbers):
+            check_reach(int(numbers.max()) * self._round)
         turns = numbers * self._round + within
         first_short = int((self._lengths // self._parts).min())
-        for number in np.unique(numbers[numbers >= first_short]).tolist():
-            here = numbers == number
-            upstreams, items = self.items_of(
-                np.arange(self._round, dtype=np.int64) + number * self._round
-            )
-            places = np.flatnonzero(items < self._lengths[upstreams])
-            turns[here] = number * self._round + places[within[here]]
+        short = np.flatnonzero(numbers >= first_short)
+        found, rows = np.unique(numbers[short], return_inverse=True)
+        turns[short] = self._with_items(found, rows.reshape(-1), within[short])
         return turns
+
+    def _with_items(self, numbers: Indices, rows: Indices, within: Indices) -> Indices:
+        """For each of ``rows`` that turn of round ``numbers[row]`` that has item ``within`` of it."""
+        turns = np.empty_like(within)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        step = max(TURNS_AT_ONCE // self._round, 1)
+        for start in range(0, len(numbers), step):
+            firsts = numbers[start : start + step, np.newaxis] * self._round
+            some = firsts + np.arange(self._round, dtype=np.int64)
+            upstreams, items = self.items_of(some.reshape(-1))
+            held = np.flatnonzero(items < self._lengths[upstreams])
+            first, last = np.searchsorted(ascending, (start, start + step)).tolist()
+            here, row = order[first:last], ascending[first:last] - start
+            # Where the held turns of each row begin among those of all.
+            begins = np.searchsorted(held, row * self._round)
+            turns[here] = some.reshape(-1)[held[begins + within[here]]]
+        return turns
+
+    @cached_property
+    def _stretches(self) -> tuple[Indices, Indices, Indices]:
+        """Rounds in a row that hold as many items each: the first, its items, and those before it."""
+        # In its last round an upstream may have some of its turns.
+        last = self._lengths // self._parts
+        firsts = np.unique(np.concatenate([[0], last, last + 1]))
+        held = np.zeros_like(firsts)
+        for length, part, end in zip(self._lengths, self._parts, last, strict=True):
+            held += np.where(firsts < end, part, np.where(firsts == end, length - end * part, 0))
+        products = map(mul, np.diff(firsts).tolist(), held.tolist())
+        before = [min(count, MOST_ITEMS) for count in accumulate(products, initial=0)]
+        return firsts, held, np.array(before, np.int64)
 
     def _items_before(self, numbers: Indices) -> Indices:
         """Items of all rounds before each of ``numbers``."""
-        before = np.zeros_like(numbers)
-        for length, part in zip(self._lengths, self._parts, strict=True):
-            # The comparison keeps the product within int64.
-            before += np.where(numbers > length // part, length, numbers * part)
-        return before
+        firsts, held, before = self._stretches
+        at = np.searchsorted(firsts, numbers, side="right") - 1
+        return before[at] + (numbers - firsts[at]) * held[at]
 
     def _rounds_of(self, indices: Indices) -> Indices:
-        """The round that each of ``indices`` falls into, by bisection."""
-        low = np.zeros_like(indices)
-        # Every round has an item until the longest upstream has ended.
-        high = np.minimum(indices, int((self._lengths // self._parts).max())) + 1
-        while np.any(high - low > 1):
-            middle = (low + high) // 2
-            reached = self._items_before(middle) <= indices
-            low, high = np.where(reached, middle, low), np.where(reached, high, middle)
-        return low
+        """The round that each of ``indices`` falls into."""
+        firsts, held, before = self._stretches
+        at = np.searchsorted(before, indices, side="right") - 1
+        rounds: Indices = firsts[at] + (indices - before[at]) // np.maximum(held[at], 1)
+        return rounds
 
-    def _turns_in(self, number: int) -> tuple[Indices, Indices]:
-        """For each turn of round ``number`` the upstream, and which of its turns this is."""
-        return self._even if self._seed is None else self._ordered(self._seed, number)
-
-
-def spread(parts: Sequence[int]) -> tuple[Any, Any]:
-    """A round in which the turns of each upstream are as far apart as can be.
-
-    Returns:
-      For each turn the upstream, and which of its turns this is.
-    """
-    upstreams = np.repeat(np.arange(len(parts)), parts)
-    ranks = np.concatenate([np.arange(part, dtype=np.int64) for part in parts])
-    due = np.concatenate([(np.arange(part) + 0.5) / part for part in parts])
-    order = np.lexsort((upstreams, due))
-    return upstreams[order].astype(np.int64), ranks[order].astype(np.int64)
-
-
-def ordered(
-    turns: tuple[Indices, Indices], parts: Sequence[int], key: int, number: int
-) -> tuple[Indices, Indices]:
-    """The same round with its turns in an order made of (key, number)."""
-    total = len(turns[0])
-    upstreams = turns[0][permutation(total, key, number)(np.arange(total, dtype=np.int64))]
-    ranks = np.empty_like(upstreams)
-    for upstream, part in enumerate(parts):
-        ranks[upstreams == upstream] = np.arange(part, dtype=np.int64)
-    return upstreams, ranks
+    def _make_kept(self, number: int) -> Indices:
+        """The upstreams of the turns from ``number`` times as many on."""
+        turns = np.arange(self._kept_turns, dtype=np.int64) + number * self._kept_turns
+        return self.items_of(turns)[0]

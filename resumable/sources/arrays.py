@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, is_masked, take_rows
+from ..core.block import (
+    PYTHON_NUMBERS,
+    Block,
+    Indices,
+    block_length,
+    is_masked,
+    take_rows,
+)
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
@@ -71,13 +78,27 @@ class FromArrays(LookedUp[Any]):
         return block_length(self.arrays)
 
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
-        return Indexed(self._gather)
+        arrays = self.arrays
+        if isinstance(arrays, np.ndarray):
+            return Indexed(self._gather, row_lookup(arrays))
+        if isinstance(arrays, dict):
+            named = [(key, row_lookup(column)) for key, column in arrays.items()]
+            return Indexed(self._gather, lambda index: {key: row(index) for key, row in named})
+        rows, make = list(map(row_lookup, arrays)), getattr(type(arrays), "_make", tuple)
+        return Indexed(self._gather, lambda index: make([row(index) for row in rows]))
 
     def _gather(self, indices: Indices) -> Block:
         return take_rows(self.arrays, indices)
 
     def __repr__(self) -> str:
         return f"FromArrays({_described(self.arrays)})"
+
+
+def row_lookup(column: np.ndarray[Any, Any]) -> Callable[[int], Any]:
+    """What gives a row of ``column``, shape (n, ...), by its index: a copy, as in a block."""
+    if column.ndim > 1 or column.dtype.kind == "V":  # of which indexing gives a view
+        return lambda index: column[index].copy()
+    return column.item if column.dtype in PYTHON_NUMBERS else column.__getitem__
 
 
 def _column(name: str, value: Any) -> np.ndarray[Any, Any]:

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import islice
 from typing import Any, ClassVar, Final, TypeVar, final
 
@@ -20,16 +21,15 @@ from ..core.block import Block
 from ..core.external import Protocol, protocol_of
 from ..core.external_source import POLICIES, ExternalSource, apply_policy
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import SourceIterator, StageIterator
+from ..core.stage_iterator import Items, Mark, SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
 from .inexact import Inexact, known_inexact
 from .recent import (
-    EVERY,
-    FEW,
     LARGEST_DIGEST,
     NOTHING_KNOWN,
+    NUMBERS,
     Recent,
     next_sampled,
     sample,
@@ -41,6 +41,7 @@ T = TypeVar("T")
 MANY_ITEMS: Final = 10_000_000
 TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
+END: Final[Any] = object()
 ONCE: Final = "none: it can be read once"
 # Where references are not counted, every object might be held by somebody else.
 _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
@@ -238,6 +239,8 @@ class _FromIterableIterator(SourceIterator[T]):
         self._last = NOTHING_KNOWN
         # Samples of the last items, once it is opened, if a resume has to skip them.
         self._recent: Recent | None = None
+        # A copy of it that is not appended to, for the marks made until the next sample.
+        self._noted: Recent | None = None
         # The number of the next item that a sample is taken of, if there are any.
         self._due = -1
         self._iterator: Iterator[T] | None = None
@@ -245,35 +248,49 @@ class _FromIterableIterator(SourceIterator[T]):
         self._target: Any = None
 
     def pull(self, count: int) -> Block:
-        if self._iterator is None:
-            self._iterator = self._open()
-        items = list(islice(self._iterator, count))
+        items = list(islice(self._opened(), count))
         first, end = self._position, self._position + len(items)
         self._position = end
         if first <= self._due < end and self._recent is not None:
-            self._due = self._recent.extend(items, first)
+            self._recent.extend(items, first)
+            self._noted = None
+            self._due = next_sampled(end)
         return items
 
-    def __next__(self) -> T:
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        iterator = self._opened()
+        recent, due = self._recent, self._due
+        for number, item in enumerate(iterator, self._position):
+            if number == due and recent is not None:
+                recent.append(item if type(item) in NUMBERS else sample(item))
+                self._noted = None
+                self._due = due = next_sampled(number + 1)
+            self._position = number + 1
+            yield item
+
+    def _opened(self) -> Iterator[T]:
         if self._iterator is None:
-            self._iterator = self._open()
-        item = next(self._iterator)
-        number = self._position
-        self._position = number + 1
-        if number == self._due and self._recent is not None:
-            self._recent.append(sample(item))
-            self._due += EVERY if number >= EVERY else 1
-        return item
+            self._iterator = _iterable(self._open())
+        return self._iterator
 
     def get_state(self) -> State:
         own = self._saved
         if self._protocol is not None:
             own = self._protocol.read(self._target)
-        last = self._last if self._recent is None else self._last_of(self._recent)
         try:
-            return {"position": self._position, "object": freeze(own), "last": last}
+            return {"position": self._position, "object": freeze(own), "last": self._digest()}
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+    def mark(self) -> Mark:
+        if self._protocol is not None or self._recent is None:
+            return super().mark()
+        if self._noted is None:
+            self._noted = self._recent.copy()
+        return partial(_state_where_skipped, self._position, self._saved, self._noted)
 
     def set_state(self, state: State) -> None:
         stage, last = self._stage, NOTHING_KNOWN
@@ -295,7 +312,7 @@ class _FromIterableIterator(SourceIterator[T]):
     def digest(self) -> int:
         if self._recent is None or self._stage.external_state_policy != "fail":
             return NOTHING_KNOWN
-        return self._last_of(self._recent)
+        return self._digest()
 
     def close(self) -> None:
         # A generator that we made holds its own resources until it is closed.
@@ -364,6 +381,7 @@ class _FromIterableIterator(SourceIterator[T]):
                 f"{self._stage!r} cannot go back from item {self._position - count} to item "
                 f"{self._position}; pass a function that makes the iterator"
             )
+        iterator = _iterable(iterator)
         recent = Recent()
         first = self._position - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
@@ -387,14 +405,13 @@ class _FromIterableIterator(SourceIterator[T]):
         self._recent, self._due = recent, next_sampled(self._position)
         return iterator
 
-    def _last_of(self, recent: Recent) -> int:
-        """The digest of the last samples, if their items have passed here."""
-        known = len(recent) == min(self._position, FEW) > 0
-        return recent.digest() if known else NOTHING_KNOWN
+    def _digest(self) -> int:
+        """That of the last samples, if their items have passed here."""
+        return self._last if self._recent is None else self._recent.digest(self._position)
 
     def _compare(self, recent: Recent) -> None:
         """Refuse what was skipped if it is not what was handed out before the save."""
-        last, policy = self._last_of(recent), self._stage.external_state_policy
+        last, policy = recent.digest(self._position), self._stage.external_state_policy
         if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
             return
         message = (
@@ -407,6 +424,21 @@ class _FromIterableIterator(SourceIterator[T]):
                 self._stage,
             )
         warnings.warn(f"{self._stage!r}: {message}", RuntimeWarning, stacklevel=2)
+
+
+def _iterable(iterator: Any) -> Iterator[Any]:
+    """``iterator`` with the ``__iter__`` that tools of Python ask for, and Python does not."""
+    return iterator if isinstance(iterator, Iterator) else _by_next(iterator)
+
+
+def _by_next(iterator: Any) -> Iterator[Any]:
+    while (item := next(iterator, END)) is not END:
+        yield item
+
+
+def _state_where_skipped(position: int, own: Any, recent: Recent) -> State:
+    """The state of what is iterated anew and skipped."""
+    return {"position": position, "object": freeze(own), "last": recent.digest(position)}
 
 
 def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> int:

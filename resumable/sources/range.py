@@ -35,6 +35,7 @@ class Range(LookedUp[int]):
     Raises:
       InvalidArgument: if ``step`` is 0, an item lies beyond int64, or there are more
         than 2**62 items.
+      InvalidType: if an argument is not an integer.
 
     >>> list(rs.range(2, 9, 3))
     [2, 5, 8]

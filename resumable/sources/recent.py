@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, Final, TypeAlias
 
@@ -90,28 +90,35 @@ def _part(part: Any) -> Sample:
 
 
 class Recent:
-    """Samples of the last few items that any are taken of."""
+    """Samples of the last few items that any are taken of.
 
-    def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=FEW)
+    Args:
+      samples: those so far, at most `FEW`.
+    """
+
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
+        self._samples: deque[Sample] = deque(samples, FEW)
         self.append = self._samples.append
 
-    def __len__(self) -> int:
-        return len(self._samples)
+    def copy(self) -> Recent:
+        """The same samples, to which others may be appended."""
+        return Recent(self._samples)
 
-    def extend(self, items: list[Any], first: int) -> int:
-        """Take samples of ``items``, numbered from ``first``, that came after those before.
-
-        Returns the number of the next item to take one of. There must be one among ``items``.
-        """
+    def extend(self, items: list[Any], first: int) -> None:
+        """Take samples of ``items``, numbered from ``first``, that came after those before."""
         for number in sampled(first, first + len(items)):
             item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
-        return number + (EVERY if number >= EVERY else 1)
 
-    def digest(self) -> int:
-        """A number up to `LARGEST_DIGEST` that tells these samples from others."""
+    def digest(self, position: int) -> int:
+        """A number that tells these samples from others.
+
+        Up to `LARGEST_DIGEST`; `NOTHING_KNOWN` where some of the items before ``position`` that
+        samples are taken of did not pass here.
+        """
         samples = self._samples
+        if not len(samples) == min(position, FEW) > 0:
+            return NOTHING_KNOWN
         for number, one in enumerate(samples):
             if type(one) is not _Packed:
                 samples[number] = _Packed(

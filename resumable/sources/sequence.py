@@ -14,7 +14,7 @@ from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
-from .arrays import check_no_mask
+from .arrays import check_no_mask, row_lookup
 from .identity import check_identity
 
 T = TypeVar("T")
@@ -101,8 +101,9 @@ class FromSequence(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         sequence: Any = self.sequence
-        by_array = isinstance(sequence, np.ndarray)
-        return Indexed(self._gather, None if by_array else sequence.__getitem__)
+        if isinstance(sequence, np.ndarray):
+            return Indexed(self._gather, row_lookup(np.asarray(sequence)))
+        return Indexed(self._gather, sequence.__getitem__)
 
     def _gather(self, indices: Indices) -> Block:
         sequence: Any = self.sequence

@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, block_items, block_length, is_columns, stack
+from ..core.block import Block, Indices, block_items, block_length, is_columns, stack
 from ..core.carried import CallsFunction
 from ..core.derived import derived
-from ..core.indexed import check_reach
+from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
 from ..core.random_access import Indexed
+from ..core.runs import Run
 from ..core.stage import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
@@ -40,6 +42,7 @@ class Batch(CallsFunction[Any]):
     Raises:
       InvalidArgument: if ``batch_size`` is less than 1.
       MalformedItem: while iterating, if items of one batch cannot be stacked, such as masked arrays.
+      InvalidType: if an argument has the wrong type.
 
     >>> list(rs.range(5).batch(2))
     [array([0, 1]), array([2, 3]), array([4])]
@@ -82,13 +85,56 @@ class Batch(CallsFunction[Any]):
             check_reach(stop - 1)
             return self.collated(gather(np.arange(index * size, stop, dtype=np.int64)))
 
-        return Indexed(lambda indices: [item(index) for index in indices.tolist()], item)
+        return Indexed(
+            lambda indices: [item(index) for index in indices.tolist()],
+            item,
+            prepare=partial(_Batches, self, upstream, countable(items)),
+        )
 
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
         if self.collate is None:
             return block if is_columns(block) else stack(block)
         return self.collate(list(block_items(block)))
+
+
+class _Batches(Run[Any]):
+    """The batches at ``indices``; of up to 65,536 of their items at a time the indices are known."""
+
+    def __init__(self, stage: Batch, upstream: Indexed[Any], items: int, indices: Indices) -> None:
+        self._stage = stage
+        self._upstream = upstream
+        self._items = items  # of upstream
+        self._indices = indices
+        # Invariant: the items of batch `place` of `_known` are those of `_run` at
+        # `_bounds[place - _known.start]` to the next bound.
+        self._known = range(0)
+
+    def gather(self, places: range) -> Block:
+        return [self._batch(place) for place in places]
+
+    def items(self, places: range) -> Iterator[Any]:
+        return map(self._batch, places)
+
+    def _batch(self, place: int) -> Any:
+        if place not in self._known:
+            self._prepare(place)
+        number = place - self._known.start
+        part = range(self._bounds[number], self._bounds[number + 1])
+        return self._stage.collated(self._run.gather(part))
+
+    def _prepare(self, place: int) -> None:
+        size = min(self._stage.batch_size, self._items)
+        count = (LARGEST_BLOCK if self._known else FIRST_BLOCK) // size
+        numbers = self._indices[place : place + max(count, 1)]
+        check_reach(min((int(numbers.max()) + 1) * size, self._items) - 1)
+        starts = numbers * size
+        lengths = np.minimum(self._items - starts, size)
+        ends = np.cumsum(lengths)
+        offsets = np.repeat(starts - (ends - lengths), lengths)
+        self._run = self._upstream.run(offsets + np.arange(len(offsets)))
+        self._bounds = [0, *ends.tolist()]
+        self._known = range(place, place + len(numbers))
 
 
 class _BatchIterator(TransformIterator[Any]):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, concatenate, ungroup
+from ..core.block import Block, Indices, block_length, concatenate
 from ..core.carried import CallsFunction
 from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.graph import walk
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 
@@ -33,6 +34,11 @@ class Concatenate(Combine[T]):
 
     Args:
       upstreams: one or more, or one dict of them.
+
+    Raises:
+      InvalidArgument: if there is no upstream, if they have more than 2**62 items together, or if a
+        function before one of them carries state of its own.
+      InvalidType: if one is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.concatenate(rs.range(2), rs.range(7, 9)))
     [0, 1, 7, 8]
@@ -63,16 +69,13 @@ class Concatenate(Combine[T]):
         if inputs is None or math.inf in lengths:
             return None
         ends = np.cumsum(np.array(lengths, np.int64))
+        starts = np.concatenate([[0], ends])
 
-        def gather(indices: Indices) -> Block:
+        def route(indices: Indices) -> tuple[Indices, Indices]:
             numbers = np.searchsorted(ends, indices, side="right")
-            blocks = []
-            for number in np.unique(numbers).tolist():
-                start = int(ends[number - 1]) if number else 0
-                blocks.append(inputs[number].gather(indices[numbers == number] - start))
-            return ungroup(blocks, numbers)
+            return numbers, indices - starts[numbers]
 
-        return Indexed(gather)
+        return Indexed.chosen(inputs.__getitem__, route)
 
 
 class _ConcatenateIterator(StageIterator[T]):
@@ -96,6 +99,16 @@ class _ConcatenateIterator(StageIterator[T]):
                 self._enter(self._index + 1)
             missing -= length
         return concatenate(blocks)
+
+    def items(self) -> Items[T]:
+        return Items(chain.from_iterable(self._runs()))
+
+    def _runs(self) -> Iterator[Iterable[T]]:
+        """The items of each upstream."""
+        yield self._upstream.items()
+        while self._index + 1 < len(self._stage.upstreams):
+            self._enter(self._index + 1)
+            yield self._upstream.items()
 
     def skip(self, count: int) -> int:
         missing = count

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, is_columns
-from ..core.random_access import Indexed
-from ..core.stage_iterator import StageIterator
+from ..core.random_access import OWN_INDICES, Indexed
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 
 
@@ -32,10 +33,7 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
     def indexed(self, epoch: int = 0) -> Indexed[tuple[int, Any]] | None:
         upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed(
-            lambda indices: _numbered(indices, upstream.gather(indices)),
-            lambda index: (index, upstream.item(index)),
-        )
+        return upstream and Indexed.joined([OWN_INDICES, upstream], _numbered, builtins.zip)
 
 
 class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
@@ -45,6 +43,14 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
         numbered = _numbered(np.arange(first, first + length, dtype=np.int64), block)
         self._position += length
         return numbered
+
+    def items(self) -> Items[tuple[int, Any]]:
+        return Items(self._pairs())
+
+    def _pairs(self) -> Iterator[tuple[int, Any]]:
+        for pair in builtins.enumerate(self._upstream.items(), self._position):
+            self._position += 1
+            yield pair
 
     def skip(self, count: int) -> int:
         return self.skip_counted(count)

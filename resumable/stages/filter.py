@@ -12,7 +12,7 @@ from ..core.block import Block, block_items, block_length, concatenate, take_row
 from ..core.carried import CallsFunction
 from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import TransformIterator
+from ..core.transform import SteadyIterator
 
 T = TypeVar("T")
 
@@ -28,6 +28,9 @@ class Filter(CallsFunction[T]):
       upstream: stage whose items are tried.
       predicate: called with one item.
 
+    Raises:
+      InvalidType: if ``predicate`` cannot be called.
+
     >>> list(rs.range(6).filter(lambda item: item % 2))
     [1, 3, 5]
     """
@@ -41,7 +44,7 @@ class Filter(CallsFunction[T]):
         return _FilterIterator(self, epoch)
 
 
-class _FilterIterator(TransformIterator[T]):
+class _FilterIterator(SteadyIterator[T]):
     _stage: Filter[T]
 
     def pull(self, count: int) -> Block:

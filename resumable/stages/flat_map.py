@@ -28,6 +28,10 @@ class FlatMap(Transform[T]):
       upstream: stage whose items are expanded.
       fn: makes an iterable or a pipeline of one item, the same in every run.
 
+    Raises:
+      InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.
+      InvalidArgument: if ``fn`` carries state of its own.
+
     >>> list(rs.from_sequence(["a b", "c"]).flat_map(str.split))
     ['a', 'b', 'c']
     """

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from typing import ClassVar, TypeVar, final
 
+import numpy as np
+
 from ..core.arguments import check_int
-from ..core.block import Block, block_items
-from ..core.combine import Combine, CombineIterator
+from ..core.block import Block, Indices, concatenate
+from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -28,6 +32,11 @@ class Interleave(Combine[T]):
     Args:
       upstreams: those that take turns, or one dict of them.
       block_length: consecutive items of a turn, at least 1.
+
+    Raises:
+      InvalidArgument: if there is no upstream, or ``block_length`` is less than 1.
+      InvalidType: if one is not a pipeline, a name of the dict is not a string, or ``block_length`` is
+        not an integer.
 
     >>> list(rs.interleave(rs.range(3), rs.range(7, 9)))
     [0, 7, 1, 8, 2]
@@ -52,30 +61,66 @@ class Interleave(Combine[T]):
         return _InterleaveIterator(self, epoch)
 
 
-class _InterleaveIterator(CombineIterator[T]):
+class _InterleaveIterator(TurnsIterator[T]):
     _stage: Interleave[T]
 
     def __init__(self, stage: Interleave[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._turn = 0
         self._taken = 0  # items of the current turn
-        self._ended = [False] * len(stage.upstreams)
 
     def pull(self, count: int) -> Block:
-        items: list[T] = []
-        while len(items) < count and not all(self._ended):
-            if self._ended[self._turn]:
-                self._next_turn()
-                continue
-            wanted = min(count - len(items), self._stage.block_length - self._taken)
-            drawn = block_items(self._upstreams[self._turn].pull(wanted))
-            items += drawn
-            self._taken += len(drawn)
-            if len(drawn) < wanted:
-                self._ended[self._turn] = True
-            if len(drawn) < wanted or self._taken == self._stage.block_length:
-                self._next_turn()
-        return items
+        if not count or all(self._ended):
+            return []
+        numbers, within = self._turns(count)
+        block, length, last = self.pull_each(numbers)
+        if length:
+            number, taken = int(numbers[last]), int(within[last]) + 1
+            whole = taken == self._stage.block_length
+            self._turn = (number + 1) % len(self._upstreams) if whole else number
+            self._taken = 0 if whole else taken
+        if length == count:
+            return block
+        return concatenate([block, list(islice(self.items(), count - length))])
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        count, last, start = len(self._upstreams), self._stage.block_length - 1, self._turn
+        turns = [
+            (number, (number + 1) % count, iter(upstream.items()))
+            for number, upstream in enumerate(self._upstreams)
+        ]
+        while not all(self._ended):
+            for number, following, items in turns[start:]:
+                if self._ended[number]:
+                    continue
+                taken = self._taken if number == self._turn else 0
+                for item in items:
+                    if taken == last:
+                        self._turn, self._taken = following, 0
+                        yield item
+                        break
+                    taken += 1
+                    self._turn, self._taken = number, taken
+                    yield item
+                else:
+                    self._ended[number] = True
+                    self._turn, self._taken = following, 0
+            start = 0
+
+    def _turns(self, count: int) -> tuple[Indices, Indices]:
+        """For the next ``count`` items the upstream, and the place in its turn.
+
+        Of upstreams that end meanwhile there are fewer; the others' turns stay what they are.
+        """
+        going = [number for number, ended in enumerate(self._ended) if not ended]
+        first = bisect_left(going, self._turn) % len(going)
+        taken = self._taken if going[first] == self._turn else 0
+        start = first * self._stage.block_length + taken
+        turns, within = np.divmod(np.arange(start, start + count), self._stage.block_length)
+        return np.array(going)[turns % len(going)], within
 
     def get_state(self) -> State:
         return {
@@ -92,7 +137,3 @@ class _InterleaveIterator(CombineIterator[T]):
         self._taken = unpack_count(self._stage, "taken", taken, self._stage.block_length - 1)
         self._ended = self.check_flags("ended", ended)
         self.set_upstream_states(states)
-
-    def _next_turn(self) -> None:
-        self._turn = (self._turn + 1) % len(self._upstreams)
-        self._taken = 0

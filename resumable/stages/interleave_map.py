@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice
+from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.block import Block
 from ..core.carried import check_stateless
-from ..core.expansion import close_expansion, expand, inner_stage
+from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
 from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import StateMismatch
 from ..state.value import (
     State,
-    TakenState,
-    copy_taken,
-    take_state,
+    freeze,
+    taken_state,
     unpack,
     unpack_count,
     unpack_flag,
@@ -48,6 +46,10 @@ class InterleaveMap(Transform[T]):
       fn: makes an iterable or a pipeline of one item, the same in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items of a turn, at least 1.
+
+    Raises:
+      InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
+      InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no iterable.
 
     >>> list(rs.from_sequence(["abc", "xyz"]).interleave(list, cycle_length=2))
     ['a', 'x', 'b', 'y', 'c', 'z']
@@ -81,25 +83,26 @@ class InterleaveMap(Transform[T]):
 class _Place:
     """One open expansion: the item it was made of, by upstream's state, and the position in it."""
 
-    def __init__(self, before: TakenState, items: Iterator[Any], offset: int, exact: bool) -> None:
+    def __init__(self, before: Mark, expansion: Iterator[Any], offset: int, exact: bool) -> None:
         self.before = before
-        self.items = items
         self.offset = offset
+        self._expansion = expansion
         # The expansion is a pipeline, whose own state is saved rather than skipped to.
-        self.exact = exact
+        self._exact = exact
+        self.items = items_of(expansion)
 
     def get_state(self) -> State:
         inner = None
-        if self.exact:
-            assert isinstance(self.items, StageIterator)
-            inner = self.items.get_state()
-        return {"upstream": copy_taken(self.before), "offset": self.offset, "inner": inner}
+        if self._exact:
+            assert isinstance(self._expansion, StageIterator)
+            inner = self._expansion.get_state()
+        return {"upstream": self.before(), "offset": self.offset, "inner": inner}
 
     def close(self) -> None:
-        close_expansion(self.items)
+        close_expansion(self._expansion)
 
 
-class _InterleaveMapIterator(TransformIterator[T]):
+class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
     _stage: InterleaveMap[T]
 
     def __init__(self, stage: InterleaveMap[T], epoch: int) -> None:
@@ -112,38 +115,42 @@ class _InterleaveMapIterator(TransformIterator[T]):
         # States of the places, until the first item is asked for.
         self._saved: list[State | None] | None = None
 
-    def pull(self, count: int) -> Block:
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
         if self._saved is not None:
             self._places = [self._reopened(saved) for saved in self._saved]
             self._saved = None
-        items: list[T] = []
-        while len(items) < count:
-            place = self._places[self._turn]
+        upstream = iter(self._upstream.items())
+        places, count, block_length = self._places, len(self._places), self._stage.block_length
+        while True:
+            turn = self._turn
+            place = places[turn]
             if place is None:
-                place = self._places[self._turn] = self._open()
-            if place is None:
-                if not any(self._places):
-                    break
-                self._next_turn()
-                continue
-            wanted = min(count - len(items), self._stage.block_length - self._taken)
-            drawn = list(islice(place.items, wanted))
-            items += drawn
-            place.offset += len(drawn)
-            self._taken += len(drawn)
-            if len(drawn) < wanted:
-                place.close()
-                self._places[self._turn] = None
-            if len(drawn) < wanted or self._taken == self._stage.block_length:
-                self._next_turn()
-        return items
+                place = places[turn] = self._open(upstream)
+            if place is not None:
+                for item in place.items:
+                    place.offset += 1
+                    self._taken += 1
+                    if self._taken == block_length:
+                        self._turn, self._taken = (turn + 1) % count, 0
+                        yield item
+                        break
+                    yield item
+                else:
+                    place.close()
+                    places[turn] = None
+                    self._turn, self._taken = (turn + 1) % count, 0
+            elif any(places):
+                self._turn, self._taken = (turn + 1) % count, 0
+            else:
+                return
 
     def get_state(self) -> State:
         places = self._saved
         if places is None:
             places = [None if place is None else place.get_state() for place in self._places]
-        else:
-            places = [None if saved is None else copy_taken(saved) for saved in places]
         return {
             "turn": self._turn,
             "taken": self._taken,
@@ -171,7 +178,7 @@ class _InterleaveMapIterator(TransformIterator[T]):
                 opened.set_state(before)
                 opened.close()
         self._upstream.set_state(upstream)
-        self._saved = [None if place is None else copy_taken(place) for place in places]
+        self._saved = freeze(places)
 
     def close(self) -> None:
         for place in self._places:
@@ -179,19 +186,18 @@ class _InterleaveMapIterator(TransformIterator[T]):
                 place.close()
         super().close()
 
-    def _open(self) -> _Place | None:
+    def _open(self, upstream: Iterator[Any]) -> _Place | None:
         """The expansion of the next item, if there is one."""
         if self._ended:
             return None
-        before = take_state(self._upstream.get_state)
-        try:
-            item: Any = next(self._upstream)
-        except StopIteration:
+        before = self._upstream.mark()
+        item = next(upstream, END)
+        if item is END:
             self._ended = True
             return None
         return self._expanded(item, before, 0, None)
 
-    def _expanded(self, item: Any, before: TakenState, offset: int, inner: State | None) -> _Place:
+    def _expanded(self, item: Any, before: Mark, offset: int, inner: State | None) -> _Place:
         made = self._stage.fn(item)
         stage = inner_stage(made)
         if stage is None or (offset and inner is None):
@@ -218,8 +224,5 @@ class _InterleaveMapIterator(TransformIterator[T]):
             ) from None
         finally:
             upstream.close()
-        return self._expanded(item, saved["upstream"], saved["offset"], saved["inner"])
-
-    def _next_turn(self) -> None:
-        self._turn = (self._turn + 1) % self._stage.cycle_length
-        self._taken = 0
+        before = partial(taken_state, saved["upstream"])
+        return self._expanded(item, before, saved["offset"], saved["inner"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -15,7 +15,7 @@ from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, NOTHING, RANK, Reliance, Stage
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import TransformIterator
+from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State
 from ..workers.hiring import Calls, check_calls
@@ -108,8 +108,7 @@ class CallsPerItem(CallsFunction[T]):
         fn, upstream = self.called, self.read.indexed(epoch)
         if upstream is None or self.carries_state or self.on_error == "skip":
             return None
-        gather, item_at = upstream.gather, upstream.item
-        return Indexed(lambda indices: _mapped(fn, gather(indices)), lambda i: fn(item_at(i)))
+        return Indexed.joined([upstream], partial(_mapped, fn), partial(map, fn))
 
 
 @final
@@ -134,8 +133,8 @@ class Map(CallsPerItem[T]):
         functions that compute in Python, lambdas too; or a `concurrent.futures.Executor`, such as
         Dask's `client.get_executor()`, which is used and not shut down, and whose workers must
         have this library. Neither enters the state. Processes take items in chunks of about ten
-        milliseconds and hand large results back in shared memory; those of a pass end with it. Under
-        Linux they map the file of a `numpy.memmap` that ``fn`` refers to, rather than get a copy of
+        milliseconds and hand large results back in shared memory; they end with the pass, or with the
+        last one of a `repeat`. Under Linux they map the file of a `numpy.memmap` that ``fn`` refers to, rather than get a copy of
         it: what they write goes to the file if it was opened for that. Mode ``"c"`` is copied.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
@@ -166,7 +165,7 @@ class Map(CallsPerItem[T]):
     """
 
 
-class _MapIterator(TransformIterator[T]):
+class _MapIterator(SteadyIterator[T]):
     _stage: CallsPerItem[T]
 
     def pull(self, count: int) -> Block:
@@ -198,21 +197,27 @@ class _DroppingMapIterator(TransformIterator[T]):
         self._tally = Tally(stage.on_skip)
 
     def pull(self, count: int) -> Block:
-        fn, tally = self._stage.called, self._tally
         mapped: list[T] = []
         while missing := count - len(mapped):
             block = self._upstream.pull(missing)
-            for item in block_items(block):
-                try:
-                    result = fn(item)
-                except Exception as error:
-                    tally.drop(error)
-                else:
-                    mapped.append(result)
-                    tally.pass_over(1)
+            mapped += self._kept(block_items(block))
             if block_length(block) < missing:
                 break
         return mapped
+
+    def items(self) -> Items[T]:
+        return Items(self._kept(self._upstream.items()))
+
+    def _kept(self, items: Iterable[Any]) -> Iterator[T]:
+        fn, tally = self._stage.called, self._tally
+        for item in items:
+            try:
+                result = fn(item)
+            except Exception as error:
+                tally.drop(error)
+            else:
+                tally.pass_over(1)
+                yield result
 
     @property
     def skipped(self) -> int:

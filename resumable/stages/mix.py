@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_choice, check_seed
-from ..core.block import Block, Indices, ungroup
-from ..core.combine import Combine, CombineIterator
+from ..core.block import Block, Indices, concatenate
+from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
-from ..core.indexed import LookedUp, countable
+from ..core.indexed import LookedUp, check_reach, countable
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..core.stage_iterator import Items, StageIterator, in_blocks
 from ..order.long_schedule import LongSchedule
 from ..order.schedule import LONGEST_ROUND, Schedule, Weights, integer_weights
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
 
-LOOKED_AT: Final = 16
-"""Turns of ended upstreams that are passed over one by one, before the next one is looked for."""
+FEW_TURNS: Final = 64
+TURNS_AHEAD: Final = 1024
+MOST_TURNS: Final = 8192
+NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
 @final
@@ -49,6 +52,11 @@ class Mix(LookedUp[T], Combine[T]):
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have.
+
+    Raises:
+      InvalidArgument: if there is no upstream, or ``weights``, ``seed`` or ``stop`` breaks its rule.
+      InvalidType: if one is not a pipeline, a name of the dict is not a string, or another argument
+        has the wrong type.
 
     >>> list(rs.mix(rs.range(9), rs.range(70, 73), weights=[2, 1]))
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
@@ -101,16 +109,11 @@ class Mix(LookedUp[T], Combine[T]):
             return None
         schedule = self.schedule()
 
-        def gather(indices: Indices) -> Block:
+        def route(indices: Indices) -> tuple[Indices, Indices]:
             turns = indices if self.stop == "first" else schedule.turns_with_items(indices)
-            upstreams, items = schedule.items_of(turns)
-            blocks = [
-                inputs[number].gather(items[upstreams == number])
-                for number in np.unique(upstreams).tolist()
-            ]
-            return ungroup(blocks, upstreams)
+            return schedule.items_of(turns)
 
-        return Indexed(gather)
+        return Indexed.chosen(inputs.__getitem__, route)
 
     def schedule(self) -> Schedule | LongSchedule:
         """The turns; upstreams of unknown length count as endless."""
@@ -130,36 +133,92 @@ def _schedule(
     return kind(parts, seed, lengths)
 
 
-class _MixIterator(CombineIterator[T]):
+class _MixIterator(TurnsIterator[T]):
     _stage: Mix[T]
 
     def __init__(self, stage: Mix[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._schedule = stage.schedule()
         self._turn = 0
-        self._ended = [False] * len(stage.upstreams)
+        # The turn at which the first upstream ends, where that is the end and known.
+        self._last = None if stage.stop == "all" or None in stage.lengths else stage.length
+        # None of the others may be read for a turn after the one that turns out to be the end.
+        self._goes_singly = stage.stop == "first" and self._last is None
+        # The upstreams of the turns from `_known_from` on, as far as they were computed.
+        self._known: Indices = np.empty(0, np.int64)
+        self._known_from = 0
 
     def pull(self, count: int) -> Block:
-        items: list[T] = []
-        passed_over = 0
-        while len(items) < count and not all(self._ended):
-            number = self._schedule.upstream_of(self._turn)
-            if self._ended[number]:
-                self._turn += 1
-                passed_over += 1
-                if passed_over > LOOKED_AT:
-                    going = [one for one, ended in enumerate(self._ended) if not ended]
-                    self._turn = self._schedule.next_turn(self._turn, going)
-                continue
-            passed_over = 0
-            try:
-                items.append(next(self._upstreams[number]))
-            except StopIteration:
-                if self._stage.stop == "first":
+        if self._goes_singly:
+            return list(islice(self._walk(min(count, TURNS_AHEAD)), count))
+        blocks: list[Block] = []
+        missing = count
+        while missing:
+            turns, numbers = self._next_turns(missing)
+            if not len(turns):
+                break
+            block, length, last = self.pull_each(numbers)
+            blocks.append(block)
+            missing -= length
+            if length:
+                self._turn = int(turns[last]) + 1
+            if length < len(turns):
+                blocks.append(list(islice(self.items(), missing)))
+                break
+        return concatenate(blocks)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return in_blocks(self.items(), size) if self._goes_singly else super().blocks(size)
+
+    def items(self) -> Items[T]:
+        return Items(self._walk(TURNS_AHEAD))
+
+    def _walk(self, ahead: int) -> Iterator[T]:
+        upstreams = [iter(upstream.items()) for upstream in self._upstreams]
+        while True:
+            turns, numbers = self._next_turns(ahead)
+            for turn, number in zip(turns.tolist(), numbers.tolist(), strict=True):
+                for item in upstreams[number]:
+                    self._turn = turn + 1
+                    yield item
                     break
-                self._ended[number] = True
-            self._turn += 1
-        return items
+                else:
+                    if self._stage.stop == "first":
+                        return
+                    self._ended[number] = True
+                    self._turn = turn + 1
+                    break
+            if not len(turns):
+                return
+
+    def _next_turns(self, count: int) -> tuple[Indices, Indices]:
+        """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.
+
+        Both are empty only at the end.
+        """
+        going = [number for number, ended in enumerate(self._ended) if not ended]
+        # Those that go on may be rare, and what was looked at before them is of no use.
+        looked_at = count if len(going) == len(self._ended) else FEW_TURNS
+        while going and (self._last is None or self._turn < self._last):
+            known = self._upstreams_from(self._turn, looked_at)
+            if self._last is not None:
+                known = known[: int(min(self._last - self._turn, len(known)))]
+            places = np.flatnonzero(~np.array(self._ended)[known])[:count]
+            if len(places):
+                return self._turn + places, known[places]
+            self._turn = self._schedule.next_turn(self._turn + len(known), going)
+        return NO_TURNS, NO_TURNS
+
+    def _upstreams_from(self, turn: int, count: int) -> Indices:
+        """The upstreams of ``count`` turns from ``turn`` on, or of fewer at the last possible turn."""
+        check_reach(turn)
+        start = turn - self._known_from
+        if start < 0 or start + count > len(self._known):
+            follows = 0 <= start <= len(self._known)
+            size = min(2 * len(self._known), MOST_TURNS) if follows else 0
+            turns = np.arange(turn, min(turn + max(count, size), MOST_ITEMS), dtype=np.int64)
+            self._known, self._known_from, start = self._schedule.items_of(turns)[0], turn, 0
+        return self._known[start : start + count]
 
     def get_state(self) -> State:
         return {

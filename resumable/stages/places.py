@@ -7,16 +7,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any, NamedTuple, TypeAlias, final
 
-from ..core.block import Block, Indices, block_items, block_length
+from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
-from ..core.random_access import Indexed
+from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform, PassThrough
 from ..order.random_bits import derive
 from ..state.value import State
@@ -97,12 +98,12 @@ class Places(IndexedTransform[Placed]):
         upstream, key, deal = self.upstream.indexed(epoch), derive(self.seed, epoch), self.deal
         if upstream is None:
             return None
-
-        def gather(indices: Indices) -> Block:
-            places = (indices * deal.ranks + deal.rank).tolist()
-            return _placed(key, places, upstream.gather(indices))
-
-        return Indexed(gather)
+        places = Indexed.reordered(OWN_INDICES, lambda indices: indices * deal.ranks + deal.rank)
+        return Indexed.joined(
+            [places, upstream],
+            lambda places, block: _placed(key, places.tolist(), block),
+            partial(zip, repeat(key)),
+        )
 
 
 class _PlacesIterator(CountingIterator[Placed]):
@@ -127,6 +128,17 @@ class _PlacesIterator(CountingIterator[Placed]):
         placed = _placed(self._key, places, block)
         self._pass_over(length, count)
         return placed
+
+    def items(self) -> Items[Placed]:
+        return Items(self._placed_items())
+
+    def _placed_items(self) -> Iterator[Placed]:
+        key, (rank, ranks) = self._key, self._stage.deal
+        for item in self._upstream.items():
+            place = self._position + rank
+            self._position += ranks
+            yield key, place, item
+        self._ended = True
 
     def skip(self, count: int) -> int:
         passed = self._upstream.skip(count)

@@ -29,6 +29,10 @@ class Prefetch(PassThrough[T]):
       buffer_size: items ready ahead, at least 0; 0 computes each item when it is asked for.
         May differ between save and resume.
 
+    Raises:
+      InvalidArgument: if ``buffer_size`` is below 0.
+      InvalidType: if it is not an integer.
+
     >>> with iter(rs.range(5).map(abs).prefetch(2)) as iterator:
     ...     list(iterator)
     [0, 1, 2, 3, 4]

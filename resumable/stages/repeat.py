@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices, block_length, concatenate, ungroup
+from ..core.block import Block, block_length, concatenate
 from ..core.carried import restore_functions
 from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
+from ..workers.staff import SharesStaff, Staff, share_staff
 
 T = TypeVar("T")
 
@@ -37,6 +39,9 @@ class Repeat(Transform[T]):
     Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts
     on: the outer one's pass p is epochs p * epochs to (p + 1) * epochs - 1.
 
+    Workers of the maps before it stay from pass to pass, and end with the last one. Processes are started
+    anew where what their function refers to has changed since the pass before.
+
     State: O(1), the number of passes finished and upstream's state. Random access is kept.
 
     Args:
@@ -44,6 +49,10 @@ class Repeat(Transform[T]):
       epochs: number of passes, at least 0; None repeats without end. An endless repeat ends
         after a pass without any item. It may change on resume, unless a later stage counts or
         shuffles items, or repeats in turn.
+
+    Raises:
+      InvalidArgument: if ``epochs`` is below 0, or makes more than 2**62 items.
+      InvalidType: if it is not an integer or None.
 
     >>> list(rs.range(3).repeat(2))
     [0, 1, 2, 0, 1, 2]
@@ -86,15 +95,7 @@ class Repeat(Transform[T]):
             lambda number: by_index(upstream, self.epoch_of(epoch, number))
         )
 
-        def gather(indices: Indices) -> Block:
-            passes, within = np.divmod(indices, int(length))
-            blocks = [
-                indexed(number).gather(within[passes == number])
-                for number in np.unique(passes).tolist()
-            ]
-            return ungroup(blocks, passes)
-
-        return Indexed(gather)
+        return Indexed.chosen(indexed, lambda indices: np.divmod(indices, int(length)))
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """The epoch that pass ``number`` of our own ``epoch`` is for upstream."""
@@ -102,7 +103,7 @@ class Repeat(Transform[T]):
         return epoch * passes + number
 
 
-class _RepeatIterator(TransformIterator[T]):
+class _RepeatIterator(TransformIterator[T], SharesStaff):
     _stage: Repeat[T]
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:
@@ -112,7 +113,9 @@ class _RepeatIterator(TransformIterator[T]):
         self._epochs = 0 if stage.length == 0 else stage.epochs
         self._pass = 0
         self._delivered = False  # any item in this pass
-        self._upstream: StageIterator[Any] = stage.upstream.start(stage.epoch_of(epoch, 0))
+        # Workers between two passes: those of a repeat further out, if there is one.
+        self._own_staff = self._staff = Staff()
+        self._upstream = self._started(0)
 
     def pull(self, count: int) -> Block:
         blocks: list[Block] = []
@@ -127,6 +130,21 @@ class _RepeatIterator(TransformIterator[T]):
                 break
             missing -= length
         return concatenate(blocks)
+
+    def items(self) -> Items[T]:
+        return Items(chain.from_iterable(self._runs()))
+
+    def _runs(self) -> Iterator[Iterable[T]]:
+        """The items of each pass: the first one, with which the pass has delivered, and the rest."""
+        while self._within():
+            items = iter(self._upstream.items())
+            for first in items:
+                self._delivered = True
+                yield (first,)
+                yield items
+                break
+            if not self._next_pass():
+                break
 
     def skip(self, count: int) -> int:
         missing = count
@@ -154,6 +172,13 @@ class _RepeatIterator(TransformIterator[T]):
         self._delivered = delivered
         self._upstream.set_state(upstream)
 
+    def share(self, staff: Staff) -> None:
+        self._staff = staff
+
+    def close(self) -> None:
+        self._own_staff.close()  # first, so that nobody waits to be kept
+        super().close()
+
     def _pass_over(self, count: int) -> int:
         """At the start of a pass, pass over all but one of the passes in ``count`` items."""
         if not self._stage.upstream.random_access:
@@ -173,13 +198,20 @@ class _RepeatIterator(TransformIterator[T]):
     def _next_pass(self) -> bool:
         """Begin the next pass, if there is one."""
         if self._pass + 1 == self._epochs or (self._epochs is None and not self._delivered):
+            self._own_staff.close()
             return False
         restore_functions(self._upstream)
         self._begin(self._pass + 1)
         return True
 
     def _begin(self, number: int) -> None:
-        stage = self._stage
         self._pass, self._delivered = number, False
         self._upstream.close()
-        self._upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))
+        self._upstream = self._started(number)
+
+    def _started(self, number: int) -> StageIterator[Any]:
+        """Upstream at the start of pass ``number``."""
+        stage = self._stage
+        upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))
+        share_staff(upstream, self._staff)
+        return upstream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.block import Block, block_items
@@ -13,16 +13,16 @@ from ..core.carried import CallsFunction, check_stateless
 from ..core.derived import derived
 from ..core.expansion import close_expansion
 from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.encoding import dumps
 from ..state.value import (
     State,
     TakenState,
-    copy_taken,
     freeze,
     take_state,
+    taken_state,
     unpack,
     unpack_count,
     unpack_flag,
@@ -112,17 +112,22 @@ class _ScanIterator(TransformIterator[T]):
         self._carry = freeze(stage.initial)
 
     def pull(self, count: int) -> Block:
-        outputs: list[T] = []
-        for item in block_items(self._upstream.pull(count)):
-            made = self._stage.fn(self._carry, item)
+        return list(self._outputs(block_items(self._upstream.pull(count))))
+
+    def items(self) -> Items[T]:
+        return Items(self._outputs(self._upstream.items()))
+
+    def _outputs(self, items: Iterable[Any]) -> Iterator[T]:
+        fn = self._stage.fn
+        for item in items:
+            made = fn(self._carry, item)
             if not isinstance(made, (tuple, list)) or len(made) != 2:
                 raise InvalidType(
                     "the function of Scan must return a pair of the next carry and an output, "
                     f"got {shorten(made)}"
                 )
             self._carry, output = made
-            outputs.append(output)
-        return outputs
+            yield output
 
     def get_state(self) -> State:
         return {"carry": self._saved_carry(), "upstream": self._upstream.get_state()}
@@ -155,18 +160,22 @@ class _FinishingScanIterator(_ScanIterator[T]):
     def pull(self, count: int) -> Block:
         outputs: list[T] = [] if self._ended else block_items(super().pull(count))
         if len(outputs) < count:
-            outputs += self._further(count - len(outputs))
+            outputs += islice(self._further(), count - len(outputs))
         return outputs
 
-    def _further(self, count: int) -> list[T]:
-        """Up to ``count`` items of what ``finish`` gives."""
+    def items(self) -> Items[T]:
+        outputs = iter(()) if self._ended else iter(super().items())
+        return Items(chain(outputs, self._further()))
+
+    def _further(self) -> Iterator[T]:
+        """What ``finish`` gives, from the offset on."""
         self._ended = True
         if self._rest is None:
             self._last = take_state(lambda: {"carry": self._saved_carry()})
             self._rest = self._opened()
-        items = list(islice(self._rest, count))
-        self._offset += len(items)
-        return items
+        for item in self._rest:
+            self._offset += 1
+            yield item
 
     def _opened(self) -> Iterator[T]:
         made = self._finish(self._carry)
@@ -191,7 +200,7 @@ class _FinishingScanIterator(_ScanIterator[T]):
         super().close()
 
     def get_state(self) -> State:
-        carry = self._saved_carry() if self._last is None else copy_taken(self._last)["carry"]
+        carry = self._saved_carry() if self._last is None else taken_state(self._last)["carry"]
         return {
             "carry": carry,
             "ended": self._ended,

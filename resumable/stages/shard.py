@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_choice, check_int
@@ -43,6 +44,10 @@ class Shard(LookedUp[T], Transform[T]):
       count: number of ranks, at least 1; over a stream at most 2**20.
       uneven: a last round with fewer items than ranks is left out (``"drop"``), filled up by
         repeating its own items (``"pad"``), or given to the first ranks only (``"keep"``).
+
+    Raises:
+      InvalidArgument: if a number is out of its range, or ``uneven`` is another word.
+      InvalidType: if ``index`` or ``count`` is not an integer.
 
     >>> list(rs.range(7).shard(1, 3, uneven="keep"))
     [1, 4]
@@ -189,3 +194,14 @@ class _StreamShardIterator(TransformIterator[T]):
             if complete < rounds:
                 break
         return concatenate(blocks)
+
+    def items(self) -> Items[T]:
+        return Items(self._ours())
+
+    def _ours(self) -> Iterator[T]:
+        stage, items = self._stage, iter(self._upstream.items())
+        while len(dealt := list(islice(items, stage.count))) == stage.count:
+            yield dealt[stage.index]
+        place = stage.place_in_last(len(dealt))
+        if place is not None:
+            yield dealt[place]

@@ -35,6 +35,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     Raises:
       InvalidArgument: if ``upstream`` is a stream or endless; a stream is shuffled through a
         window.
+      InvalidType: if ``seed`` is not an integer.
 
     >>> sorted(rs.range(5).shuffle(seed=0))
     [0, 1, 2, 3, 4]

@@ -13,7 +13,7 @@ from ..core.derived import derived
 from ..core.indexed import LookedUp, check_reach
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_flag
 
@@ -31,6 +31,10 @@ class Skip(LookedUp[T], Transform[T]):
     Args:
       upstream: stage whose first items are left out.
       count: at least 0.
+
+    Raises:
+      InvalidArgument: if ``count`` is below 0.
+      InvalidType: if it is not an integer.
 
     >>> list(rs.range(5).skip(3))
     [3, 4]
@@ -77,6 +81,10 @@ class _SkipIterator(TransformIterator[T]):
     def pull(self, count: int) -> Block:
         self._begin()
         return self._upstream.pull(count)
+
+    def items(self) -> Items[T]:
+        self._begin()
+        return self._upstream.items()
 
     def skip(self, count: int) -> int:
         self._begin()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -12,7 +12,7 @@ from ..core.derived import derived
 from ..core.indexed import countable
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, Transform
 
 T = TypeVar("T")
@@ -31,6 +31,10 @@ class Take(Transform[T]):
     Args:
       upstream: stage whose first items are taken.
       count: at least 0.
+
+    Raises:
+      InvalidArgument: if ``count`` is below 0.
+      InvalidType: if it is not an integer.
 
     >>> list(rs.range(9).take(3))
     [0, 1, 2]
@@ -69,6 +73,15 @@ class _TakeIterator(CountingIterator[T]):
         block = self._upstream.pull(count)
         self._position += block_length(block)
         return block
+
+    def items(self) -> Items[T]:
+        return Items(self._taken())
+
+    def _taken(self) -> Iterator[T]:
+        # The number comes first: after the last one upstream is not asked.
+        numbers, items = range(self._position + 1, self._stage.count + 1), self._upstream.items()
+        for self._position, item in zip(numbers, items, strict=False):
+            yield item
 
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))

@@ -40,6 +40,8 @@ class WindowShuffle(IndexedTransform[T]):
 
     Raises:
       UnencodableState: by `get_state` under ``carry``, if an item cannot be saved.
+      InvalidArgument: if ``seed`` or ``window`` is out of its range.
+      InvalidType: if an argument has the wrong type.
 
     >>> stream = rs.from_iterable(lambda: iter(range(5)))
     >>> sorted(stream.shuffle(seed=0, window=3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -12,7 +12,7 @@ from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Items, StageIterator
 
 
 @final
@@ -24,6 +24,10 @@ class Zip(Combine[Any]):
 
     Args:
       upstreams: one or more, or one dict of them.
+
+    Raises:
+      InvalidArgument: if there is no upstream.
+      InvalidType: if one is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.zip(rs.range(3), rs.from_sequence("ab")))
     [(0, 'a'), (1, 'b')]
@@ -44,14 +48,19 @@ class Zip(Combine[Any]):
         inputs = self.indexed_upstreams(epoch)
         if inputs is None:
             return None
-        return Indexed(lambda indices: self.zipped([each.gather(indices) for each in inputs]))
+        return Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
 
-    def zipped(self, blocks: list[Block]) -> Block:
+    def zipped(self, blocks: Sequence[Block]) -> Block:
         """One block of the items of all ``blocks``, which are of one length."""
         if builtins.all(is_columns(block) for block in blocks):
             return self._row(blocks)
         rows = builtins.zip(*(block_items(block) for block in blocks), strict=True)
         return list(rows if self.names is None else map(self._row, rows))
+
+    def _rows(self, *items: Iterator[Any]) -> Iterator[Any]:
+        """The items of all ``items``, which are as many, one of each at a time."""
+        rows = builtins.zip(*items, strict=False)
+        return rows if self.names is None else map(self._row, rows)
 
     def _row(self, parts: Sequence[Any]) -> Any:
         if self.names is None:
@@ -71,6 +80,14 @@ class _ZipIterator(CombineIterator[Any]):
         return (
             self._stage.zipped([slice_block(block, 0, count) for block in blocks]) if count else []
         )
+
+    def items(self) -> Items[Any]:
+        # As in `pull`, the later ones are not asked once an earlier one has ended.
+        rows = builtins.zip(*(upstream.items() for upstream in self._upstreams), strict=False)
+        names = self._stage.names
+        if names is None:
+            return Items(rows)
+        return Items(dict(builtins.zip(names, row, strict=True)) for row in rows)
 
     def skip(self, count: int) -> int:
         for upstream in self._upstreams:

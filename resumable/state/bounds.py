@@ -1,7 +1,7 @@
-"""What decoding a serialised state would take, computed before it is done."""
+"""What decoding a serialised state would cost, computed before it is decoded."""
 
-# A few bytes of msgpack can stand for much memory. So before anything is built, the items are
-# counted in the order in which the decoder will meet them, each at what it will cost.
+# A few bytes of msgpack can stand for much memory. So before anything is built, the cost of the items
+# is added up, in the order in which the decoder will come to them.
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import mul
 from typing import Final
 
 BIG_INT, TUPLE, ARRAY, SCALAR, COMPLEX = 1, 2, 3, 4, 5
-"""Codes of the extensions by which a state holds what msgpack has no form for."""
+"""Codes of the extensions for values that msgpack has no form for."""
 
 MOST_CONTAINERS: Final = 500_000
 # What a serialised state and the state built from it may take together: so many times the size
@@ -17,7 +17,7 @@ MOST_CONTAINERS: Final = 500_000
 MOST_GROWTH: Final = 6.25
 SMALL_STATE: Final = 16_000_000
 ALWAYS_WITHIN: Final = 250_000
-"""No state of so many bytes exceeds a bound."""
+"""A state of at most this many bytes never exceeds a bound."""
 
 # What one item costs, in bytes of memory, by its first byte: about what it takes while the state
 # is built, and more for what is cheap in memory but takes its time.
@@ -26,11 +26,11 @@ COSTS: Final = [ITEM] * 256
 COSTS[0x80:0x90] = [DICT + LARGE_ENTRY * max(0, count - 5) for count in range(16)]
 COSTS[0x90:0xA0] = [LIST] * 16
 COSTS[0xA0:0xC0] = [STRING + (length & ~15) for length in range(32)]
-# How many items stand in the dicts and lists whose length the first byte tells.
+# The number of items in a dict or list, where the first byte holds that number.
 INNER: Final = [0] * 256
 INNER[0x80:0x90] = range(0, 32, 2)
 INNER[0x90:0xA0] = range(16)
-# The size of an item whose first byte tells it; 0 if more bytes have to be read.
+# The size of an item, where the first byte tells it; 0 if more bytes have to be read.
 SIZES: Final = [1] * 256
 SIZES[0xA0:0xC0] = range(1, 33)
 SIZES[0xCA:0xD4] = [5, 9, 2, 3, 5, 9, 2, 3, 5, 9]
@@ -45,7 +45,7 @@ FIXED: Final = {0xD4: 1, 0xD5: 2, 0xD6: 4, 0xD7: 8, 0xD8: 16}
 def explain_excess(data: bytes | memoryview) -> str | None:
     """Why decoding ``data`` would take too much time or memory; None if it would not.
 
-    It counts the items that the decoder will meet, in their order, and builds nothing.
+    It counts the items in the order of the decoder, and builds nothing.
     """
     budget = int(MOST_GROWTH * max(len(data), SMALL_STATE)) - len(data)
     heads, inner, cost, place, end = [0] * 256, 0, 0, 0, len(data)

@@ -1,4 +1,4 @@
-"""A state as bytes, and bytes that anybody may have changed as a state again."""
+"""A state as bytes, and such bytes as a state again, also if somebody has changed them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MAGIC: Final = b"RSM\x01"
 ONLY_STRINGS: Final = frozenset({str})
 ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
 
-# Making one takes longer than packing a small state. While one is in use it is nobody else's: not
-# another thread's, a signal handler's, or that of a value within the value.
+# Making a packer takes longer than packing a small state, so packers are kept. One that is in use is
+# not in this list: another thread, a signal handler and a nested value take another one.
 SPARE_PACKERS: Final[list[msgpack.Packer]] = []
 
 
@@ -55,13 +55,13 @@ def dumps_frozen(state: State) -> bytes:
 
 
 def loads(data: bytes | bytearray | memoryview) -> State:
-    """The state that `dumps` made ``data`` from; nothing in ``data`` is ever executed.
+    """The state that `dumps` has serialised as ``data``. Nothing in ``data`` is ever executed.
 
     Args:
-      data: bytes, or anything with the same interface to memory.
+      data: bytes, or another object with the buffer interface, such as a memoryview.
 
     Raises:
-      CorruptCheckpoint: if ``data`` is anything else.
+      CorruptCheckpoint: if ``data`` is anything else than the result of `dumps`.
 
     >>> rs.loads(rs.dumps({"position": 3}))
     {'position': 3}
@@ -113,7 +113,7 @@ def _encode(value: Any) -> msgpack.ExtType:
 
 
 class _Extension(NamedTuple):
-    """What msgpack has no form for, not decoded yet."""
+    """A value that msgpack has no form for, not decoded yet."""
 
     code: int
     data: bytes
@@ -124,7 +124,7 @@ def _decoded(data: bytes | memoryview) -> Any:
         return _settled(_unpacked(data))
     except CorruptCheckpoint:
         raise
-    # A damaged length may raise anything the decoder knows, up to running out of memory.
+    # A damaged length may cause any error of the decoder, also that memory runs out.
     except (
         ArithmeticError,
         ValueError,
@@ -155,9 +155,9 @@ def _extension(code: int, data: bytes) -> Any:
 
 
 def _settled(unpacked: Any) -> Any:
-    """``unpacked``, with what its extensions stand for in their place."""
-    # No function here calls itself, and no decoder runs inside another: each takes 50 kB of stack,
-    # and hostile bytes would decide how many.
+    """``unpacked``, with the values of its extensions in their place."""
+    # No function here calls itself, and no decoder runs inside another. Each decoder takes 50 kB of
+    # stack, and hostile bytes would decide how many there are.
     whole = [unpacked]
     waiting: list[tuple[Any, int]] = [(whole, 0)]  # a list or dict, and the depth of its values
     tuples: list[tuple[Any, Any]] = []  # what holds a tuple, and where; those within others later
@@ -181,7 +181,7 @@ def _settled(unpacked: Any) -> Any:
                 tuples.append((holder, key))
                 waiting.append((items, depth + TUPLE_LEVELS))
             elif kind is dict or kind is list:
-                # Most hold nothing more to look at, and to remember them all would take much memory.
+                # Most hold plain values only, and a list of all of them would take much memory.
                 if not PLAIN.issuperset(map(type, value.values() if kind is dict else value)):
                     waiting.append((value, depth + 1))
             else:

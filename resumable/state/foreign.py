@@ -1,4 +1,4 @@
-"""States of other libraries, recognised by their keys, so that an error can say whose state it was given."""
+"""States of other libraries, recognised by their keys, so that an error can name the library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class _Foreign(NamedTuple):
     keys: frozenset[str]
 
 
-# More keys come before fewer. What `get_state` of a stage may return must fit none of them.
+# Entries with more keys come first. No state of a stage of ours may fit any of them.
 KNOWN: Final = [
     _Foreign(owner, frozenset(keys.split()))
     for owner, keys in (
@@ -25,11 +25,11 @@ KNOWN: Final = [
         ("Grain's dataset iterators", "next_index"),
     )
 ]
-LONGEST: Final = 1 << 16  # bytes that are looked at
+LONGEST: Final = 1 << 16  # bytes that are searched
 
 
 def looks_like(state: Any) -> str:
-    """Whose state this seems to be, as the end of a message; empty if no library that is known.
+    """The library that this state seems to be from, as the end of a message; empty if none is known.
 
     Args:
       state: a dict, or JSON in bytes as Grain's loader gives it.

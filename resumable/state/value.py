@@ -1,8 +1,8 @@
 """State as a value: what it may hold, copying it, and taking it apart.
 
 A state is a nested dict of ints, strings, bytes, floats, bools, None, lists and
-string-keyed dicts. Tuples, integers beyond 64 bits, complex numbers, and NumPy arrays and
-scalars of bool, integer, float and complex dtypes are carried too, exactly.
+string-keyed dicts. It may also hold tuples, integers beyond 64 bits, complex numbers, and NumPy arrays
+and scalars of bool, integer, float and complex dtypes, all of them exactly.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from .foreign import looks_like
 
 State: TypeAlias = dict[str, Any]
 TakenState: TypeAlias = "State | Exception"
-"""A state taken ahead of need, or the error that taking it raised."""
+"""A state taken in advance, or the error that taking it raised."""
 
-# msgpack packs at most 511 levels, on half a kB of stack each; and so many fit into Python's recursion
-# limit twice. A tuple is packed by a call within a call, so it counts for several.
+# msgpack packs at most 511 levels and takes half a kB of stack for each. Python's recursion limit has
+# room for twice as many levels as this. A tuple is packed by a nested call, so it counts for several.
 MAX_DEPTH: Final = 400
 TUPLE_LEVELS: Final = 8
 LONGEST_PLACE: Final = 200
@@ -40,8 +40,8 @@ def freeze(value: Any, where: str = "state") -> Any:
       where: what to call it in an error.
 
     Raises:
-      UnencodableState: naming the place of the first value that has no exact serialised form.
-        Values may be nested 400 levels deep, each tuple counting as 8 of them.
+      UnencodableState: if a value has no exact serialised form; the message names the place of the
+        first one. Values may be nested 400 levels deep, and a tuple counts as 8 levels.
     """
     try:
         return _copied(value, 0)
@@ -56,7 +56,7 @@ def freeze(value: Any, where: str = "state") -> Any:
 
 
 class _Refused(Exception):
-    """A value has no exact serialised form; where it stands is found afterwards."""
+    """A value has no exact serialised form; `_refuse` then looks for its place."""
 
 
 def _copied(value: Any, depth: int) -> Any:
@@ -119,9 +119,9 @@ def _cut(where: str) -> str:
 
 
 def take_state(get: Callable[[], State]) -> TakenState:
-    """What ``get`` returns, or the error that it raises: what cannot be saved can still run.
+    """What ``get`` returns, or the error that it raises, so that a state that cannot be saved stops nothing.
 
-    An error that does not come again was an interrupt, not one of the state, and is raised.
+    An error that a second call does not raise was an interrupt, and is raised here.
     """
     try:
         return get()
@@ -133,19 +133,22 @@ def take_state(get: Callable[[], State]) -> TakenState:
         raise
 
 
-def copy_taken(taken: TakenState) -> State:
-    """A copy of a state taken ahead of need; raises the error if there was one."""
+def taken_state(taken: TakenState) -> State:
+    """The state that was taken in advance; raises the error if taking it raised one.
+
+    It is no copy: nobody changes a state, and what users get is a copy that the outermost iterator
+    makes once. One made by each stage would cost a long pipeline the square of its length.
+    """
     if isinstance(taken, Exception):
         raise taken
-    copied: State = freeze(taken)
-    return copied
+    return taken
 
 
 def unpack(stage: object, state: Any, *names: str) -> tuple[Any, ...]:
-    """The values of ``names`` in ``state``, which must have exactly these keys.
+    """The values of ``names`` in ``state``, a dict that must have exactly these keys.
 
     Raises:
-      StateMismatch: if ``state`` is not such a dict, naming ``stage``.
+      StateMismatch: if ``state`` is not such a dict; the error names ``stage``.
     """
     if not isinstance(state, dict):
         hint = "; use resumable.loads first" if isinstance(state, bytes) else ""
@@ -177,7 +180,7 @@ def unpack_count(
 
 
 def unpack_position(stage: object, value: Any, length: float | None) -> int:
-    """``value`` if it is a number of items that a pass of ``length`` items can have given.
+    """``value`` if it is a possible position in a pass of ``length`` items.
 
     Raises:
       StateMismatch: naming ``stage`` and both.
@@ -205,7 +208,7 @@ def _is_plain_array(value: Any) -> bool:
 
 @lru_cache(maxsize=64)
 def is_plain_dtype(dtype: np.dtype[Any]) -> bool:
-    """Whether its values are numbers alone, the same on every machine."""
+    """Whether values of ``dtype`` are numbers with the same bytes on every machine."""
     # Wider floats differ between machines; objects and records could carry pointers.
     return dtype.kind in "biu" or dtype in (
         np.dtype(code).newbyteorder(dtype.byteorder) for code in ("f2", "f4", "f8", "c8", "c16")

@@ -1,4 +1,4 @@
-"""All laws at once: over a pipeline, and over a stage that somebody wrote."""
+"""All laws at once, for a pipeline or for a stage."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def check_resumes_everywhere(
     """Check that ``pipeline`` resumes exactly, through serialised bytes.
 
     Args:
-      pipeline: whatever you train on. It is read several times from the start.
-      positions: numbers of items to stop after; by default every one of the first 400. Without
-        it, at most 400 items are looked at.
+      pipeline: the pipeline that you train on. It is read several times from the start.
+      positions: numbers of items to stop after. By default every number up to 400; then at most 400
+        items are read.
       generations: how many times a resumed run is stopped and resumed again.
-      fresh_process: resume in another process too, with another hash seed; the pipeline then has
-        to be one that can be pickled.
+      fresh_process: whether to resume in another process too, with another hash seed. The pipeline
+        must be one that can be pickled then.
 
     Raises:
-      AssertionError: with the position, the first item that differs, expected and got, and the
-        state.
+      AssertionError: if it does not; with the position, the first item that differs, expected and got,
+        and the state.
     """
     if not isinstance(pipeline, Pipeline):
         raise InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
@@ -78,17 +78,17 @@ def check_resumes_everywhere(
 
 
 def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
-    """Check that the last stage of a pipeline obeys every law, for the author of one.
+    """Check that the last stage of a pipeline obeys every law, for the author of a stage.
 
-    It is tried over its own upstream; if it has one, also over numbers, a stream, items of
-    None, one item and none, wherever its functions accept these.
+    The stage is tried over its own upstream. If it has one, it is also tried over numbers, a stream,
+    items that are None, a single item and no item, if its functions accept these.
 
     Args:
-      stage: over some upstream, with some 20 to 400 items, such as
-        ``rs.range(50).apply(Windows, 3)``.
+      stage: a pipeline of some 20 to 400 items, such as ``rs.range(50).apply(Windows, 3)``.
 
     Raises:
-      AssertionError: naming the stage, what it was over, the law, and the first difference.
+      AssertionError: if it breaks a law; with the stage, its upstream, the law, and the first
+        difference.
     """
     if not isinstance(stage, (Stage, Pipeline)):
         raise InvalidType(f"stage must be a stage or a pipeline, got {shorten(stage)}")
@@ -115,7 +115,7 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
 
 
 def _takes_columns(stage: Transform[Any]) -> None:
-    """Over columns it delivers what it does over the same items one by one."""
+    """Over columns, the stage delivers the same as over a list of the same items."""
     columns = from_arrays(COLUMNS)
     try:
         singly = dataclasses.replace(stage, upstream=from_sequence([*columns]).stage)
@@ -157,7 +157,7 @@ _FORTY: Final = (*map(int, "31415926535897932384626433832795028841971"[:40]),)
 
 
 def _own(law: Callable[..., None], pipeline: Pipeline[Any], *arguments: Any) -> None:
-    """Try a law; a pipeline that refuses the state it gave breaks it."""
+    """Try a law. A pipeline that refuses a state of its own breaks it."""
     try:
         law(pipeline, *arguments)
     except StateMismatch as error:
@@ -193,7 +193,7 @@ def _states_are_values(pipeline: Pipeline[Any]) -> None:
 
 
 def _states_share_nothing(pipeline: Pipeline[Any]) -> None:
-    """What the stage's own iterator gives, before anybody copies it."""
+    """Check the states that the iterator of the stage returns, before they are copied."""
     iterator = pipeline.stage.start(0)
     try:
         for _ in range(20):
@@ -227,7 +227,7 @@ def _states_have_one_shape(pipeline: Pipeline[Any]) -> None:
 
 
 def _shape(state: Any) -> Any:
-    """The keys of a nested state; None for what is no dict."""
+    """The keys of a nested state; None for anything but a dict."""
     if not isinstance(state, dict):
         return None
     return {key: _shape(value) for key, value in state.items()}
@@ -248,6 +248,7 @@ def _pulls_agree(pipeline: Pipeline[Any]) -> None:
     laws.pull_agrees_with_next(pipeline, [1, 2, 0, 5, 1, 30, 300])
     laws.next_and_pull_may_be_mixed(pipeline, [1, 2, 0, 3])
     laws.blocks_agree_with_pull(pipeline, [1, 4, 2, 100])
+    laws.marks_keep_their_moment(pipeline, 40)
 
 
 def _skips_agree(pipeline: Pipeline[Any]) -> None:
@@ -282,7 +283,7 @@ def _can_be_pickled(pipeline: Pipeline[Any]) -> None:
 
 
 def _values(pipeline: Pipeline[Any]) -> list[Any]:
-    """What the stages were given, but other stages."""
+    """The arguments of the stages, except other stages."""
     return [
         getattr(stage, field.name)
         for stage, _ in walk(pipeline.stage)
@@ -300,7 +301,7 @@ def _pickles(value: Any) -> bool:
 
 
 _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
-    # The outermost iterator takes states at its own times, so such an effect shows in any law.
+    # The outermost iterator takes states at times of its own, so such an effect would break other laws.
     "get_state copies, and has no effect": _states_share_nothing,
     "two runs deliver the same items": laws.runs_alike,
     "it resumes at every position": laws.resumes_at_every_position,

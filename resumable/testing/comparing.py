@@ -1,4 +1,4 @@
-"""Whether items are the same, bit for bit, and which is the first that is not."""
+"""Compare items bit for bit, and name the first that differs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import shorten
 def same(left: Any, right: Any) -> bool:
     """Equal in value, type, dtype and shape, bit for bit.
 
-    What has no notion of equality of its own is equal if its attributes are.
+    Objects without an equality of their own are equal if their attributes are equal.
     """
     if type(left) is not type(right):
         return False
@@ -35,7 +35,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def array_bytes(array: Any) -> bytes:
-    """The values of an array, or of a NumPy scalar, without what lies between them in memory."""
+    """The values of an array or of a NumPy scalar, without gaps between them in memory."""
     dtype = array.dtype
     if dtype.names is not None:
         return b"".join(array_bytes(array[name]) for name in dtype.names)
@@ -64,9 +64,9 @@ def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: 
 
     Args:
       got: items.
-      expected: what they should be.
-      where: to say in the error.
-      first: the number of the first of the items in the whole run.
+      expected: the items they must be.
+      where: begins the message of the error.
+      first: the number of the first item in the whole run.
     """
     for number, (left, right) in enumerate(zip(got, expected, strict=False), start=first):
         if not same(left, right):

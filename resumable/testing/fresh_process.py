@@ -1,8 +1,8 @@
-"""Resume a pipeline in a process that has nothing of this one but its files."""
+"""Resume a pipeline in a process that shares nothing with this one but files."""
 
-# The pipeline travels as a pickle, the states as bytes, and the items come back as a pickle, in
-# files of their own, since the pipeline's functions may print. The other process has another hash
-# seed, so that what depends on the order of a set shows.
+# The pipeline is sent as a pickle and the states as bytes, and the items come back as a pickle. All are in
+# files, since the functions of the pipeline may print. The other process has another hash seed, so that
+# a dependence on the order of a set shows.
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..state.encoding import loads
 def resume_in_a_fresh_process(
     pipeline: Pipeline[Any], states: list[bytes], counts: list[int]
 ) -> list[list[Any]]:
-    """For each of ``states`` the ``counts`` next items, as another process delivers them.
+    """The next items after each of ``states``, ``counts`` of them, as another process delivers them.
 
     Raises:
-      InvalidArgument: if the pipeline, or an item, cannot be taken from one process to another.
-      AssertionError: with what the other process wrote, if it failed.
+      InvalidArgument: if the pipeline, or an item, cannot be sent from one process to another.
+      AssertionError: if the other process failed; with its output.
     """
     try:
         packed = pickle.dumps((sys.path, states, counts))

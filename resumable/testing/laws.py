@@ -1,7 +1,7 @@
 """The laws every pipeline obeys, as functions that raise AssertionError."""
 
-# Each takes a pipeline and tries one promise on it. No law relies on another, so the one that
-# fails tells what is wrong. `check_stage` adds the laws that concern a single stage.
+# Each takes a pipeline and tries one promise on it. No law relies on another, so the law that fails
+# names the fault. `check_stage` adds the laws for a single stage.
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from ..state.value import State
 from .comparing import assert_same, same
 
 ENOUGH: Final = 400
-"""Items of a pipeline that a law looks at, by default."""
+"""Number of items that a law reads of a pipeline, by default."""
 
 
 def require(condition: bool, message: str) -> None:
-    """Raise an AssertionError, also where Python leaves `assert` out."""
+    """Raise an AssertionError, also under ``python -O``, which leaves out `assert`."""
     if not condition:
         raise AssertionError(message)
 
@@ -57,7 +57,7 @@ def runs_alike(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
 def states_along(
     pipeline: Pipeline[Any], length: int, positions: Sequence[int] | None = None
 ) -> dict[int, bytes]:
-    """The state at each of ``positions``, by default at every one, of a run of ``length`` items."""
+    """The state at each of ``positions`` in a run of ``length`` items, by default at every position."""
     chosen = None if positions is None else set(positions)
     states = {}
     with iter(pipeline) as reference:
@@ -72,12 +72,14 @@ def states_along(
 def resumes_at_every_position(
     pipeline: Pipeline[Any], limit: int = ENOUGH, positions: Sequence[int] | None = None
 ) -> None:
-    """Prefix + resumed == uninterrupted: at every position, through bytes, anew each time.
+    """The items before a save and after the resume are those of an uninterrupted run.
+
+    This is tried at every position, through serialised bytes, with a new iterator each time.
 
     Args:
-      pipeline: any.
-      limit: how many items to look at.
-      positions: those to resume at, within ``limit``; every one by default.
+      pipeline: any pipeline.
+      limit: how many items to read.
+      positions: where to resume, up to ``limit``; at every position by default.
     """
     expected = first_items(pipeline, limit)
     for position, state in states_along(pipeline, len(expected), positions).items():
@@ -93,7 +95,7 @@ def resumes_at_every_position(
 def resumes_for_generations(
     pipeline: Pipeline[Any], cuts: Sequence[int], limit: int = ENOUGH
 ) -> None:
-    """Resumed from the resumed, at ``cuts`` items after one another."""
+    """The same for a run that is resumed several times, after each of ``cuts`` items in turn."""
     expected = first_items(pipeline, limit)
     with iter(pipeline) as start:
         state = through_bytes(start)
@@ -108,7 +110,7 @@ def resumes_for_generations(
 
 
 def stays_ended(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """Nothing comes after the end, nor from the state after it, also after another resume."""
+    """Nothing comes after the end, also after a resume from the state at the end, and after another."""
     with iter(pipeline) as iterator:
         for _ in range(limit):
             if next(iterator, iterator) is iterator:
@@ -130,7 +132,7 @@ def stays_ended(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
 
 
 def state_is_a_value(pipeline: Pipeline[Any], position: int) -> None:
-    """Taking a state changes nothing, and nothing changes a state that was taken."""
+    """Taking a state changes nothing, and a state that was taken never changes."""
     expected = first_items(pipeline, position + 5)
     with iter(pipeline) as iterator:
         got = list(itertools.islice(iterator, position))
@@ -169,13 +171,13 @@ def set_state_works_on_a_used_iterator(pipeline: Pipeline[Any], limit: int = ENO
 def refused_states_leave_no_trace(
     pipeline: Pipeline[Any], position: int, theirs: Collection[str] | None = None
 ) -> None:
-    """A spoilt state is refused by StateMismatch and changes nothing, or it is what is restored.
+    """A spoilt state is refused by StateMismatch and changes nothing, or it is restored as it is.
 
     Args:
-      pipeline: any.
-      position: where it is when it is given spoilt states.
-      theirs: names of the parts of a state that belong to objects the pipeline was made of. What
-        is spoilt elsewhere must be refused; by default a stage may take any value that it keeps.
+      pipeline: any pipeline.
+      position: where the iterator is when it gets spoilt states.
+      theirs: names of the parts of a state that belong to foreign objects in the pipeline. Any other
+        part that is spoilt must be refused. By default a stage may accept any value that it keeps.
     """
     expected = first_items(pipeline, position + 6)
     with iter(pipeline) as iterator:
@@ -205,7 +207,7 @@ def refused_states_leave_no_trace(
 
 
 def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
-    """`pull` delivers what as many calls of `next` do, and leaves the same state."""
+    """`pull` delivers the same items as calls of `next`, and leaves the same state."""
     with iter(pipeline) as by_item, iter(pipeline) as by_block:
         for count in counts:
             singly = list(itertools.islice(by_item, count))
@@ -214,15 +216,15 @@ def pull_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
             if len(singly) < count:
                 return  # past the end, positions within the graph may differ
             require(
-                through_bytes(by_item) == through_bytes(by_block),
+                _go_on_alike(pipeline, by_item, by_block),
                 f"pull({count}) leaves another state than {count} times next",
             )
 
 
 def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> None:
-    """`blocks` delivers what repeated calls of `pull` do, and leaves the same state after each.
+    """`blocks` delivers the same items as calls of `pull`, and leaves the same state after each block.
 
-    Some blocks of each of ``sizes``, one generator after the other.
+    Some blocks are drawn for each of ``sizes``, from one generator after the other.
     """
     with closing(pipeline.stage.start(0)) as moving, closing(pipeline.stage.start(0)) as pulled:
         for size in sizes:
@@ -239,10 +241,21 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
                 )
 
 
-def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
-    """`skip` leaves the state that as many calls of `next` leave, and the same items after it.
+def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
+    """`mark` notes the state of its moment, wherever the iterator has gone when it is made."""
+    with closing(pipeline.stage.start(0)) as moving:
+        states, marks = [through_bytes(moving)], [moving.mark()]
+        for _ in itertools.islice(moving.items(), limit):
+            states.append(through_bytes(moving))
+            marks.append(moving.mark())
+        for number, (state, mark) in enumerate(zip(states, marks, strict=True)):
+            require(dumps(mark()) == state, f"the mark after {number} items is another state")
 
-    What `state_after` tells before is that state.
+
+def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> None:
+    """`skip` leaves the same state as calls of `next`, and the same items follow.
+
+    `state_after` returns that state in advance.
     """
     expected = first_items(pipeline)
     with iter(pipeline) as by_item, iter(pipeline) as skipping:
@@ -259,7 +272,7 @@ def skip_agrees_with_next(pipeline: Pipeline[Any], counts: Sequence[int]) -> Non
                 require(next(skipping, skipping) is skipping, f"after skip({count}) it goes on")
                 return
             require(
-                through_bytes(by_item) == through_bytes(skipping),
+                _go_on_alike(pipeline, by_item, skipping),
                 f"skip({count}) leaves another state than {count} times next",
             )
         rest = list(itertools.islice(skipping, max(ENOUGH - sum(counts), 0)))
@@ -279,7 +292,7 @@ def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -
 
 
 def gather_agrees_with_iteration(pipeline: Pipeline[Any], limit: int = 100) -> None:
-    """Random access gives the items of iteration, in any order and repeatedly."""
+    """Random access gives the items of an iteration, in any order and any number of times."""
     if not pipeline.random_access:
         return
     expected = first_items(pipeline, limit)
@@ -294,6 +307,24 @@ def gather_agrees_with_iteration(pipeline: Pipeline[Any], limit: int = 100) -> N
     assert_same(got, [expected[index] for index in indices], "gather against iteration")
     require(same(pipeline[0], expected[0]), f"pipeline[0] is {shorten(pipeline[0])}")
     assert_same(pipeline[1:5], expected[1:5], "a slice against iteration", 1)
+
+
+def _go_on_alike(
+    pipeline: Pipeline[Any], one: StageIterator[Any], other: StageIterator[Any]
+) -> bool:
+    """Whether two iterators have the same state, or states with the same items to come.
+
+    Within a graph an input that has ended may have been asked for more than there is, and another
+    one, for the items that go with these.
+    """
+    states = through_bytes(one), through_bytes(other)
+    if states[0] == states[1]:
+        return True
+    rests = []
+    for state in states:
+        with pipeline.resume(loads(state)) as resumed:
+            rests.append(list(itertools.islice(resumed, ENOUGH)))
+    return same(*rests)
 
 
 def wreck(value: Any) -> None:
@@ -319,16 +350,16 @@ def _spoilt(state: State, theirs: Collection[str] | None) -> Iterator[tuple[Any,
     for spoilt, _ in _spoilt_entries(around, ()):  # the library's own, for every pipeline
         yield {**spoilt, "pipeline": state["pipeline"]}, True
     positions = state["pipeline"]
-    # That a stage's state is a dict is what the library answers for.
+    # The library itself sees to it that the state of a stage is a dict.
     spoil = _spoilt_entries if theirs is None else _spoilt_value
     for spoilt, surely in spoil(positions, theirs):
         yield {**state, "pipeline": spoilt}, surely
 
 
 def _spoilt_value(value: Any, theirs: Collection[str] | None) -> Iterator[tuple[Any, bool]]:
-    """What cannot stand in the place of ``value``, going by its type."""
+    """Values that cannot be right in the place of ``value``, judged by its type."""
     surely = theirs is not None
-    # Negative as a number, of no length as a list, and of another type than anything else.
+    # A negative number, a list of a length that nothing has, and values of other types.
     wrong: Any
     for wrong in (-1, 0.5, "spoilt", ["spoilt"] * 99, {}):
         if type(wrong) is not type(value) or wrong == -1 or isinstance(wrong, list):

@@ -1,4 +1,4 @@
-"""A state machine for Hypothesis: anything done to an iterator, against a plain list."""
+"""A state machine for Hypothesis: any calls of an iterator, compared with a plain list."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class PipelineMachine(RuleBasedStateMachine):
     def _running(self) -> PipelineIterator[Any]:
         assert self.iterator is not None
         assume(not self.closed)
-        # Past what the model knows of an endless pipeline nothing can be said.
+        # Beyond the items in the model, an endless pipeline cannot be checked.
         assume(self.complete or self.position + 30 <= MOST_ITEMS)
         return self.iterator
 

@@ -19,20 +19,20 @@ def items() -> st.SearchStrategy[Any]:
 
 
 def cut_points(most: int = 12) -> st.SearchStrategy[list[int]]:
-    """Numbers of items after which to stop, resume, and go on, one after another."""
+    """Numbers of items after which a run is stopped and resumed, one after another."""
     return st.lists(st.integers(0, most), min_size=1, max_size=4)
 
 
 @st.composite
 def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
-    """Random graphs over all sources and stages, of which every one resumes exactly.
+    """Random graphs over all sources and stages; each of them resumes exactly.
 
     Items are hashable or arrays, functions are pure, and no pass is longer than some thousand
     items, unless the graph repeats endlessly.
 
     Args:
-      draw: given by Hypothesis.
-      depth: the most stages after one another.
+      draw: passed by Hypothesis.
+      depth: the largest number of stages after one another.
     """
     try:
         pipeline = draw(st.one_of(_sources(), _combinations())) if depth else draw(_sources())

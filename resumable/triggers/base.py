@@ -1,4 +1,4 @@
-"""What a trigger is asked, and how triggers compose."""
+"""What a trigger decides from, and how triggers compose."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ class Progress(NamedTuple):
       step: steps finished.
       saved_step: the step of the last save, also of one before a resume; 0 if there is none.
       seconds: a monotonic clock, now.
-      saved_seconds: when the last save was done, on the same clock; when `resume` was called if
-        there is none.
+      saved_seconds: when the last save was done, on the same clock, also of one before a
+        resume; when `resume` was called if there is none.
       signals: numbers of the signals received since the last save.
       at_end: whether the loop has come to its clean end.
+
+    >>> Progress(step=10, saved_step=0, seconds=60.0, saved_seconds=0.0).at_end
+    False
     """
 
     step: int
@@ -34,7 +37,17 @@ class Progress(NamedTuple):
 class Trigger(ABC):
     """Decides whether a save is due: a pure function of `Progress`.
 
-    It is asked after each step that is not saved yet, and once more at the end.
+    The loop calls `is_due` after each step that is not saved yet, and once more at the end. A
+    trigger of your own implements `is_due` alone. Triggers compose by ``|`` and ``&``.
+
+    >>> class EveryPowerOfTwo(rs.Trigger):
+    ...     def is_due(self, progress):
+    ...         return progress.step & (progress.step - 1) == 0
+    >>> store = rs.Memory()
+    >>> with rs.Checkpointer(store, EveryPowerOfTwo() | rs.AtSteps([5])) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(10)))
+    >>> store.steps()
+    [1, 2, 4, 5, 8, 10]
     """
 
     @abstractmethod
@@ -43,7 +56,7 @@ class Trigger(ABC):
 
     @property
     def signals(self) -> frozenset[int]:
-        """Numbers of the signals that `Progress.signals` has to report."""
+        """Numbers of the signals that the loop must count for `Progress.signals`."""
         return frozenset()
 
     def __or__(self, other: Trigger) -> Trigger:
@@ -65,7 +78,7 @@ class _Compound(Trigger):
 @final
 @dataclass(frozen=True)
 class AnyOf(_Compound):
-    """Due when one of ``triggers`` is; every one of them is asked."""
+    """Due when one of ``triggers`` is due; each is called every time."""
 
     def is_due(self, progress: Progress) -> bool:
         return any([trigger.is_due(progress) for trigger in self.triggers])
@@ -74,7 +87,7 @@ class AnyOf(_Compound):
 @final
 @dataclass(frozen=True)
 class AllOf(_Compound):
-    """Due when all of ``triggers`` are; every one of them is asked."""
+    """Due when all ``triggers`` are due; each is called every time."""
 
     def is_due(self, progress: Progress) -> bool:
         return all([trigger.is_due(progress) for trigger in self.triggers])

@@ -13,8 +13,14 @@ from .base import Progress, Trigger
 class AtEnd(Trigger):
     """Due at a clean end: the pipeline is exhausted, or the loop was left without an exception.
 
-    A `Checkpointer` saves then anyway unless given ``save_at_end=False``; as its only trigger this
-    one makes it save then alone.
+    A `Checkpointer` saves at the end anyway, unless it is given ``save_at_end=False``. With this as
+    its only trigger it saves at the end only.
+
+    >>> store = rs.Memory()
+    >>> with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(5)))
+    >>> store.steps()
+    [5]
     """
 
     def is_due(self, progress: Progress) -> bool:

@@ -19,7 +19,13 @@ def every(save_steps: int | None = None, save_secs: float | None = None) -> Trig
       save_secs: seconds from one save to the next, above 0.
 
     Raises:
-      InvalidArgument: a ValueError, unless exactly one of the two is given.
+      InvalidArgument: a ValueError, unless exactly one of the two is given and is in its range.
+      InvalidType: if it is not a number, or ``save_steps`` not an integer.
+
+    >>> rs.every(save_steps=100)
+    EverySteps(steps=100)
+    >>> rs.every(save_secs=600)
+    EverySeconds(seconds=600.0)
     """
     if (save_steps is None) == (save_secs is None):
         raise InvalidArgument(

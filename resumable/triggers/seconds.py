@@ -14,10 +14,16 @@ from .base import Progress, Trigger
 class EverySeconds(Trigger):
     """Due when ``seconds`` have passed since the last save, also one before a resume.
 
-    As long as there is none, since the start.
+    Before the first save of all, they count from the call of `Checkpointer.resume`.
 
     Args:
       seconds: finite and above 0.
+
+    Raises:
+      InvalidArgument: if ``seconds`` is not finite or not above 0.
+      InvalidType: if it is not a number.
+
+    >>> trigger = rs.EverySeconds(600) | rs.AtEnd()
     """
 
     seconds: float

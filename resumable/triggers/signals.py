@@ -1,7 +1,7 @@
 """Save when the process receives a signal, as before a preemption."""
 
-# A trigger is a value. What a process has received is kept by a `SignalRecorder`, which whoever
-# runs the loop opens for the signals its trigger names.
+# A trigger is a value. A `SignalRecorder` counts what the process has received; the loop opens one
+# for the signals of its trigger.
 
 from __future__ import annotations
 
@@ -25,13 +25,21 @@ from .base import Progress, Trigger
 class OnSignal(Trigger):
     """Due when one of ``signals`` was received since the last save.
 
-    While the loop runs, a handler notes the signal and calls the handler that Python code had
-    installed before; what that one raises is raised after the save. The default actions, ending
-    the process or `KeyboardInterrupt`, do not happen. Afterwards the previous handlers are back.
-    Forked children keep the previous handling throughout.
+    While the loop runs, a handler counts the signal and then calls the handler that Python code had
+    installed before. An exception of that handler is raised after the save. The default actions,
+    which are to end the process or to raise `KeyboardInterrupt`, do not happen. After the loop the
+    previous handlers are back. A forked child always has the previous handling.
 
     Args:
       signals: such as ``signal.SIGTERM``; at least one, and none that cannot be caught.
+
+    Raises:
+      InvalidArgument: if there is none, or one is not a signal or cannot be caught.
+      InvalidType: if one is not an integer.
+
+    >>> import signal
+    >>> rs.OnSignal(signal.SIGTERM, signal.SIGINT)
+    OnSignal(SIGINT, SIGTERM)
     """
 
     numbers: tuple[int, ...]
@@ -56,11 +64,11 @@ class OnSignal(Trigger):
 class SignalRecorder:
     """Counts received signals, from `open` to `close`.
 
-    Invariant: all a handler does here is count, and call the one before it; so it may run
-    between any two bytecodes of the main thread, those of a save included.
+    Invariant: a handler only counts and calls the previous handler. So it may run between any two
+    bytecodes of the main thread, also during a save.
 
     Attributes:
-      received: how often each signal was.
+      received: how often each signal was received, by its number.
 
     Args:
       numbers: of the signals.
@@ -75,7 +83,7 @@ class SignalRecorder:
         self._handlers = [_Handler(number, self.received) for number in sorted(numbers)]
 
     def open(self) -> None:
-        """Install the handlers, which `close` takes away, also those of a call that was cut short."""
+        """Install the handlers. `close` removes them, also after a call that was cut short."""
         for handler in self._handlers:
             handler.install()
 
@@ -93,8 +101,8 @@ class SignalRecorder:
 class _Handler:
     """The handler of one signal, over the one that was there before."""
 
-    # How many handlers are active, by process and signal. One that is not, but that a later
-    # handler still calls, leaves the default action out as long as another is.
+    # How many handlers are active, by process and signal. A later handler may still call one that
+    # is no longer active; that one leaves out the default action as long as another is active.
     active: ClassVar[Counter[tuple[int, int]]] = Counter()
 
     def __init__(self, number: int, received: Counter[int]) -> None:
@@ -117,7 +125,7 @@ class _Handler:
         self._deferred: BaseException | None = None
 
     def install(self) -> None:
-        """Be the handler from now on."""
+        """Become the handler of the signal."""
         self.active[self._process.number, self._number] += 1
         self._active = True
         signal.signal(self._number, self)
@@ -142,7 +150,7 @@ class _Handler:
         """Put the previous handler back, unless somebody installed another one meanwhile."""
         if not self._active or not self._process.is_this_one():
             return
-        # Elsewhere Python allows no handlers; this one then stays, and passes on.
+        # In other threads Python allows no change of handlers. This one then stays, and passes on.
         in_main_thread = threading.current_thread() is threading.main_thread()
         installed: object = signal.getsignal(self._number)
         if in_main_thread and installed is self:

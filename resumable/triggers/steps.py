@@ -16,10 +16,14 @@ from .base import Progress, Trigger
 class EverySteps(Trigger):
     """Due when a multiple of ``steps`` was reached or passed since the last save.
 
-    A jump over a multiple is not missed, and a resume keeps the same multiples.
+    A multiple that is jumped over still counts, and a resume keeps the same multiples.
 
     Args:
-      steps: at least 1.
+      steps: number of steps, at least 1.
+
+    Raises:
+      InvalidArgument: if ``steps`` is less than 1.
+      InvalidType: if it is not an integer.
 
     >>> trigger = rs.EverySteps(100) | rs.EverySeconds(600)
     """
@@ -39,7 +43,17 @@ class AtSteps(Trigger):
     """Due when one of ``steps`` was reached or passed since the last save.
 
     Args:
-      steps: at least one, each at least 1.
+      steps: numbers of steps, in any order; at least one of them, each at least 1.
+
+    Raises:
+      InvalidArgument: if there is none, or one is less than 1.
+      InvalidType: if ``steps`` is not a list of integers.
+
+    >>> store = rs.Memory()
+    >>> with rs.Checkpointer(store, rs.AtSteps([2, 3]), save_at_end=False) as checkpointer:
+    ...     items = list(checkpointer.resume(rs.range(5)))
+    >>> store.steps()
+    [2, 3]
     """
 
     steps: tuple[int, ...]

@@ -16,7 +16,10 @@ class When(Trigger):
     """Due when ``predicate(progress)`` is true.
 
     Args:
-      predicate: a function of a `Progress` and nothing else.
+      predicate: a function of a `Progress` alone, without other influences or effects.
+
+    Raises:
+      InvalidType: if ``predicate`` cannot be called.
 
     >>> When(lambda progress: progress.step in (1, 10, 100)).is_due(Progress(10, 1, 0.0, 0.0))
     True

@@ -1,9 +1,8 @@
-"""Verify that somebody's pipeline resumes exactly, and find out why if it does not."""
+"""Verify that a pipeline resumes exactly, and find the cause if it does not."""
 
-# `verifier` plans: which runs, which stops. `processes` gives each run a fresh process; what one can
-# do there is in `work`, `ranks` and `flow`, under which circumstances in `conditions`, with items
-# counted by `counted`. `diagnosis` searches the cause of a difference. `report` is what
-# comes of it.
+# `verifier` plans the runs and the stops. `processes` gives each run a fresh process. `work`, `ranks` and
+# `flow` hold the tasks of such a process, `conditions` its circumstances, and `counted` counts its items.
+# `diagnosis` searches for the cause of a difference. `report` holds the result.
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from ..core.graph import Variation
 from .conditions import Conditions
@@ -12,9 +12,12 @@ from .processes import Outcome, Task, Workers
 from .runs import Digests
 from .work import Resumed, ResumedRun
 
+FIRST_HASH_SEED: Final = 2
+"""Of the first generation of a chain; each later one has the next."""
+
 
 class Link(NamedTuple):
-    """A resume: of which chain, where, how, and what came of it."""
+    """A resume: its chain, its position, how it was made, and its outcome."""
 
     chain: int
     position: int
@@ -37,7 +40,7 @@ class Link(NamedTuple):
 def plan_chains(
     items: int, positions: int, generations: int, rng: random.Random
 ) -> list[list[int]]:
-    """Where to stop: chains of ``generations`` stops, ``positions`` in all."""
+    """The positions at which to stop: chains of ``generations`` stops, ``positions`` stops in all."""
     edges = [0, min(1, items), max(items - 1, 0), items]
     stops = edges[:positions] + [rng.randint(0, items) for _ in range(positions - len(edges))]
     # The edges are spread over the chains, as the rest is.
@@ -58,12 +61,12 @@ def follow(
     """Resume at each of ``stops`` from the checkpoint of the run before, the last one to ``end``.
 
     Args:
-      chain: its number; chains begin with different ways.
-      stops: in order.
-      ways: to tune the pipeline, each generation in the next one.
-      folder: with the checkpoint of the first stop.
+      chain: the number of the chain; chains begin with different ways.
+      stops: numbers of items, ascending.
+      ways: to tune the pipeline; each generation takes the next one.
+      folder: holds the checkpoint of the first stop.
       expected: the digests of the whole run.
-      end: how many items there are to be; None if the end is to be reached.
+      end: the number of items of the run; None to run to the end.
       workers: to run tasks.
       update: called after each resume.
     """
@@ -71,7 +74,7 @@ def follow(
     for number, (stop, until) in enumerate(zip(stops, [*stops[1:], end], strict=True)):
         way = ways[(chain + number) % len(ways)]
         work = Resumed(folder, expected, until)
-        conditions = Conditions(hash_seed=2 + number)
+        conditions = Conditions(hash_seed=FIRST_HASH_SEED + number)
         outcome = workers.run(Task(work, tuning=way.tuning, conditions=conditions))
         links.append(Link(chain, stop, way, outcome))
         update(1)

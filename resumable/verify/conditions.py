@@ -1,4 +1,4 @@
-"""What a process is made to have in common with another, so that a difference shows its cause."""
+"""Circumstances that are made equal in two processes, so that a difference shows its cause."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Conditions:
     """The circumstances of one process.
 
     Attributes:
-      hash_seed: its ``PYTHONHASHSEED``; the order of a set of strings follows it.
-      seeded: whether what is random without a seed begins with the same one.
+      hash_seed: its ``PYTHONHASHSEED``, which decides the order of a set of strings.
+      seeded: whether generators without a seed get the same seed.
       clock_stands: whether the time of day is always the same.
     """
 
@@ -36,7 +36,7 @@ class Conditions:
 
     @property
     def are_natural(self) -> bool:
-        """Whether any process may have them; in others a failure may be our own doing."""
+        """Whether these are the usual circumstances; under others, a failure may be caused by them."""
         return not (self.seeded or self.clock_stands)
 
     def __str__(self) -> str:

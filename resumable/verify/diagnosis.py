@@ -1,11 +1,11 @@
-"""Find out why runs differ: by experiments, each of which can only fail for some reasons."""
+"""Find out why runs differ, by experiments that exclude one cause after another."""
 
-# An experiment tells for a cut of the pipeline whether something differs. The first cut, from the
-# sources on, at which it does, ends with the stage at fault. What the cause is follows from the
+# An experiment cuts the pipeline after a stage and checks whether something differs. The cuts begin at the
+# sources; the first cut with a difference ends with the stage at fault. The cause follows from the
 # circumstances under which the difference goes away.
 #
-# A process that dies, or fails where only our own conditions can be to blame, is evidence of
-# nothing. The experiment is then `Unchecked`, and the finding says so.
+# Nothing can be concluded from a process that dies, or that fails only under our own conditions. The
+# experiment is then `Unchecked`, and the finding says so.
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ from .work import Consumption, Passes, Resumed, ResumedHere, Work
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
 REPEATS: Final = 3
-"""Runs that must agree before it is said that runs agree."""
+"""Number of runs that must agree before runs count as equal."""
 TEXTS: Final = 10_000
-"""Items of a run that are kept as text, to show one of them."""
+"""Number of items of a run that are kept as text, to show one of them."""
 
 ERROR: Final = "the error"
-"""With this begins what is shown in the place of an item where an exception came."""
+"""The beginning of the text that is shown for an exception in the place of an item."""
 
 
 class Seen(NamedTuple):
-    """A difference that an experiment saw.
+    """A difference that an experiment has found.
 
     Attributes:
       number: of the first item that differs; None if it is not about an item.
@@ -59,7 +59,7 @@ class Seen(NamedTuple):
 
 
 class Unchecked(Exception):
-    """An experiment could not be made; says under which conditions, and what happened."""
+    """An experiment could not be made; the message has the conditions and what happened."""
 
 
 Experiment = Callable[[int], "Seen | None"]
@@ -76,9 +76,9 @@ class Diagnosis:
     Attributes:
       stage: the whole pipeline.
       workers: to run tasks.
-      limit: items of the whole pipeline to look at; None for all.
+      limit: number of items of the whole pipeline to draw; None for all.
       stops: where the run that differs was stopped.
-      progress: called after each stage that was looked at.
+      progress: called after each stage that was examined.
     """
 
     stage: Stage[Any]
@@ -119,7 +119,7 @@ class Diagnosis:
             return self.of_plain_runs()
         if cut_after(self.stage, number).inputs:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
-        # A second pass that is refused delivers as little as one that is over.
+        # A second pass that is refused counts like an empty one.
         nothing = seen.number == 0 and (seen.got is None or seen.got.startswith(ERROR))
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_PASSES)
 
@@ -227,7 +227,7 @@ class Diagnosis:
         return next((seen for run in outcome.result if (seen := _seen(run))), None)
 
     def _tried(self, experiment: Experiment, number: int) -> Seen | None:
-        """What ``experiment`` saw; nothing if it could not be made, which is noted."""
+        """The result of ``experiment``; None if it could not be made, which is noted."""
         try:
             return experiment(number)
         except Unchecked as failure:
@@ -235,7 +235,7 @@ class Diagnosis:
             return None
 
     def _agrees(self, experiment: Experiment, number: int) -> bool:
-        """Whether ``experiment`` was made and saw no difference."""
+        """Whether ``experiment`` was made and has found no difference."""
         before = len(self._unchecked)
         return self._tried(experiment, number) is None and len(self._unchecked) == before
 
@@ -244,7 +244,7 @@ class Diagnosis:
         return None if found is None else self._finding(*found, reason)
 
     def _first(self, experiment: Experiment) -> tuple[int, Seen] | None:
-        # In this order every stage comes after those before it.
+        # In this order each stage comes after its upstreams.
         for number in reversed(range(len([*walk(self.stage)]))):
             seen = self._tried(experiment, number)
             self.progress()
@@ -283,7 +283,7 @@ class Diagnosis:
         return self._consumption[-1].get(number, self.limit) if number else self.limit
 
     def _stops(self, number: int) -> tuple[int, ...]:
-        """Where a cut stands when the whole pipeline is at its stops."""
+        """The positions of a cut when the whole pipeline is at its stops."""
         if not number:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)

@@ -4,8 +4,8 @@
 # that differs between processes goes in: no address, no order of a set, no identity.
 #
 # A container is digested from the digests of its parts, so one that occurs often is digested once.
-# Parts of a cycle depend on where the cycle was entered. An item with too many of these is
-# digested again as `pickle` would write it: every object once, and then by its number.
+# The digests of the parts of a cycle depend on where the cycle was entered. An item with too many
+# such parts is digested again as `pickle` would write it: every object once, and then by its number.
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ MOST_VISITS: Final = 100_000
 
 
 def item_digest(item: Any) -> bytes:
-    """16 bytes that tell ``item`` from any other: by value, type, dtype and shape, bit for bit.
+    """16 bytes that differ for items of another value, type, dtype or shape, bit for bit.
 
-    Sets count as equal whatever their order, dicts only in the same order. What has no value
-    known here is taken for what `pickle` would take from it, or for its attributes.
+    The order of a set does not matter, that of a dict does. An object of a class that is not known
+    here counts by what `pickle` would take from it, or by its attributes.
     """
     if type(item) in _PLAIN:
         return _plain(item)

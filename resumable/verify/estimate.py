@@ -1,4 +1,4 @@
-"""How long a verification takes, foretold from its first run."""
+"""How long a verification will take, estimated from its first run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ class Estimate(NamedTuple):
     """How long the rest takes if nothing differs.
 
     Attributes:
-      seconds: about.
-      positions: stops to resume from.
-      fewer: a smaller number of them, and `fewer_seconds` with these; None if they are few.
+      seconds: approximate time.
+      positions: number of stops to resume from.
+      fewer: a smaller number of stops, which would take `fewer_seconds`; None if there are few already.
     """
 
     seconds: float
@@ -29,11 +29,12 @@ class Pace:
 
     Attributes:
       start: seconds until it has loaded the pipeline.
-      items: of a run.
-      run: seconds of one.
-      reads_again: whether a resume reads all that was before it again.
-      at_once: processes at the same time.
-      shards: each of which is resumed with other numbers of ranks.
+      items: number of items of a run.
+      run: seconds of a run.
+      reads_again: whether a resume reads everything before it again.
+      at_once: number of processes at the same time.
+      shards: number of shards; each is resumed with other numbers of ranks.
+      restart: seconds until one that resumes has loaded the pipeline; None if these are `start`.
     """
 
     start: float
@@ -42,6 +43,7 @@ class Pace:
     reads_again: bool = False
     at_once: int = 1
     shards: int = 0
+    restart: float | None = None
 
     def seconds(self, chains: Sequence[Sequence[int]]) -> float:
         """For a run that saves, ``chains`` of resumes, and what is measured after them."""
@@ -56,4 +58,5 @@ class Pace:
             until - (0 if self.reads_again else stop)
             for stop, until in zip(stops, ends, strict=True)
         )
-        return self.start * len(stops) + self.run * passed / max(self.items, 1)
+        restart = self.start if self.restart is None else self.restart
+        return restart * len(stops) + self.run * passed / max(self.items, 1)

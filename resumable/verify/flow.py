@@ -1,8 +1,8 @@
-"""What goes into each stage and what comes out of it: which items are left out."""
+"""Count the items that go into each stage and come out of it, to report those left out."""
 
-# Whether a stage of the user's may make fewer items out of more cannot be known. What can be is
-# said: how many it made; that it has another number than its `length` says; and that at the end of
-# a pass its state holds more than at the start, which may be items that nobody gets.
+# Whether a stage of the user is meant to make fewer items out of more cannot be known. What is known is
+# reported: how many items it made, whether that differs from its `length`, and whether its state holds
+# more at the end of a pass than at the start, which may be items that are never delivered.
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Flow:
     Attributes:
       items: how many, in all passes.
       passes: how many came to their end.
-      entered: items of the stage before it, when the last of them did.
-      left: items of its own then.
-      unlike_length: items of a pass, if these are not as many as its ``length`` says.
-      held: what its state held at the end of a pass beyond what it did at the start, as text.
+      entered: items of the stage before it, at the end of the last of these passes.
+      left: items of its own at that time.
+      unlike_length: items of a pass, if this differs from its ``length``.
+      held: what its state held at the end of a pass and not at the start, as text.
     """
 
     items: int = 0
@@ -205,7 +205,7 @@ class _WatchedIterator(PassThroughIterator[T]):
         flow.held = shorten(kept) if more else None
 
     def _kept(self) -> Any:
-        """What a function, a carry or a stage of the user's remembers; None of other stages."""
+        """The state of a function, of a carry or of a stage of the user; None for other stages."""
         stage = self._stage.upstream
         with suppress(Exception):  # a state that cannot be taken is found elsewhere
             if isinstance(stage, CallsFunction) and stage.carries_state:

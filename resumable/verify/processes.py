@@ -1,7 +1,7 @@
-"""Fresh processes that load the pipeline anew and do one thing with it."""
+"""Fresh processes that load the pipeline anew and do one task with it."""
 
-# A task goes to the process and its outcome comes back as a pickle in a file, since the user's
-# code may print. The process says in another file how far it is.
+# A task is sent to the process, and its outcome comes back, as a pickle in a file, since the user's code
+# may print. The process writes its progress to another file.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -26,15 +26,16 @@ from ..core.graph import Tuning, cut_after, tuned
 from ..errors import ResumableError
 from ..pipeline import Pipeline
 from .conditions import Conditions
+from .nursery import CAN_FORK, Forked, Nursery, born
 from .target import Target, TargetError
 from .work import Work
 
 T = TypeVar("T")
 
 POLL: Final = 0.1
-"""Seconds between looks at how far a process is."""
+"""Seconds between two checks of the progress of a process."""
 LAST_LINES: Final = 5
-"""Lines that are shown of what a process said before it died."""
+"""Number of lines that are shown of the output of a process that died."""
 
 
 @final
@@ -56,14 +57,15 @@ class Task:
 
 
 class Outcome(NamedTuple):
-    """What a fresh process tells.
+    """The outcome of a task in a fresh process.
 
     Attributes:
-      fingerprint: of the pipeline there; None if it could not be loaded.
+      fingerprint: of the pipeline in that process; None if it could not be loaded.
       result: of the work; None after an error.
-      error: what went wrong, if the work could not be done.
+      error: the error, if the work could not be done.
       kind: the name of that error's type.
       seconds: of the work alone, without loading the pipeline.
+      loading: seconds that this took.
     """
 
     fingerprint: str | None
@@ -71,6 +73,7 @@ class Outcome(NamedTuple):
     error: str | None = None
     kind: str | None = None
     seconds: float = 0.0
+    loading: float = 0.0
 
     @property
     def died(self) -> bool:
@@ -81,7 +84,8 @@ class Outcome(NamedTuple):
 class Workers:
     """Runs tasks for one target, each in a process of its own.
 
-    They start where this object was made: in its working directory, with its environment.
+    They start where this object was made: in its working directory, with its environment. To be
+    closed.
 
     Args:
       target: the pipeline; its arguments must be values that can be pickled.
@@ -89,7 +93,7 @@ class Workers:
       at_once: how many processes to run at the same time.
 
     Attributes:
-      at_once: as given.
+      at_once: the argument.
       started: how many processes were started.
     """
 
@@ -99,8 +103,32 @@ class Workers:
         self.at_once = at_once
         self._directory = os.getcwd()
         self._environment = dict(os.environ)
+        self._nurseries: dict[int, Nursery] = {}
         self._stopped = False
         self.started = 0
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._nurseries:
+            self._nurseries.popitem()[1].close()
+
+    def fork_with(self, hash_seeds: Iterable[int]) -> bool:
+        """Let the processes with these be forks of one that has imported the library alone.
+
+        Returns whether the system allows it. What they are compared with must have another seed: the
+        addresses in two forks of one process are less different than in two that were started.
+        """
+        if not CAN_FORK:
+            return False
+        code = self._code("main(born())")
+        for seed in hash_seeds:
+            try:
+                self._nurseries[seed] = Nursery(code, self._directory, self._variables(seed))
+            except OSError:  # there can be no more processes
+                return False
+        return True
 
     def new_folder(self) -> str:
         """An empty folder for checkpoints."""
@@ -132,13 +160,13 @@ class Workers:
                     with suppress(subprocess.TimeoutExpired):
                         process.wait(POLL)
             finally:
-                _end(process)
-            return _outcome(place, process.returncode)
+                status = _end(process)
+            return _outcome(place, status)
         finally:
             shutil.rmtree(place, ignore_errors=True)
 
     def run_all(self, jobs: Sequence[Callable[[], T]]) -> list[T]:
-        """What ``jobs``, functions that run tasks, return; several run at the same time."""
+        """The results of ``jobs``, functions that run tasks; several run at the same time."""
         with ThreadPoolExecutor(self.at_once) as pool:
             waiting = [pool.submit(job) for job in jobs]
             try:
@@ -147,16 +175,15 @@ class Workers:
                 self._stopped = True
                 raise
 
-    def _start(self, place: Path, hash_seed: int) -> subprocess.Popen[bytes]:
-        code = (
-            f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); "
-            f"from {__name__} import main; main({str(place)!r})"
-        )
+    def _start(self, place: Path, hash_seed: int) -> subprocess.Popen[bytes] | Forked:
         with open(place / "said", "wb") as said:
+            if hash_seed in self._nurseries:
+                with suppress(OSError):  # it may have been killed
+                    return self._nurseries[hash_seed].start(os.fsencode(place), said)
             return subprocess.Popen(
-                [sys.executable, "-c", code],
+                [sys.executable, "-c", self._code(f"main({str(place)!r})")],
                 cwd=self._directory,
-                env=self._environment | {"PYTHONHASHSEED": str(hash_seed)},
+                env=self._variables(hash_seed),
                 # Nothing is ever written there: its end tells that this process is gone.
                 stdin=subprocess.PIPE,
                 stdout=said,
@@ -164,16 +191,25 @@ class Workers:
                 start_new_session=True,
             )
 
+    def _code(self, call: str) -> str:
+        library = str(Path(__file__).parents[2])
+        imports = f"from {born.__module__} import born; from {__name__} import main"
+        return f"import sys; sys.path.append({library!r}); {imports}; {call}"
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and those it has started."""
+    def _variables(self, hash_seed: int) -> dict[str, str]:
+        return self._environment | {"PYTHONHASHSEED": str(hash_seed)}
+
+
+def _end(process: subprocess.Popen[bytes] | Forked) -> int:
+    """End a process, and those it has started; returns its exit status."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     process.kill()
-    process.wait()
+    status = process.wait()
     if process.stdin is not None:
         process.stdin.close()
+    return status
 
 
 def _outcome(place: Path, status: int) -> Outcome:
@@ -201,14 +237,15 @@ def _progress(place: Path) -> int:
         return 0
 
 
-def main(folder: str) -> None:
+def main(folder: str | bytes) -> None:
     """What the fresh process does: the task in ``folder``."""
-    place = Path(folder)
+    place = Path(os.fsdecode(folder))
     threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
     _close_standard_input()
     target, task = pickle.loads((place / "task").read_bytes())
     task.conditions.bring_about()
     fingerprint = None
+    starts = time.monotonic()
     try:
         stage = cut_after(target.load().stage, task.cut)
         fingerprint = Pipeline(stage).fingerprint
@@ -216,7 +253,8 @@ def main(folder: str) -> None:
             stage = tuned(stage, task.tuning)
         began = time.monotonic()
         result = task.work.do(stage, _Teller(place / "progress"))
-        outcome = Outcome(fingerprint, result, seconds=time.monotonic() - began)
+        seconds = time.monotonic() - began
+        outcome = Outcome(fingerprint, result, seconds=seconds, loading=began - starts)
     except Exception as error:
         kind = type(error).__name__
         known = isinstance(error, (ResumableError, TargetError))

@@ -45,7 +45,7 @@ def check_ranks(
 ) -> Finding | str | None:
     """Save the shard ``number`` halfway, and resume it with each of ``counts`` ranks.
 
-    Returns what is wrong, or as text why that could not be found out.
+    Returns what is wrong, or a text that says why it could not be checked.
     """
     shard, path = [*walk(stage)][number]
     assert isinstance(shard, Shard)
@@ -63,7 +63,7 @@ def check_ranks(
     saved = workers.run(Task(Resumed(folder, own, rounds, (rounds,)), number))
     work = [Ranks(folder, count, order.after(position)) for count in counts]
     outcomes = [workers.run(Task(one, number)) for one in work]
-    # Of a resume an error shows something, unless its process died.
+    # An error of a resume is a finding, unless its process died.
     if (failure := _failure([saved, *(one for one in outcomes if one.died)])) is not None:
         return failure
     errors = [outcome.error for outcome in outcomes if outcome.error is not None]
@@ -99,9 +99,9 @@ class RanksDiffer:
 class Ranks(Work):
     """Resume the shard, the last stage, with ``count`` ranks from the checkpoint in ``folder``.
 
-    ``expected`` are the digests of the global order from the round on at which that was saved.
-    What their turns give is compared with it up to its last whole round; a `RanksDiffer` if they
-    do not agree.
+    ``expected`` are the digests of the global order after the checkpoint. The items that the ranks
+    deliver in turns are compared with them, up to the last whole round. Gives a `RanksDiffer` if
+    they differ.
     """
 
     folder: str

@@ -1,4 +1,4 @@
-"""What a verification found."""
+"""The result of a verification."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Finding:
     Attributes:
       reason: in a few words, always the same for the same cause.
       stage: the first stage at which it appears, with its arguments.
-      path: of that stage, as errors name it.
-      evidence: what was seen, in sentences.
+      path: where that stage is, in the form that errors use.
+      evidence: the observations, in sentences.
       hint: what to do about it.
       position: the item after which the run was resumed; None if plain runs differ.
       item: the number of the first item that differs, counted after that stage.
@@ -61,11 +61,11 @@ class Report:
       target: what was verified.
       items: of the reference run.
       complete: whether the reference run came to the pipeline's end.
-      planned: how many stops were to be resumed from.
-      positions: how many were: a run that differs is not stopped and resumed again.
+      planned: the number of resumes that were planned.
+      positions: the number that was made: a run that differs is not stopped and resumed again.
       differences: how many of them did not continue the reference run.
-      processes: how many fresh processes that took.
-      resumed: how: as it is, with other workers, depths and ranks.
+      processes: how many fresh processes were started.
+      resumed: the ways of resuming: unchanged, with other workers, depths and ranks.
       reread: the most source items that a resume read again; None if it was not measured.
       state_bytes: the largest serialised state.
       get_state_seconds: median time to take one.
@@ -97,7 +97,7 @@ class Report:
 
     @property
     def exact(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there is no finding."""
         return self.finding is None
 
     def as_json(self) -> dict[str, Any]:

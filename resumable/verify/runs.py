@@ -1,7 +1,7 @@
-"""Runs of a pipeline: draw its items, and tell the first that is not what was expected."""
+"""Runs of a pipeline: draw its items, and find the first that is not the expected one."""
 
-# The items themselves never leave their process. A run keeps their digests in a file, or reads
-# there what to expect.
+# The items themselves never leave their process. A run writes their digests to a file, or compares them
+# with those in a file.
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class _Drawing:
 
 
 class Timed:
-    """Items, and the seconds from ``began`` until the first one, None if none was asked for."""
+    """Items, and the seconds from ``began`` until the first one; None without an item."""
 
     def __init__(self, items: Iterator[Any], began: float) -> None:
         self._items = items

@@ -23,7 +23,7 @@ LIBRARY: Final = str(Path(__file__).parents[1])
 
 
 class TargetError(Exception):
-    """What was named is no pipeline, or cannot be loaded."""
+    """The target is not a pipeline, or cannot be loaded."""
 
 
 @final
@@ -50,7 +50,7 @@ class Target:
         """The pipeline.
 
         Raises:
-          TargetError: saying what is wrong, with the user's own error as its cause if there is one.
+          TargetError: if it cannot be loaded; an error of the user's code is its ``__cause__``.
         """
         try:
             found = self._found()

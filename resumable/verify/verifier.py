@@ -1,7 +1,8 @@
 """Verify a pipeline: run it for reference, stop it anywhere, resume it elsewhere, compare."""
 
 # Every run is made by a fresh process that loads the pipeline anew, as a restarted training job
-# does. A chain of generations starts with a checkpoint of an uninterrupted run, and each process
+# does. Processes that only resume are forks of one that has imported the library and nothing else; what
+# they are compared with comes from others. A chain of generations starts with a checkpoint of an uninterrupted run, and each process
 # of it resumes from the file that the one before it left. The last goes on to the end.
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -25,7 +27,7 @@ from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
 from ..sources.iterable import reads_again
-from .chains import Link, follow, plan_chains
+from .chains import FIRST_HASH_SEED, Link, follow, plan_chains
 from .conditions import Conditions
 from .diagnosis import Diagnosis
 from .estimate import Estimate, Pace
@@ -40,9 +42,13 @@ from .work import Costs, Measure, Passes, Resumed
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
 FEW: Final = 6
-"""Positions that are proposed to whom all of them take too long."""
+"""The number of positions that is proposed when all of them would take too long."""
 MEASURED: Final = 5
 """Positions at which costs are measured."""
+ENOUGH_CHAINS: Final = 3
+"""From so many on they start sooner as forks of one process a generation."""
+MOST_FORKED: Final = 8
+"""Generations that do; each of these processes takes the memory of an interpreter."""
 
 Update = Callable[[int], object]
 
@@ -76,13 +82,13 @@ def verify(
     Args:
       target: ``module:attribute`` or ``path/to/file.py:attribute``, or a `Target`, which has
         arguments for a function.
-      items: how many to look at; by default all, or 10,000 of a pipeline without an end.
-      positions: how many stops to resume from: the ends, and random ones.
-      generations: how many times a run is stopped, one resumed from the other.
+      items: how many items to draw; by default all, or 10,000 of an endless pipeline.
+      positions: the number of stops to resume from: both ends, and random positions.
+      generations: how many times a run is stopped and resumed, one after the other.
       seed: of the random positions.
-      processes: how many to run at the same time.
+      processes: how many processes run at the same time.
       bars: makes progress bars; none by default.
-      tell: called after the first run with how long the rest will take.
+      tell: called after the first run with an estimate of the time for the rest.
 
     Raises:
       TargetError: if the target cannot be loaded.
@@ -94,9 +100,11 @@ def verify(
     check_int("positions", positions, minimum=1)
     check_int("generations", generations, minimum=1)
     check_int("processes", processes, minimum=1)
-    with tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder:
+    with (
+        tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder,
         # Before the user's code is loaded, which may change what a process starts with.
-        workers = Workers(target, Path(folder), processes)
+        Workers(target, Path(folder), processes) as workers,
+    ):
         with redirect_stdout(sys.stderr):
             stage = target.load().stage
         limit = ENDLESS if items is None and _is_endless(stage) else items
@@ -130,6 +138,7 @@ class _Verification:
         self._bar = bars
         self._tell = tell
         self._pace = Pace(0.0, 0, 0.0)
+        self._loading = 0.0
         self._digests = Digests(workers.new_file())  # of the reference run
         self._fingerprint: str | None = None
         self._complete = True
@@ -145,6 +154,8 @@ class _Verification:
         second = self._reference()
         self._find_ways()
         chains = plan_chains(self._items, positions, generations, rng)
+        if len(chains) >= ENOUGH_CHAINS:
+            self._prepare_forks(max(map(len, chains)))
         self._tell_time(positions, chains, generations)
         stops = tuple(sorted({stops[0] for stops in chains}))
         outcome, saved_in = self._saved_run(stops)
@@ -175,6 +186,7 @@ class _Verification:
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
         first, second = outcome.result
+        self._loading = outcome.loading
         if first.error is not None:
             raise CannotRun(f"the pipeline fails at item {first.items}: {first.error}")
         self._fingerprint, self._complete = outcome.fingerprint, first.ended
@@ -187,6 +199,12 @@ class _Verification:
             shards=len(shards(self._stage)),
         )
         return cast("Run", second)
+
+    def _prepare_forks(self, generations: int) -> None:
+        # They start while the run that saves takes but one processor.
+        seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
+        if self._workers.fork_with(seeds):
+            self._pace = replace(self._pace, restart=self._loading)
 
     def _tell_time(self, positions: int, chains: list[list[int]], generations: int) -> None:
         estimate = Estimate(self._pace.seconds(chains), positions)

@@ -38,10 +38,10 @@ class Work(ABC):
 @final
 @dataclass(frozen=True)
 class Passes(Work):
-    """Uninterrupted runs in one process, up to ``limit`` items each, as a list of `Run`.
+    """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `Run`.
 
-    The first keeps its digests in the file ``keep``, the later ones are compared with these; or
-    all are compared with ``expected``.
+    The first run keeps its digests in the file ``keep``, and the later runs are compared with
+    them. If there are ``expected`` digests, all runs are compared with those.
     """
 
     limit: int | None
@@ -68,9 +68,9 @@ class ResumedRun(NamedTuple):
     """A run from a checkpoint on.
 
     Attributes:
-      first: items before the checkpoint.
-      run: what came.
-      seconds: until the first item was there; None if none was asked for.
+      first: number of items before the checkpoint.
+      run: the run after it.
+      seconds: time until the first item came; None if none was drawn.
     """
 
     first: int
@@ -83,8 +83,8 @@ class ResumedRun(NamedTuple):
 class Resumed(Work):
     """A run from the newest checkpoint in ``folder``, or from the start, to item ``until``.
 
-    There it saves, and after each number of items in ``saves``. ``expected`` are the digests of
-    the whole run.
+    It saves at its end, and after each number of items in ``saves``. ``expected`` are the digests
+    of the whole run.
     """
 
     folder: str
@@ -112,7 +112,8 @@ class Resumed(Work):
 class ResumedHere(Work):
     """The whole run, and then a chain of resumes at ``stops``, all in one process.
 
-    The runs between the stops, each compared with the whole run, whose digests go to ``keep``.
+    Gives the runs between the stops. Each is compared with the whole run, whose digests go to the
+    file ``keep``.
     """
 
     limit: int | None
@@ -154,13 +155,13 @@ class Consumption(Work):
 
 
 class Costs(NamedTuple):
-    """What positions cost.
+    """What it costs to save and resume at some positions.
 
     Attributes:
-      get_state_seconds: median of one `get_state`.
-      state_bytes: of the largest state.
+      get_state_seconds: median time of one `get_state`.
+      state_bytes: size of the largest state.
       largest: that state.
-      reread: the most items of the sources that a resume read again.
+      reread: the largest number of items that a resume read from the sources again.
     """
 
     get_state_seconds: float
@@ -174,7 +175,7 @@ class Costs(NamedTuple):
 class Measure(Work):
     """What it costs to take the state at ``positions`` and to resume there.
 
-    Items are counted where nothing runs ahead.
+    Items are counted in a pipeline without threads and workers, which would read ahead.
     """
 
     positions: tuple[int, ...]
@@ -206,7 +207,7 @@ class Measure(Work):
 
 
 def _reads(iterator: Iterator[Any], counter: Counter[int]) -> int:
-    """How much is read for the next items."""
+    """How many items are read from the sources for the next items."""
     before = counter.total()
     for _ in itertools.islice(iterator, AFTER_RESUME):
         pass
@@ -214,7 +215,7 @@ def _reads(iterator: Iterator[Any], counter: Counter[int]) -> int:
 
 
 def _stopping(iterator: PipelineIterator[Any], positions: tuple[int, ...]) -> Iterator[None]:
-    """Stop at each of ``positions`` that was not passed meanwhile."""
+    """Stop at each of ``positions`` that the iterator has not passed yet."""
     for position in sorted(positions):
         if position >= iterator.step:
             iterator.skip(position - iterator.step)

@@ -1,7 +1,7 @@
-"""The docstring of a stage, shown to the user who builds it by a method."""
+"""The docstring of a stage, shown in the help of the method that builds it."""
 
-# What a stage does with its arguments is written once, beside the code that does it. The builder
-# that `help()` and notebooks are asked about has a sentence of its own, and this text below it.
+# What a stage does with its arguments is written once, beside its code. Users call `help()` on the
+# builder, which has a sentence of its own and this text below it.
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NO_ARGUMENTS: Final = re.compile(r"^Args:\n(?!  )", re.MULTILINE)
 
 
 def explained_by(*stages: type, **renamed: str) -> Callable[[B], B]:
-    """Let a builder have the docstrings of what it builds below its own.
+    """Append the docstrings of the stages that a builder makes to its own docstring.
 
     Args:
-      stages: the classes.
-      renamed: what the builder calls an argument that is called otherwise there.
+      stages: their classes.
+      renamed: arguments with another name in the builder, as ``name_of_the_stage="name_of_the_builder"``.
     """
 
     def explain(builder: B) -> B:

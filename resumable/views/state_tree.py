@@ -1,7 +1,7 @@
 """A state as the tree of its pipeline's stages, each with its position."""
 
-# The fingerprint names the stages, the nested positions follow the same tree. Stages that keep no
-# position stand in the fingerprint alone.
+# The fingerprint names the stages, and the nested positions follow the same tree. Stages without a
+# position are in the fingerprint only.
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class StageNode:
 
     Attributes:
       name: of the stage.
-      path: of the stage, as errors name it.
+      path: where the stage is, in the form that errors use.
       identity: its saved identity fields that differ from their defaults.
-      position: what it saved.
+      position: what the stage saved.
       upstreams: the stages before it.
     """
 
@@ -48,7 +48,7 @@ class StageNode:
 
 
 def stage_tree(state: State) -> StageNode:
-    """The stages of a state that a `PipelineIterator` gave; one node for any other state."""
+    """The stages of a state of a `PipelineIterator`; one node for any other state."""
     try:
         node = json.loads(state["fingerprint"])
         return _node(node, state.get("pipeline"), "pipeline")
@@ -57,7 +57,7 @@ def stage_tree(state: State) -> StageNode:
 
 
 def _node(node: Any, saved: Any, path: str) -> StageNode:
-    # A file from elsewhere may hold anything, also what a terminal would take for commands.
+    # A file from elsewhere may hold anything, also commands for a terminal.
     if not (isinstance(node, list) and node and re.fullmatch(r"\w+(@\d+)?", node[0])):
         raise ValueError("not a fingerprint")
     identity = node[1] if len(node) > 1 and isinstance(node[1], dict) else {}
@@ -73,7 +73,7 @@ def _node(node: Any, saved: Any, path: str) -> StageNode:
 
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
-    """A stage's own part of ``saved``, and the parts of its upstreams by their number."""
+    """The part of ``saved`` that is the stage's own, and those of its upstreams, by their number."""
     if not isinstance(saved, dict):
         return ({} if saved is None else {"state": saved}), {}
     function, rest = split_carried(saved)
@@ -91,7 +91,7 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
 
 
 def tree_lines(root: StageNode) -> list[str]:
-    """The tree in text, a stage a line, positions in a column of their own."""
+    """The tree as text: a line for each stage, with a column for the positions."""
     rows = draw_tree(root, lambda node: node.upstreams, lambda node: (str(node), _position(node)))
     return table_lines(rows, "<")
 
@@ -113,7 +113,7 @@ def positions(node: StageNode) -> dict[tuple[str, str, str], Any]:
 
 
 def show_name(name: str) -> str:
-    """A name out of a file, in which a terminal finds no commands."""
+    """A name from a file, without anything that a terminal would take for a command."""
     return name if name.isidentifier() and name.isascii() else repr(name)
 
 
@@ -127,7 +127,7 @@ def show(value: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """``value`` in terms of JSON; what JSON lacks becomes a dict that tells what it was."""
+    """``value`` in terms of JSON; what JSON has no form for becomes a dict that says what it was."""
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

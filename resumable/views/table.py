@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 
 def table_lines(rows: Sequence[Sequence[str]], alignment: str) -> list[str]:
-    """``rows`` as lines with a column below the other.
+    """``rows`` as lines of text with aligned columns.
 
     Args:
-      rows: of the same number of cells, the heading first.
-      alignment: ``<`` or ``>`` for each column but the last, which is as long as it is.
+      rows: the heading first, all with the same number of cells.
+      alignment: ``<`` or ``>`` for each column but the last, which is not padded.
     """
     widths = [max(len(row[column]) for row in rows) for column in range(len(alignment))]
     lines = []

@@ -42,7 +42,7 @@ def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
     """Cut ascending ``numbers`` into groups that are each read at once, from first to last.
 
     Args:
-      numbers: of the items that are needed.
+      numbers: of the items that are needed, shape (n,).
       unneeded: how many others may stand between those of a group, in all groups together.
 
     Returns:

@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, TypeVar
 
 from ..core.block import Block, block_items
+from ..core.stage_iterator import Items
 from ..core.transform import Transform, TransformIterator
 from ..order.slots import Choices, SlotChoice
 
@@ -35,6 +38,7 @@ class Reservoir(TransformIterator[T]):
         self._choices = self._choice.choices(0, 0)
 
     def pull(self, count: int) -> Block:
+        self._make_ready()
         items: list[T] = []
         while len(items) < count and not self._draining:
             missing = count - len(items)
@@ -45,6 +49,44 @@ class Reservoir(TransformIterator[T]):
         if self._draining:
             items += self._drain_down(count - len(items))
         return items
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        self._make_ready()
+        while self._hole is None and not self._draining:
+            yield from self._fill()
+        if not self._draining:
+            yield from self._exchanged()
+            self._drain()
+        while self._slots:
+            yield from self._drain_down(1)
+
+    def _exchanged(self) -> Iterator[T]:
+        """A step for each item that upstream still has."""
+        hole, slots = self._hole, self._slots
+        assert hole is not None
+        emptied = chain.from_iterable(self._emptied())
+        for item, slot in zip(self._arriving(), emptied, strict=False):
+            slots[hole] = item
+            self._hole = hole = slot
+            self._position += 1
+            yield slots[slot]
+
+    def _emptied(self) -> Iterator[list[int]]:
+        """The slots that the further steps empty, in runs of many."""
+        while True:
+            first = self._position
+            choices = self._choices_of(first, 1)
+            yield choices.slots_of(first, len(choices))
+
+    def _arriving(self) -> Iterator[Any]:
+        """Upstream's items, one by one."""
+        return iter(self._upstream.items())
+
+    def _make_ready(self) -> None:
+        """What is to be done before the first item after a resume."""
 
     def _fill(self) -> list[T]:
         """Fill the window and make the first step."""

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from itertools import chain
+from functools import partial
+from itertools import chain, islice
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_items
+from ..core.block import Indices, block_items
+from ..core.stage_iterator import Mark
 from ..core.transform import Transform
 from ..errors import StateMismatch
 from ..order.slots import OLDEST_WINDOWS
-from ..state.value import State, TakenState, copy_taken, freeze, take_state, unpack, unpack_count
+from ..state.value import State, freeze, taken_state, unpack, unpack_count
 from .rereading import groups, looked_up, most_unneeded
 from .reservoir import READ_AT_ONCE, Reservoir
 
@@ -36,17 +38,11 @@ class SnapshotIterator(Reservoir[T]):
         self._consumed = 0  # items read from upstream
         self._drained = 0  # items handed out since upstream ended
         # Upstream's states before items k * _interval, with their numbers; oldest first.
-        self._snapshots: deque[tuple[int, TakenState]] = deque()
+        self._snapshots: deque[tuple[int, Mark]] = deque()
         self._rebuilt = True
 
-    def pull(self, count: int) -> Block:
-        if not self._rebuilt:
-            self._rebuild()
-            self._rebuilt = True
-        return super().pull(count)
-
     def get_state(self) -> State:
-        start, upstream = 0, take_state(self._upstream.get_state) if not self._snapshots else {}
+        start, upstream = 0, self._upstream.get_state
         if self._snapshots:
             needed = self._snapshot_before(self._position - self._drained)
             start, upstream = next(pair for pair in reversed(self._snapshots) if pair[0] <= needed)
@@ -54,7 +50,7 @@ class SnapshotIterator(Reservoir[T]):
             "position": self._position,
             "drained": self._drained,
             "start": start,
-            "upstream": copy_taken(upstream),
+            "upstream": upstream(),
         }
 
     def set_state(self, state: State) -> None:
@@ -70,7 +66,7 @@ class SnapshotIterator(Reservoir[T]):
                 f"saved start={start} does not belong to position={position}", self._stage
             )
         self._upstream.set_state(upstream)
-        self._snapshots.append((start, freeze(upstream)))
+        self._snapshots.append((start, partial(taken_state, freeze(upstream))))
         self._consumed, self._rebuilt = start, False
 
     def _snapshot_before(self, steps: int) -> int:
@@ -80,6 +76,20 @@ class SnapshotIterator(Reservoir[T]):
         """
         oldest = steps - 1 - (OLDEST_WINDOWS - 1) * self._window
         return max(oldest, 0) // self._interval * self._interval
+
+    def _make_ready(self) -> None:
+        if not self._rebuilt:
+            self._rebuild()
+            self._rebuilt = True
+
+    def _arriving(self) -> Iterator[Any]:
+        items = iter(self._upstream.items())
+        stop = self._consumed
+        while self._consumed == stop:
+            stop += self._next_piece(READ_AT_ONCE)
+            for item in islice(items, stop - self._consumed):
+                self._consumed += 1
+                yield item
 
     def _read(self, count: int) -> list[Any]:
         """Read ``count`` items, and a snapshot wherever one belongs."""
@@ -114,7 +124,7 @@ class SnapshotIterator(Reservoir[T]):
 
     def _take_snapshot(self) -> None:
         if not self._snapshots or self._snapshots[-1][0] < self._consumed:
-            self._snapshots.append((self._consumed, take_state(self._upstream.get_state)))
+            self._snapshots.append((self._consumed, self._upstream.mark()))
         needed = self._snapshot_before(self._position)
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= needed:
             self._snapshots.popleft()

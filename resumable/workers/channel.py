@@ -7,7 +7,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from ..state.value import TakenState
+from ..core.stage_iterator import Mark
 from .threads import HEARTBEAT, leaves_at_exit, when_gone
 
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     """What the thread delivers: an item, the end, or an error; and upstream's state after it."""
 
     item: Any
-    state: TakenState
+    state: Mark
     epoch: int
     kind: str
 

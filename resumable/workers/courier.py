@@ -26,12 +26,14 @@ class Errand(Answer[Any]):
 
     Attributes:
       block: its items.
+      begins_pass: whether it is the first one of its iterator.
       abandoned: whether nobody wants the answer any more.
     """
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, begins_pass: bool) -> None:
         super().__init__()
         self.block = block
+        self.begins_pass = begins_pass
         self.abandoned = False
 
 
@@ -55,10 +57,15 @@ class CourierWorkers(Workers):
         self._threads = Threads(1, "resumable-courier")
         self._round = Job(partial(_serve, self._post, service))
         self._on_the_way = False
+        self._begins_pass = True
         self._process = HomeProcess()
 
+    def begin_pass(self) -> None:
+        self._begins_pass = True
+
     def submit(self, block: Block) -> Errand:
-        errand = Errand(block)
+        errand = Errand(block, self._begins_pass)
+        self._begins_pass = False
         self._post.errands.put(errand)
         if not self._on_the_way:
             self._threads.submit(self._round)

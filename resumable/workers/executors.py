@@ -85,7 +85,7 @@ def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
 
 
 class Workers(ABC):
-    """Workers that belong to one running iterator.
+    """Workers that belong to one running iterator at a time.
 
     Its loop may be interrupted anywhere: what has locks of its own is left to threads.
     """
@@ -95,6 +95,9 @@ class Workers(ABC):
 
     replaces_dead = False
     """Whether there are new workers for what is submitted after one has died."""
+
+    def begin_pass(self) -> None:  # noqa: B027  # most have nothing to do
+        """Work for another iterator; what the function refers to may have changed since."""
 
     @abstractmethod
     def submit(self, block: Block) -> Answer[Any]:

@@ -11,20 +11,26 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import length_hint
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ..core.block import Block, block_length, slice_block
 from ..core.home_process import HomeProcess
 from ..core.stage import Stage
+from ..core.stage_iterator import Items, Mark
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
-from ..state.value import State, TakenState, copy_taken, take_state
+from ..state.value import State
 from .executors import Outcome, Workers
 from .hiring import Calls, hired
+from .staff import SharesStaff, Staff
 from .tally import Tally
 from .threads import PATIENCE, Answer
 
@@ -35,12 +41,14 @@ DEATHS_IN_COMPANY: Final = 2
 """Deaths after which what was in work goes alone."""
 DEATHS_ALONE: Final = 2
 """Deaths of its own after which an item is dropped, if items are."""
+REST_SECONDS: Final = 0.1
+"""How long a pass that ends early waits for what is in work, to keep its workers for the next."""
 
 
 class _Position(NamedTuple):
     """Where upstream stands, and in which epoch."""
 
-    state: TakenState
+    state: Mark
     epoch: int
 
 
@@ -85,7 +93,7 @@ class _Chunk:
         return self.part(self.passed, block_length(self.block))
 
 
-class ParallelMapIterator(TransformIterator[T]):
+class ParallelMapIterator(TransformIterator[T], SharesStaff):
     """Motion of a map with workers; its state is that of the same map without them."""
 
     def __init__(
@@ -100,8 +108,13 @@ class ParallelMapIterator(TransformIterator[T]):
         self._process = HomeProcess()
         self._failure: Exception | None = None  # of upstream, to come after the window
         self._workers: Workers | None = None
+        self._staff: Staff | None = None  # where they stay after this pass
+        self._arriving: Iterator[Any] | None = None
         # How many items were read from upstream and not handed out.
         self._in_work = 0
+        # The results of the first chunk while `items` hands them out; what was taken of them since
+        # counts as handed out, and is not yet passed.
+        self._run: Iterator[T] | None = None
         # Upstream's position after the last item handed out, once workers run; of one that is
         # looked up by index, where they began.
         self._handed_out: _Position | None = None
@@ -110,37 +123,45 @@ class ParallelMapIterator(TransformIterator[T]):
 
     def pull(self, count: int) -> Block:
         self._check_home()
+        self._settle()
         results: list[T] = []
         while len(results) < count and self._fill():
             chunk = self._window[0]
-            if chunk.outcome is None:
-                chunk.outcome = self._outcome(chunk)
-            if chunk.outcome is not None:
-                results += self._hand_out(chunk, chunk.outcome, count - len(results))
+            if (outcome := self._awaited(chunk)) is not None:
+                results += self._hand_out(chunk, outcome, count - len(results))
                 self._put_away(chunk)
         return results
+
+    def items(self) -> Items[T]:
+        if self._calls.drop:
+            return super().items()
+        return Items(chain.from_iterable(self._runs()))
 
     def skip(self, count: int) -> int:
         if self._calls.drop:
             return super().skip(count)  # only calling tells which items there are
         self._check_home()
+        self._settle()
         missing = count
         while missing and self._window:
             missing -= self._pass_over(missing)
         return count - missing + (self._skip_upstream(missing) if missing else 0)
 
     def get_state(self) -> State:
-        found = self._upstream.state_at(-self._in_work)
+        found = self._upstream.state_at(self._taken - self._in_work)
         if found is not None:
             before, _ = found
         else:
-            taken = self._handed_out
-            before = self._upstream.get_state() if taken is None else copy_taken(taken.state)
+            taken = self._last_position
+            before = self._upstream.get_state() if taken is None else taken.state()
         return self._tally.get_state(before) if self._calls.drop else {"upstream": before}
 
     def set_state(self, state: State) -> None:
         unpack = self._tally.set_state if self._calls.drop else self._tally.set_plain_state
         unpack(self._stage, state, self._upstream)
+
+    def share(self, staff: Staff) -> None:
+        self._staff = staff
 
     @property
     def skipped(self) -> int | None:
@@ -149,13 +170,52 @@ class ParallelMapIterator(TransformIterator[T]):
 
     @property
     def epoch(self) -> int:
-        return self._upstream.epoch if self._handed_out is None else self._handed_out.epoch
+        last = self._last_position
+        return self._upstream.epoch if last is None else last.epoch
 
     def close(self) -> None:
         if not self._process.is_this_one():
             return  # neither the workers nor their locks are ours after a fork
         self._dismiss()
         super().close()
+
+    def _runs(self) -> Iterator[Iterator[T]]:
+        """The results of each chunk; `chain` walks them without a line of Python an item."""
+        self._check_home()
+        self._settle()
+        while self._fill():
+            chunk = self._window[0]
+            if (outcome := self._awaited(chunk)) is None:
+                continue
+            self._run = iter(outcome.results[chunk.passed :])
+            yield self._run
+            self._check_home()
+            self._settle()
+
+    @property
+    def _taken(self) -> int:
+        """How many results of the first chunk were taken and not passed."""
+        if self._run is None:
+            return 0
+        chunk = self._window[0]
+        assert chunk.outcome is not None
+        return len(chunk.outcome.results) - length_hint(self._run) - chunk.passed
+
+    @property
+    def _last_position(self) -> _Position | None:
+        """Upstream's after the last item handed out, where that is known."""
+        if self._taken and (positions := self._window[0].positions):
+            return positions[self._window[0].passed + self._taken - 1]
+        return self._handed_out
+
+    def _settle(self) -> None:
+        """Pass what was taken."""
+        if self._run is not None:
+            chunk, taken = self._window[0], self._taken
+            self._run = None
+            self._tally.pass_over(taken)
+            self._pass(chunk, chunk.passed + taken)
+            self._put_away(chunk)
 
     def _check_home(self) -> None:
         if not self._process.is_this_one():
@@ -165,7 +225,12 @@ class ParallelMapIterator(TransformIterator[T]):
             )
 
     def _dismiss(self) -> None:
-        if self._workers is not None and not self._workers.close():
+        if self._workers is None:
+            return
+        if self._staff is not None and not self._staff.closed and self._come_to_rest():
+            workers, self._workers = self._workers, None  # another iterator's now
+            self._staff.keep(self._stage, workers)
+        elif not self._workers.close():
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
                 "what they are at is done",
@@ -173,10 +238,23 @@ class ParallelMapIterator(TransformIterator[T]):
                 stacklevel=3,
             )
 
+    def _come_to_rest(self) -> bool:
+        """Let the workers do what is in work, if it is not much, and want nothing of it."""
+        assert self._workers is not None
+        ends = time.monotonic() + REST_SECONDS
+        answers = [chunk.answer for chunk in self._window if chunk.answer is not None]
+        if not all(answer.wait(ends - time.monotonic()) for answer in answers):
+            return False
+        for answer in answers:
+            self._workers.abandon(answer)
+        return True
+
     def _fill(self) -> bool:
         """Top the window up; whether a result is to come."""
+        if self._workers is None and self._end is not None:
+            return False
         if self._workers is None:
-            self._workers = hired(self._calls, self._window_size)
+            self._workers = self._hire()
             self._handed_out = self._position()
         if self._waiting and not self._submit_waiting():
             return True
@@ -193,6 +271,10 @@ class ParallelMapIterator(TransformIterator[T]):
         if self._failure is not None and not self._window:
             raise self._failure
         return bool(self._window)
+
+    def _hire(self) -> Workers:
+        kept = None if self._staff is None else self._staff.send(self._stage)
+        return kept or hired(self._calls, self._window_size)
 
     def _read(self, count: int) -> tuple[Block, list[_Position]]:
         """Up to ``count`` items of upstream, and of a stream the position after each.
@@ -215,7 +297,7 @@ class ParallelMapIterator(TransformIterator[T]):
         while len(items) < count:
             before = self._upstream.state_at(0)
             try:
-                items.append(next(self._upstream))
+                items.append(next(self._upstream if before is not None else self._stream()))
             except StopIteration:
                 break
             except Exception as error:
@@ -230,8 +312,14 @@ class ParallelMapIterator(TransformIterator[T]):
         self._in_work += len(items)
         return items, positions
 
+    def _stream(self) -> Iterator[Any]:
+        """The items of upstream, which is not looked up by index."""
+        if self._arriving is None:
+            self._arriving = iter(self._upstream.items())
+        return self._arriving
+
     def _position(self) -> _Position:
-        return _Position(take_state(self._upstream.get_state), self._upstream.epoch)
+        return _Position(self._upstream.mark(), self._upstream.epoch)
 
     def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
         """Up to ``count`` results, past those dropped before the last of them."""
@@ -280,6 +368,7 @@ class ParallelMapIterator(TransformIterator[T]):
             self._failure = None  # it stands before the item that it failed on
         if self._end is not None:
             return 0
+        self._arriving = None  # it is valid until upstream is moved otherwise
         passed = self._upstream.skip(count)
         self._tally.pass_over(passed)
         if self._handed_out is not None:
@@ -319,8 +408,14 @@ class ParallelMapIterator(TransformIterator[T]):
             chunk.answer = None
             self._waiting = True
 
+    def _awaited(self, chunk: _Chunk) -> Outcome | None:
+        """What became of the first chunk, asked for once; None if it has to be tried again."""
+        if chunk.outcome is None:
+            chunk.outcome = self._outcome(chunk)
+        return chunk.outcome
+
     def _outcome(self, chunk: _Chunk) -> Outcome | None:
-        """What became of the first chunk; None if it has to be tried again."""
+        """The same, where it is not known yet."""
         assert self._workers is not None
         assert chunk.answer is not None
         try:

@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Mark, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
-from ..state.value import State, TakenState, copy_taken, take_state
+from ..state.value import State
 from .channel import Channel, Entry
 from .threads import PATIENCE, Job, Threads
 
@@ -34,7 +34,7 @@ class PrefetchIterator(TransformIterator[T]):
         self._production = Job(partial(_produce, self._channel, self._upstream))
         self._epoch = self._upstream.epoch
         # Upstream's state after the last item handed out, once the thread runs.
-        self._handed_out: TakenState | None = None
+        self._handed_out: Mark | None = None
         self._ended = False
         self._process = HomeProcess()
 
@@ -47,7 +47,7 @@ class PrefetchIterator(TransformIterator[T]):
                 "iterate the pipeline in this one"
             )
         if self._handed_out is None:
-            self._handed_out = take_state(self._upstream.get_state)
+            self._handed_out = self._upstream.mark()
             self._threads.submit(self._production)
         entry = self._channel.get(self._threads.check_alive)
         if entry.kind == "error":
@@ -76,7 +76,7 @@ class PrefetchIterator(TransformIterator[T]):
     def get_state(self) -> State:
         if self._handed_out is None:
             return self._upstream.get_state()
-        return copy_taken(self._handed_out)
+        return self._handed_out()
 
     def set_state(self, state: State) -> None:
         self._upstream.set_state(state)
@@ -100,14 +100,11 @@ class PrefetchIterator(TransformIterator[T]):
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
     """The thread: upstream's items until the end, an error, or the reader's leaving."""
     try:
-        items = upstream.items()
-        for item in items.iterator:
-            if not channel.put(Entry(item, take_state(upstream.get_state), upstream.epoch, "item")):
+        for item in upstream.items():
+            if not channel.put(Entry(item, upstream.mark(), upstream.epoch, "item")):
                 return
-        if not items.ended():
-            raise RuntimeError("a user function raised StopIteration")
-        channel.put(Entry(None, take_state(upstream.get_state), upstream.epoch, "end"))
+        channel.put(Entry(None, upstream.mark(), upstream.epoch, "end"))
     except BaseException as error:
-        channel.put(Entry(error, {}, 0, "error"))
+        channel.put(Entry(error, dict, 0, "error"))
     finally:
         upstream.close()  # its state stays readable

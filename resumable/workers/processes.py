@@ -170,9 +170,12 @@ class _PoolService(Service):
         self._count = count
         self._slot_count = slots
         self._executor: Any = None
+        self._sent = b""  # the function, as the processes have it
         self._slots = Slots(0)
 
     def send(self, errand: Errand) -> None:
+        if errand.begins_pass and self._executor is not None and pickled(self._fn) != self._sent:
+            self.end()  # the processes have the function as it was in another pass
         if self._executor is None:
             self._begin()
         try:
@@ -196,13 +199,15 @@ class _PoolService(Service):
     def _begin(self) -> None:
         from loky.process_executor import ProcessPoolExecutor
 
+        context = _context()
         # New memory too: a process that is being killed may still write to that of the old ones.
         self._slots = Slots(self._slot_count)
-        fn = pickled(self._fn)  # not in the loop, where an interrupt would look like its error
-        orders = Orders(fn, self._drop, self._tell, self._slots.arena, os.getpid())
+        self._sent = pickled(self._fn)  # not in the loop: an interrupt would look like its error
+        orders = Orders(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
         self._executor = ProcessPoolExecutor(
             self._count,
             timeout=IDLE_SECONDS,
+            context=context,
             initializer=worker_process.begin,
             initargs=(orders,),
         )
@@ -270,6 +275,15 @@ def _end_running() -> None:
         workers.close()
 
 
+def _context() -> Any:
+    """How processes are started; None is as loky does."""
+    if sys.platform != "linux":
+        return None
+    from .forking import forking_context
+
+    return forking_context()
+
+
 def _arena_of(slots: int) -> Arena | None:
     """Shared memory; None where there is none, or no more addresses for it."""
     if not SHARES_MEMORY or not slots:
@@ -291,7 +305,7 @@ def _forget_pools() -> None:
         executors._threads_wakeups.clear()
         started = multiprocessing.process._children  # type: ignore[attr-defined]
         for process in list(started):
-            if type(process).__module__.startswith("loky."):
+            if isinstance(process, sys.modules["loky.backend.process"].LokyProcess):
                 started.discard(process)
 
 

@@ -291,7 +291,7 @@ class Threads:
         thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
         _at_work.add(shift)
         if self._thorough:
-            _to_finish[shift] = desk, self._process
+            _to_finish[shift] = desk
         try:
             # Not here: `start` waits for the thread within a `Condition`.
             start_new_thread(_start, (thread, shift, desk))
@@ -313,17 +313,14 @@ def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:
 
 _open: Final[weakref.WeakSet[Leaves]] = weakref.WeakSet()
 _at_work: Final[weakref.WeakSet[_Shift]] = weakref.WeakSet()
-_to_finish: Final[weakref.WeakKeyDictionary[_Shift, tuple[_Desk, HomeProcess]]] = (
-    weakref.WeakKeyDictionary()
-)
+_to_finish: Final[weakref.WeakKeyDictionary[_Shift, _Desk]] = weakref.WeakKeyDictionary()
 
 
 def _finish() -> None:
     """Let the interpreter's exit wait for what has to be done."""
-    for shift, (desk, process) in list(_to_finish.items()):
-        if process.is_this_one():
-            desk.leave()
-            shift.ended(LONG_PATIENCE)
+    for shift, desk in list(_to_finish.items()):
+        desk.leave()
+        shift.ended(LONG_PATIENCE)
     # A thread that waits while the interpreter takes itself apart may crash it. Those that are at a
     # call are not waited for.
     for one in list(_open):

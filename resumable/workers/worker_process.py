@@ -30,7 +30,7 @@ class Orders(NamedTuple):
       drop: whether an item whose call raises is dropped.
       tell: whether its error is asked for.
       arena: memory for large results, if there is any.
-      parent: the number of the process that started it.
+      parent: the number of the process that has the pool.
     """
 
     fn: bytes
@@ -50,6 +50,8 @@ class Reply(NamedTuple):
 
 _orders: Orders
 _fn: Callable[[Any], Any] | None = None
+forked_by: int | None = None
+"""The number of the server that forked this process, if one did; it ends with the parent."""
 
 
 def begin(orders: Orders) -> None:
@@ -58,7 +60,8 @@ def begin(orders: Orders) -> None:
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
     _orders = orders
-    threading.Thread(target=_leave_with, args=(orders.parent,), daemon=True).start()
+    parent = orders.parent if forked_by is None else forked_by
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 
 def greet() -> None:

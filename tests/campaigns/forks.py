@@ -23,6 +23,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from descendants import descendants
+
 import resumable as rs
 
 ROOT = Path(__file__).parents[2]
@@ -149,20 +151,10 @@ def act(end: str, holder: list[Any]) -> None:
 def _left() -> Iterator[str]:
     """Processes of ours that still run a second later, but for trackers of resources."""
     deadline = time.monotonic() + 1
-    while time.monotonic() < deadline and list(_children()):
+    while time.monotonic() < deadline and descendants(os.getpid()):
         time.sleep(0.01)
-    yield from _children()
-
-
-def _children() -> Iterator[str]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_text()
-        except OSError:
-            continue
-        if int(status[1]) == os.getpid() and "resource_tracker" not in command:
-            yield f"{folder.name} {status[0]} {command}"
+    for number, command in descendants(os.getpid()).items():
+        yield f"{number} {command}"
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ import argparse
 import faulthandler
 import gc
 import itertools
+import os
 import random
 import shutil
 import signal
@@ -22,14 +23,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import psutil
+from descendants import descendants
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode
@@ -303,9 +303,12 @@ def campaign(interrupts: int, seed: int, only: Collection[str] = ("",)) -> Repor
     ``only`` those with one of these in their names.
     """
     report = Report()
-    others = {child.pid for child in psutil.Process().children()}
+    others = set(descendants(os.getpid()))
     choose = random.Random(seed)
     folder = Path(tempfile.mkdtemp(prefix="interrupts-", dir=_fast_folder()))
+    # pytest's keeps the tracebacks of what was raised while something was dropped, and with them
+    # what was to be dropped.
+    hook, sys.unraisablehook = sys.unraisablehook, sys.__unraisablehook__
     try:
         found = scenarios(folder / "run")
         chosen = {name: found[name] for name in found if any(part in name for part in only)}
@@ -318,6 +321,7 @@ def campaign(interrupts: int, seed: int, only: Collection[str] = ("",)) -> Repor
                     run(Trial(report, label, alarm))
             _check_nothing_left(report, label, others)
     finally:
+        sys.unraisablehook = hook
         shutil.rmtree(folder, ignore_errors=True)
     return report
 
@@ -334,22 +338,10 @@ def _check_nothing_left(report: Report, label: str, others: set[int]) -> None:
 
 def _left(others: set[int]) -> list[str]:
     threads = [one.name for one in threading.enumerate() if one.name.startswith("resumable")]
-    # The tracker of loky's is one for the whole process.
     children = [
-        " ".join(command)
-        for child in psutil.Process().children()
-        if child.pid not in others
-        for command in [_command(child)]
-        if command and not any("resource_tracker" in word for word in command)
+        command for number, command in descendants(os.getpid()).items() if number not in others
     ]
     return threads + children
-
-
-def _command(process: psutil.Process) -> list[str]:
-    words: list[str] = []
-    with suppress(psutil.Error):
-        words = process.cmdline()
-    return words
 
 
 def _fast_folder() -> str | None:

@@ -28,6 +28,7 @@ ITERATOR: Final = "core/iterator.py"
 FINGERPRINT: Final = "core/fingerprint.py"
 VALUE: Final = "state/value.py"
 ENCODING: Final = "state/encoding.py"
+RUNS: Final = "core/runs.py"
 RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
 PARALLEL: Final = "workers/parallel_map.py"
@@ -61,13 +62,14 @@ MUTATIONS: Final = [
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
     Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
     Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
-    Mutation("stages/interleave.py", "        self._taken = 0\n", "        pass\n"),
+    Mutation("stages/interleave.py", "            start = 0\n", ""),
+    Mutation("stages/interleave.py", "self._taken = 0 if whole else taken", "self._taken = taken"),
     Mutation(
         "stages/interleave.py",
-        "self._turn = (self._turn + 1) % len(self._upstreams)",
-        "self._turn = (self._turn - 1) % len(self._upstreams)",
+        "self._turn = (number + 1) % len(self._upstreams) if",
+        "self._turn = (number - 1) % len(self._upstreams) if",
     ),
-    Mutation("stages/interleave_map.py", "place.offset += len(drawn)", "pass"),
+    Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
         "stages/map.py",
@@ -76,9 +78,20 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/mix.py", 'if self._stage.stop == "first":', 'if self._stage.stop == "all":'),
     Mutation(
-        "stages/mix.py", "True\n            self._turn += 1", "True\n            self._turn += 2"
+        "stages/mix.py",
+        "self._ended[number] = True\n                    self._turn = turn + 1",
+        "self._ended[number] = True\n                    self._turn = turn + 2",
     ),
-    Mutation("order/long_schedule.py", "counts[upstream] += step", "counts[upstream] += 1"),
+    Mutation(
+        "stages/mix.py",
+        'stage.stop == "first" and self._last is None',
+        "False",
+    ),
+    Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
+    Mutation(
+        "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
+    ),
+    Mutation("stages/places.py", "place = self._position + rank", "place = self._position"),
     Mutation("stages/places.py", "first = self._position + rank", "first = self._position"),
     Mutation("stages/places.py", "passed * self._stage.deal.ranks", "passed"),
     Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
@@ -91,9 +104,11 @@ MUTATIONS: Final = [
     Mutation(
         "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"
     ),
-    Mutation("stages/scan.py", "self._offset += len(items)", "pass"),
+    Mutation("stages/scan.py", "self._offset += 1", "pass"),
     Mutation("stages/scan.py", "        self._ended = True\n", "        pass\n"),
-    Mutation("stages/scan.py", "if self._last is None else copy_taken", "if True else copy_taken"),
+    Mutation(
+        "stages/scan.py", "if self._last is None else taken_state", "if True else taken_state"
+    ),
     Mutation("stages/shard.py", "return self.index % rest", "return self.index % self.count"),
     Mutation(
         "stages/shard.py",
@@ -112,10 +127,22 @@ MUTATIONS: Final = [
         "count = min(count, self._stage.count - self._position)",
         "count = min(count, self._stage.count)",
     ),
+    Mutation(
+        "stages/take.py", "numbers, items = range(self._position + 1", "numbers, items = range(1"
+    ),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
+    Mutation(
+        "sources/iterable.py",
+        "else sample(item))\n                self._noted = None",
+        "else sample(item))",
+    ),
+    Mutation("core/expansion.py", "upstream.state_at(-1)", "upstream.state_at(0)"),
+    Mutation(
+        "core/combine.py", "self._ended[number] = place < last", "self._ended[number] = False"
+    ),
     Mutation("sources/iterable.py", "copied.__dict__ = dict(attributes)", "pass"),
     Mutation(
         "sources/range.py", "return indices * self.step + self.begin", "return indices * self.step"
@@ -132,14 +159,14 @@ MUTATIONS: Final = [
         "right = lines > 0",
     ),
     Mutation("formats/index_file.py", "right = lines > 0 and", "right ="),
-    Mutation("formats/index_file.py", "if status.st_uid in (_user(), data.owner):", "if True:"),
+    Mutation("formats/index_file.py", "return owner in (_user(), data.owner)", "return True"),
     Mutation(
         "formats/index_pages.py", "if digest_of(content, PAGE_DIGEST) != digest:", "if False:"
     ),
     Mutation(
         "formats/index_pages.py",
-        "return bool(checked[number // PAGE] and checked[(number - 1 if number else 0) // PAGE])",
-        "return bool(checked[number // PAGE])",
+        "for number in (first + line, first + line - 1 if line else first)",
+        "for number in (first + line,)",
     ),
     Mutation("formats/line_scan.py", "filled_before = blank + lines -", "filled_before = blank -"),
     Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
@@ -148,6 +175,18 @@ MUTATIONS: Final = [
         "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
         "            pass\n        return data",
     ),
+    Mutation("formats/index_pages.py", "if not pages.place.is_whole():", "if False:"),
+    Mutation("formats/line_pack.py", "if row is None or row[1:3] != data[1:3]", "if row is None"),
+    Mutation("formats/line_pack.py", "if digest_of(table, TABLE_DIGEST) != digest:", "if False:"),
+    Mutation("formats/line_pack.py", " or not is_believed(self.owner, data):", ":"),
+    Mutation("formats/packed_indexes.py", "                    before.discard()\n", ""),
+    Mutation(
+        "formats/line_file.py",
+        "    if len(found) != len(ends):\n        return None\n",
+        "",
+    ),
+    Mutation("formats/packed_indexes.py", "len(missing) >= FEWEST_PACKED", "True"),
+    Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
     Mutation(BLOCK, "if all(_same_columns(first, block) for block in filled[1:]):", "if True:"),
@@ -207,6 +246,18 @@ MUTATIONS: Final = [
         "return upstreams, numbers * self._parts[upstreams] + ranks",
         "return upstreams, numbers + ranks",
     ),
+    Mutation("order/turns.py", 'return np.argsort(keys, axis=1, kind="stable")', "return order"),
+    Mutation("order/turns.py", "if np.count_nonzero(equal) > len(rows):", "if False:"),
+    Mutation("order/permutation.py", "if value < self.length:", "if True:"),
+    # items prepared at many indices
+    Mutation(RUNS, "chosen[places] += len(runs)", "pass"),
+    Mutation(RUNS, "range(first_rank, first_rank + last - first)", "range(0, last - first)"),
+    Mutation(
+        RUNS,
+        "return map(self._item, self._indices[places.start : places.stop].tolist())",
+        "return iter(list(map(self._item, self._indices[places.start : places.stop].tolist())))",
+    ),
+    Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
     Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
     Mutation(RESERVOIR, "self._position += count\n", "self._position += 1\n"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),
@@ -224,6 +275,11 @@ MUTATIONS: Final = [
     ),
     Mutation(PARALLEL, "if chunk.deaths_alone < DEATHS_ALONE:", "if False:"),
     Mutation(PARALLEL, "self._tally.pass_over(number - at)", "pass"),
+    Mutation(PARALLEL, "self._upstream.state_at(self._taken - self._in_work)", "None"),
+    Mutation(PARALLEL, "self._window[0].passed + self._taken - 1]", "-1]"),
+    Mutation(PARALLEL, "self._tally.pass_over(taken)", "pass"),
+    Mutation("workers/staff.py", "if known is stage:", "if True:"),
+    Mutation("workers/staff.py", "self.closed = True", "pass"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
     Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(
@@ -259,8 +315,10 @@ MUTATIONS: Final = [
         "if left.written is not None and file_identity(left.path) == left.written:",
         "if True:",
     ),
-    Mutation(DIRECTORY, "        elif sync_if_equal(path, data):", "        elif True:"),
+    Mutation(DIRECTORY, "            if not sync_if_equal(path, data):", "            if False:"),
+    Mutation(DIRECTORY, "            left.named = True\n", ""),
     Mutation(DIRECTORY, "free = None, file_identity(path)", "free = (None,)"),
+    Mutation(FILES, "if named is not None and file_identity(new) == named:", "if False:"),
     Mutation(FILES, "if named is None or file_identity(new) != named:", "if True:"),
     Mutation(FILES, "        if file_identity(new) is not None:\n", "        if False:\n"),
     Mutation(FILES, "            if file.read(len(data) + 1) != data:", "            if False:"),
@@ -275,7 +333,7 @@ MUTATIONS: Final = [
     ),
     Mutation(CHECKPOINTER, "        lock.close_with(saver)", "        pass"),
     Mutation(DIRECTORY, "            sync_folder(self.folder)\n        except", "        except"),
-    Mutation(FILES, "        os.fsync(descriptor)\n        status", "        status"),
+    Mutation(FILES, "        os.fsync(descriptor)\n    finally", "    finally"),
     Mutation(FILES, "            rest = rest[count:]", "            break"),
     Mutation("checkpoint/envelope.py", "!= digest:\n        raise", "== b'':\n        raise"),
     Mutation(

@@ -16,8 +16,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
+
+from descendants import descendants
 
 import resumable as rs
 from resumable.workers.processes import ProcessWorkers
@@ -180,7 +181,7 @@ def killing(wanted: bool, seed: int) -> Iterator[None]:
 
     def run() -> None:
         while not ends.wait(chosen.uniform(0.8, 1.4)):
-            if workers := list(_workers()):
+            if workers := list(descendants(os.getpid())):
                 os.kill(chosen.choice(workers), signal.SIGKILL)
 
     thread = threading.Thread(target=run)
@@ -192,17 +193,6 @@ def killing(wanted: bool, seed: int) -> Iterator[None]:
         ends.set()
         if wanted:
             thread.join()
-
-
-def _workers() -> Iterator[int]:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            command = (folder / "cmdline").read_text()
-        except OSError:
-            continue
-        if int(parent) == os.getpid() and "popen_loky" in command:
-            yield int(folder.name)
 
 
 def main() -> int:
@@ -230,7 +220,7 @@ def main() -> int:
             for problem in problems:
                 print("   ", problem)
             failed += len(problems)
-    left = list(_workers())
+    left = list(descendants(os.getpid()))
     print(f"{failed} problems, {len(left)} processes left")
     return int(failed > 0 or bool(left))
 

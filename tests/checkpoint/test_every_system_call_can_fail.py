@@ -112,10 +112,10 @@ def test_a_disk_that_takes_nothing_and_says_no_error_is_full(tmp_path: Path) -> 
 @every_code
 @once_and_lasting
 def test_a_save_in_pieces_may_fail_at_any_piece(tmp_path: Path, code: int, lasting: bool) -> None:
-    store = rs.Directory(tmp_path)
-    for at in range(2, 6):
+    for at in range(1, 5):
+        store = rs.Directory(tmp_path)  # a new one, which has nothing of another save to take back
         with faulty_os(Fault(at, code, lasting), longest=2) as system:
-            assert failure_of(lambda: store.save(1, b"01234567"), code)
+            assert failure_of(partial(store.save, 1, b"01234567"), code)
         assert system.failed[0] == "write"
         assert store.steps() == []
     store.remove_unfinished()
@@ -123,12 +123,47 @@ def test_a_save_in_pieces_may_fail_at_any_piece(tmp_path: Path, code: int, lasti
 
 
 @every_code
-def test_a_step_is_not_saved_over_when_looking_for_it_fails(tmp_path: Path, code: int) -> None:
+@with_and_without_links
+def test_a_step_is_not_saved_over_whatever_fails(tmp_path: Path, code: int, links: bool) -> None:
     store = rs.Directory(tmp_path)
     store.save(1, b"first")
-    with faulty_os(Fault(0, code)), pytest.raises(OSError, match=os.strerror(code)):
-        store.save(1, b"second")
-    assert store.load(1) == b"first"
+
+    def save() -> None:
+        with pytest.raises(OSError):  # noqa: PT011  # the fault, or that there is one already
+            store.save(1, b"second")
+
+    for fault in faults(calls_of(save, links=links), code, lasting=False):
+        with faulty_os(fault, links=links) as system:
+            save()
+        assert system.failed
+        assert store.load(1) == b"first"
+        store.remove_unfinished()
+        assert os.listdir(tmp_path) == [NAMES[1]]
+
+
+@with_and_without_links
+def test_a_name_given_by_a_call_that_then_fails_is_given(tmp_path: Path, links: bool) -> None:
+    store = rs.Directory(tmp_path)
+    calls = calls_of(partial(store.save, 1, SMALL), links=links)
+    at = calls.index("link" if links else "rename")
+    with faulty_os(Fault(at, errno.EIO, late=True), links=links) as system:
+        store.save(2, SMALL)
+    assert system.failed
+    assert contents(store.folder) == {NAMES[1]: SMALL, NAMES[2]: SMALL}
+
+
+# Each of them lets go of the interpreter's lock, for which a thread that writes has to wait again
+# while the loop computes.
+COMMIT = ["open", "write", "fsync", "close", "link", "unlink", "open", "fsync", "close"]
+
+
+def test_a_save_makes_the_calls_of_a_commit_and_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = rs.Directory(tmp_path)
+    monkeypatch.setattr(os, "urandom", None)
+    assert calls_of(partial(store.save, 1, SMALL)) == COMMIT
+    assert calls_of(partial(store.save, 2, SMALL)) == COMMIT
 
 
 def every_folder_is_synced(done: list[str]) -> bool:

@@ -54,24 +54,23 @@ def edited(module: ModuleType, edits: Mapping[str, str]) -> ModuleType:
     return copy
 
 
-LINK = "            name_file(left.temporary, path)\n"
+LINK = "            name_file(left.temporary, path)\n            left.named = True\n"
 SYNC_FOLDER = "            sync_folder(self.folder)\n        except"
 UNLINK = """            with suppress(OSError):  # what is left is in nobody's way
                 os.unlink(left.temporary)
 """
-WRITE = "            left.written = write_new_file(left.temporary, data)\n"
-EXISTS = "        if file_identity(path) is None:\n"
+WRITE = "            write_new_file(left.temporary, data)\n"
 REFUSING = "        os.link(old, new, follow_symlinks=False)\n"
 NEW_NAME = "        left = _Unacknowledged("
-SYNC_FILE = "        os.fsync(descriptor)\n        status"
+SYNC_FILE = "        os.fsync(descriptor)\n    finally"
 FIRST_WRITE = "        rest = memoryview(data)\n"
 
 MUTANTS = {
-    "the file is not synced": Mutant(DAMAGED, files={SYNC_FILE: "        status"}),
+    "the file is not synced": Mutant(DAMAGED, files={SYNC_FILE: "    finally"}),
     "the file is written after the sync": Mutant(
         DAMAGED,
         files={
-            SYNC_FILE: "        status",
+            SYNC_FILE: "    finally",
             FIRST_WRITE: "        os.fsync(descriptor)\n" + FIRST_WRITE,
         },
     ),
@@ -91,14 +90,12 @@ MUTANTS = {
     ),
     "a checkpoint is renamed over the old one": Mutant(
         LOST,
-        {EXISTS: "        if True:\n"},
-        {REFUSING: "        os.rename(old, new)\n"},
+        files={REFUSING: "        os.rename(old, new)\n"},
         scenario=save_twice,
     ),
     "all checkpoints have one name": Mutant(
         LOST,
         {
-            EXISTS: "        if True:\n",
             "self._names.of(step)": '"latest"',
             "        return self._names.steps_among(": "        if not os.path.lexists(self._path(0)):\n"
             "            return []\n"

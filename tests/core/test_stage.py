@@ -23,8 +23,8 @@ STAGE = {
     "relies_on", "shown_as", "start", "state_cost", "state_levels", "version",
 }  # fmt: skip
 ITERATOR = {
-    "blocks", "close", "epoch", "get_state", "inputs", "items", "pull", "set_state", "skip",
-    "state_at",
+    "blocks", "close", "epoch", "get_state", "inputs", "items", "mark", "pull", "set_state",
+    "skip", "state_at",
 }  # fmt: skip
 NESTING: dict[str, Callable[[rs.Pipeline[Any], rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "mix": lambda first, second: rs.mix(first, second, seed=0, stop="all"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.formats import line_file, line_index, line_scan, open_files
+from resumable.formats import lines as lines_module
 from resumable.formats.index_file import CACHE_SUFFIX
 from resumable.formats.line_index import SMALLEST_CACHED
 
@@ -49,7 +50,7 @@ def test_any_bytes_are_split_at_newlines(tmp_path: Path, parts: list[bytes]) -> 
 def test_blocks_of_lines_are_the_lines_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
 ) -> None:
-    monkeypatch.setattr(line_file, "FEW_LINES", 0)
+    monkeypatch.setattr(lines_module, "FEW_LINES", 0)
     path = tmp_path / "data"
     path.write_bytes(b"".join(parts))
     for skip_blank in (False, True):
@@ -254,3 +255,85 @@ def test_recursive_patterns_and_sorted_matches(tmp_path: Path) -> None:
     for name in ("b.txt", "a.txt", "sub/c.txt", "sub/d.md"):
         (tmp_path / name).write_text(f"{name}\n")
     assert list(rs.lines(f"{tmp_path}/**/*.txt")) == ["a.txt", "b.txt", "sub/c.txt"]
+
+
+def test_lines_one_after_the_other_are_read_a_page_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    looked = 0
+    data = open_files.FileContent.data
+
+    def counting(content: open_files.FileContent) -> open_files.FileData:
+        nonlocal looked
+        looked += 1
+        return data(content)
+
+    monkeypatch.setattr(open_files.FileContent, "data", counting)
+    assert list(rs.lines(path, encoding=None)) == split(BIG)
+    assert looked <= 2 + len(split(BIG)) / 500
+
+
+def test_lines_here_and_there_are_read_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    monkeypatch.delattr(line_file.LineFile, "read_page")
+    indexed = rs.lines(path, encoding=None).stage.indexed()
+    assert indexed is not None
+    item = indexed.item
+    assert [item(index) for index in (5, 3, 5, 7, 9, 0)] == [
+        b"line %d " % n for n in (5, 3, 5, 7, 9, 0)
+    ]
+
+
+def test_what_is_read_ahead_of_long_lines_is_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(
+        b"".join(
+            b"%d" % number * size + b"\n"
+            for number, size in [(1, 9), (2, 30_000)] + 5 * [(3, 40_000)]
+        )
+    )
+    (file,) = line_file.open_line_files([str(path)], None)
+    sizes = [len(file.read_page(np.arange(first, 7))) for first in range(7)]
+    assert sizes == [2, 2, 2, 2, 2, 2, 1]
+
+
+def test_an_error_comes_with_the_line_it_is_about_and_not_before(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    good = [f"line {number}" for number in range(100)]
+    path.write_bytes("\n".join(good).encode() + b"\nb\xffd\n")
+    iterator = iter(rs.lines(path))
+    assert [next(iterator) for _ in good] == good
+    with pytest.raises(rs.MalformedItem, match="line 101, byte 2"):
+        next(iterator)
+    assert iterator.get_state()["step"] == 100
+
+
+@pytest.mark.parametrize("ends", [[2], [1, 6], [4, 6], [2, 3, 6], [2, 4, 5, 6]])
+def test_an_index_with_newlines_elsewhere_is_followed(ends: list[int]) -> None:
+    assert line_file._split(b"a\nb\nc\n", 0, np.array([2, 4, 6])) == [b"a", b"b", b"c"]
+    text = b"a\nb\nc\n" if ends != [2] else b"ab"
+    found = line_file._split(text, 0, np.array(ends))
+    assert found == ([b"ab"] if ends == [2] else None)
+
+
+def test_threads_may_take_lines_one_after_the_other_from_one_source(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(BIG)
+    indexed = rs.lines(path, encoding=None).stage.indexed()
+    assert indexed is not None
+    item, found = indexed.item, list[bool]()
+
+    def take(first: int) -> None:
+        found.append(all(item(index) == b"line %d " % index for index in range(first, 20_000)))
+
+    threads = [threading.Thread(target=take, args=(first,)) for first in (0, 1, 1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 3

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resumable.order.permutation import Permutation, permutation
+from resumable.order.permutation import FEW, Permutation, permutation
 from resumable.order.random_bits import derive, generator, random_below
 
 SEEDS = (0, 1, 2**63 + 11)
@@ -49,6 +49,22 @@ def test_the_permutation_stays_within_any_length_and_keeps_indices_apart(
     assert order.max() < length
     assert len(np.unique(order)) == len(indices)
     assert (indices == np.arange(start, min(start + 500, length))).all(), "it wrote to its input"
+
+
+@given(st.integers(4097, 2**62), st.integers(0, 2**64 - 1), st.data())
+def test_few_indices_are_permuted_as_many_are(length: int, seed: int, data: st.DataObject) -> None:
+    order = Permutation(length, derive(seed, 0))
+    few = data.draw(st.lists(st.integers(0, length - 1), min_size=1, max_size=FEW))
+    many = np.array(few * (FEW + 1), np.int64)
+    assert order(np.array(few, np.int64)).tolist() == order(many).tolist()[: len(few)]
+
+
+@pytest.mark.parametrize("length", [4097, 5000])
+def test_few_at_a_time_make_the_whole_permutation(length: int) -> None:
+    order = Permutation(length, derive(1, 0))
+    indices = np.arange(length)
+    parts = [order(indices[start : start + FEW]) for start in range(0, length, FEW)]
+    assert np.concatenate(parts).tolist() == order(indices).tolist()
 
 
 def chi_square_limit(degrees: int) -> float:

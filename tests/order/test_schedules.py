@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from collections import Counter
+from fractions import Fraction
+from typing import Any, TypeAlias
 from unittest import mock
 
 import numpy as np
@@ -11,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resumable.order import long_schedule
+from resumable.order import long_schedule, turns
 from resumable.order.long_schedule import LongSchedule
+from resumable.order.random_bits import derive, derive_many, random_bits, random_rows
 from resumable.order.schedule import Schedule
 
 Kind: TypeAlias = type[Schedule | LongSchedule]
@@ -30,6 +33,11 @@ def turns_of(schedule: Schedule | LongSchedule, count: int) -> list[tuple[int, i
     return list(zip(upstreams.tolist(), items.tolist(), strict=True))
 
 
+def upstream_of(schedule: Schedule | LongSchedule, turn: int) -> int:
+    """Which upstream has ``turn``, asked for alone."""
+    return int(schedule.items_of(np.array([turn]))[0][0])
+
+
 @given(kind=kinds, parts=shares, seed=seeds, section=sections)
 def test_a_round_holds_exactly_its_parts_and_each_upstream_stays_in_order(
     kind: Kind, parts: tuple[int, ...], seed: int | None, section: int
@@ -39,7 +47,7 @@ def test_a_round_holds_exactly_its_parts_and_each_upstream_stays_in_order(
         total = sum(parts)
         turns = turns_of(schedule, 3 * total)
         assert [upstream for upstream, _ in turns] == [
-            schedule.upstream_of(turn) for turn in range(3 * total)
+            upstream_of(schedule, turn) for turn in range(3 * total)
         ]
         for upstream, part in enumerate(parts):
             assert [item for one, item in turns if one == upstream] == list(range(3 * part))
@@ -90,5 +98,119 @@ def test_rounds_of_any_length_cost_a_section(parts: tuple[int, ...], seed: int |
             assert all(abs(mine[:1] - first * part // total) <= long_schedule.SECTION)
     rare = schedule.next_turn(0, [0])
     assert abs(rare - total / parts[0] / 2) <= total / parts[0] / 2
-    assert schedule.upstream_of(rare) == 0
+    assert upstream_of(schedule, rare) == 0
     assert LongSchedule(parts, seed, [0, *[ENDLESS] * (len(parts) - 1)]).turns_before_end() == rare
+
+
+def spread_by_looking(parts: list[int]) -> list[int]:
+    """The upstream of each turn of a round, as it was published: by the times they are due at."""
+    times = [
+        ((rank + 0.5) / part, upstream)
+        for upstream, part in enumerate(parts)
+        for rank in range(part)
+    ]
+    return [upstream for _, upstream in sorted(times)]
+
+
+def due_by_looking(parts: tuple[int, ...], turns: int) -> list[int]:
+    """How many items of each upstream the first ``turns`` of a round hold."""
+    times = [
+        (Fraction(2 * rank + 1, 2 * part), upstream)
+        for upstream, part in enumerate(parts)
+        for rank in range(part)
+    ]
+    first = Counter(upstream for _, upstream in sorted(times)[:turns])
+    return [first[upstream] for upstream in range(len(parts))]
+
+
+def turns_by_looking(
+    kind: Kind, parts: tuple[int, ...], seed: int | None, section: int, count: int, bits: int
+) -> list[tuple[int, int]]:
+    """What `items_of` gives, found for one round, or one section of it, after the other."""
+    given: Counter[int] = Counter()
+    made: list[tuple[int, int]] = []
+    number = 0
+    while len(made) < count:
+        for start in range(0, sum(parts), section if kind is LongSchedule else sum(parts)):
+            share = list(parts)
+            if kind is LongSchedule:
+                stop = min(start + section, sum(parts))
+                before, after = due_by_looking(parts, start), due_by_looking(parts, stop)
+                share = [late - early for early, late in zip(before, after, strict=True)]
+            upstreams = spread_by_looking(share)
+            if seed is not None:
+                keys = random_bits(derive(derive(seed), number), np.arange(len(upstreams)))
+                order = np.argsort(keys >> np.uint64(64 - bits), kind="stable").tolist()
+                upstreams = [upstreams[place] for place in order]
+            for upstream in upstreams:
+                made.append((upstream, given[upstream]))
+                given[upstream] += 1
+            number += 1
+    return made[:count]
+
+
+@given(
+    kind=kinds,
+    parts=shares,
+    seed=seeds,
+    section=sections,
+    at_once=st.sampled_from([1, 30, 1000]),
+    bits=st.sampled_from([1, 4, 63]),
+    data=st.data(),
+)
+def test_turns_of_many_rounds_are_those_of_one_after_the_other(
+    kind: Kind,
+    parts: tuple[int, ...],
+    seed: int | None,
+    section: int,
+    at_once: int,
+    bits: int,
+    data: st.DataObject,
+) -> None:
+    """Also where random keys of a round are equal, as those of so few ``bits`` are."""
+
+    def few_bits(keys: Any, count: int) -> Any:
+        return random_rows(keys, count) >> np.uint64(64 - bits)
+
+    count = 6 * sum(parts)
+    expected = turns_by_looking(kind, parts, seed, section, count, bits)
+    with (
+        mock.patch.object(long_schedule, "SECTION", section),
+        mock.patch.object(long_schedule, "SECTIONS_AT_ONCE", at_once),
+        mock.patch.object(turns, "TURNS_AT_ONCE", at_once),
+        mock.patch.object(turns, "random_rows", few_bits),
+    ):
+        schedule = kind(parts, seed, [ENDLESS] * len(parts))
+        assert turns_of(schedule, count) == expected
+        some = data.draw(st.lists(st.integers(0, count - 1), max_size=10))
+        upstreams, items = schedule.items_of(np.array(some, np.int64))
+        found = list(zip(upstreams.tolist(), items.tolist(), strict=True))
+        assert found == [expected[turn] for turn in some]
+
+
+@given(st.integers(0, 2**64 - 1), st.lists(st.integers(0, 2**62), max_size=5))
+def test_keys_and_bits_of_many_rounds_are_those_of_each(key: int, numbers: list[int]) -> None:
+    keys = derive_many(key, np.array(numbers, np.int64))
+    assert keys.tolist() == [derive(key, number) for number in numbers]
+    rows = random_rows(keys, 7)
+    assert rows.tolist() == [random_bits(int(one), np.arange(7)).tolist() for one in keys]
+
+
+@given(
+    parts=st.lists(st.integers(1, 2**40), min_size=1, max_size=5).map(tuple),
+    places=st.lists(st.floats(0, 1), min_size=1, max_size=5),
+)
+def test_the_first_turns_of_a_long_round_are_those_due_first(
+    parts: tuple[int, ...], places: list[float]
+) -> None:
+    total = sum(parts)
+    turns = [int(place * total) for place in places]
+    for turn, counts in zip(
+        turns, long_schedule._due(parts, total, np.array(turns, object)).tolist(), strict=True
+    ):
+        assert sum(counts) == turn
+        pairs = list(enumerate(zip(counts, parts, strict=True)))
+        last = max((Fraction(2 * n - 1, w), i) for i, (n, w) in pairs if n or not turn)
+        following = min((Fraction(2 * n + 1, w), i) for i, (n, w) in pairs)
+        assert last < following
+        assert all(0 <= n <= w for n, w in zip(counts, parts, strict=True))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 from command import run_python
-
-CAMPAIGNS = Path(__file__).parents[1] / "campaigns"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -16,6 +13,7 @@ CAMPAIGNS = Path(__file__).parents[1] / "campaigns"
 def test_a_fork_beside_busy_workers_ends_as_it_likes_and_takes_nothing_with_it(scene: str) -> None:
     if scene == "processes":
         pytest.importorskip("loky", reason="loky is not installed")
-    done = run_python(str(CAMPAIGNS / "forks.py"), "--forks", "12", "--scene", scene)
+    arguments = ("-m", "campaigns.forks", "--forks", "12", "--scene", scene)
+    done = run_python(*arguments, PYTHONPATH=".:tests")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"12 forks beside {scene}: 0 hang, 0 other problems" in done.stdout

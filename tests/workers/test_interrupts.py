@@ -32,11 +32,17 @@ def executor() -> Iterator[ThreadPoolExecutor]:
         yield pool
 
 
+def numbered(pipeline: rs.Pipeline[int]) -> rs.Pipeline[int]:
+    """Twice the numbers of its items."""
+    return pipeline.enumerate().map(lambda pair: 2 * pair[0])
+
+
 MAPS: dict[str, Callable[[ThreadPoolExecutor], rs.Pipeline[int]]] = {
     "threads": lambda pool: rs.range(ITEMS).map(double, workers=2),
     "threads over a stream": lambda pool: stream(ITEMS).map(double, workers=2, on_error="skip"),
     "an executor": lambda pool: rs.range(ITEMS).map(double, workers=2, executor=pool),
     "behind a prefetch": lambda pool: rs.range(ITEMS).map(double, workers=2).prefetch(2),
+    "in several passes": lambda pool: numbered(rs.range(2).map(double, workers=2).repeat(15)),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from types import FrameType
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
@@ -542,3 +544,60 @@ def test_a_chunk_that_is_done_in_part_goes_on_at_its_next_item(on_error: str) ->
         pipeline = source.map(abs, workers=2, on_error=on_error)
         with chunks_of(7, deaths=["half"] * 1000):
             resumes_at_every_position(pipeline)
+
+
+@given(
+    sizes,
+    st.lists(st.sampled_from(["", "first", "others"]), max_size=20),
+    st.integers(1, 13),
+    st.booleans(),
+    st.lists(st.integers(1, 12), max_size=5),
+)
+def test_workers_who_stay_for_all_passes_may_die_in_any(
+    sizes: list[int], fates: list[str], taken: int, indexed: bool, resumed_after: list[int]
+) -> None:
+    fates = [*fates, "dead", *fates, "dead"]
+
+    def make(workers: int) -> rs.Pipeline[int]:
+        upstream = rs.range(11) if indexed else stream(11)
+        return upstream.map(abs, workers=workers).take(taken).repeat(3)
+
+    expected = list(make(0))
+    got: list[int] = []
+    with pytest.MonkeyPatch.context() as patch, poisoned(set(), sizes, fates):
+        patch.setattr("resumable.workers.parallel_map.REST_SECONDS", 0.0)
+        with iter(make(2)) as iterator:
+            for count in resumed_after:
+                got += itertools.islice(iterator, count)
+                with iter(make(0)) as plain:
+                    plain.skip(len(got))
+                    assert iterator.get_state() == plain.get_state()
+                    iterator.set_state(plain.get_state())
+            got += iterator
+    assert got == expected
+
+
+def test_item_by_item_a_map_makes_calls_for_chunks_and_not_for_items() -> None:
+    calls: Counter[str] = Counter()
+
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and frame.f_globals["__name__"].startswith("resumable.workers"):
+            calls[frame.f_code.co_name] += 1
+
+    with chunks_of(200), iter(rs.range(4000).map(abs, workers=2)) as iterator:
+        got = list(itertools.islice(iterator, 150))
+        before = sys.getprofile()
+        sys.setprofile(profile)
+        try:
+            got += itertools.islice(iterator, 3000)
+        finally:
+            sys.setprofile(before)
+        assert rs.dumps(iterator.get_state()) == rs.dumps(state_at(3150))
+    assert got == list(range(3150))
+    assert sum(calls.values()) < 3000 / 4, calls
+
+
+def state_at(position: int) -> dict[str, Any]:
+    with iter(rs.range(4000).map(abs)) as iterator:
+        iterator.skip(position)
+        return iterator.get_state()

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import run_python
+from descendants import descendants, is_worker
 from graphs import stream
 from waiting import wait_until
 
@@ -52,27 +53,9 @@ def by_value(fn: Any) -> Any:
     return copied
 
 
-def children(parent: int) -> set[int]:
-    """Processes that ``parent`` started and that still run, but for trackers of its resources."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = (folder / "stat").read_text().rpartition(")")[2].split()
-            command = (folder / "cmdline").read_text()
-        except OSError:
-            continue
-        if int(status[1]) == parent and status[0] != "Z" and "resource_tracker" not in command:
-            found.add(int(folder.name))
-    return found
-
-
-def is_worker(process: int) -> bool:
-    try:
-        return "loky" in Path(f"/proc/{process}/cmdline").read_text() and (
-            Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-        )
-    except OSError:
-        return False
+def children() -> set[int]:
+    """Workers and other processes that this one has."""
+    return set(descendants(os.getpid()))
 
 
 def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -285,11 +268,11 @@ def test_killed_workers_lose_and_repeat_nothing(kind: str, monkeypatch: pytest.M
     got: list[int] = []
     errors: list[str] = []
     to_kill = [5, 300, 301, 1000]
-    before = children(os.getpid())
+    before = children()
     with iter(processes(upstream(), lambda item: item)) as iterator:
         while True:
             if to_kill and len(got) >= to_kill[0]:
-                victims = children(os.getpid()) - before
+                victims = children() - before
                 # One that follows another which died is ended by the pool, perhaps just now.
                 with suppress(ProcessLookupError):
                     if victims:
@@ -453,25 +436,25 @@ def test_nothing_is_left_running_or_open() -> None:
     def started() -> Any:
         iterator = iter(processes(rs.range(500), lambda item: item))
         next(iterator)
-        assert len(children(os.getpid()) - before) == 2
+        assert len(children() - before) == 2
         return iterator
 
     list(processes(rs.range(5), abs))  # starts the trackers, which stay
     gc.collect()
-    before = children(os.getpid())
+    before = children()
     opened = len(os.listdir("/proc/self/fd"))
 
     started().close()
-    assert children(os.getpid()) == before, "after close"
+    assert children() == before, "after close"
 
     iterator = started()
     list(iterator)
-    assert children(os.getpid()) == before, "at exhaustion"
+    assert children() == before, "at exhaustion"
 
     iterator = started()
     del iterator
     gc.collect()
-    wait_until(lambda: children(os.getpid()) == before)
+    wait_until(lambda: children() == before)
     wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
     own = f"loky-{os.getpid()}-"  # other tests run beside this one
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])

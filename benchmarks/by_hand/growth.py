@@ -1,0 +1,195 @@
+"""What an item costs as a pipeline grows: in depth, in inputs, in files, in epochs."""
+
+# Everything should be linear: what is doubled costs twice as much, and so the same an item (and, in
+# depth or where an item has a field of each input, for each stage or field).
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial, reduce
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import resumable as rs
+from benchmarks.by_hand.one_input import triple
+from benchmarks.by_hand.operator import BATCH, RANDOM_ACCESS, STREAM, Numbers, Pass
+from benchmarks.by_hand.turns import INSTANT, take_turns
+from benchmarks.result import Claim, Options, Table, at_most
+
+__all__ = ["claim", "measured", "table"]
+
+DEPTH_ITEMS: Final = 20_480
+ITEMS_OF_AN_INPUT: Final = 512
+LINES_OF_A_FILE: Final = 10
+ITEMS_OF_AN_EPOCH: Final = 100
+LONGEST: Final = 0.5
+"""Seconds after which a pass is stopped; what has many inputs takes its time to begin."""
+FLAT: Final = 2.0
+"""Between the largest and the smallest size: more than noise, less than growth."""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One pipeline at several sizes.
+
+    Attributes:
+      sizes: numbers of stages, inputs, files or epochs.
+      make: a pass, of such a number.
+      shared: how many items one delivered stands for, of such a number.
+    """
+
+    name: str
+    way: str
+    over: str
+    sizes: tuple[int, ...]
+    make: Callable[[int], Pass]
+    shared: Callable[[int], float]
+
+
+def growths(folder: Path, quick: bool = False) -> Iterator[Growth]:
+    """All of them; of the smaller sizes alone if ``quick``."""
+    for over in (STREAM, RANDOM_ACCESS):
+        for way, batch in (("item by item", 0), ("before batch(256)", BATCH)):
+            for name, sizes, build, each in _built(over, folder):
+                if (over, name) == (STREAM, "lines of so many files"):
+                    continue
+                yield Growth(
+                    name,
+                    way,
+                    over,
+                    sizes[:2] if quick else sizes,
+                    partial(_pass, build, batch),
+                    partial(_shared, batch, each),
+                )
+
+
+def _built(
+    over: str, folder: Path
+) -> Iterator[tuple[str, tuple[int, ...], Callable[[int], rs.Pipeline[Any]], bool]]:
+    """Name, sizes, pipeline of a size, and whether an item costs once for each of the size."""
+    yield "stages of map", (10, 20, 40), partial(maps, over, folder), True
+    for name, join in (("mix", mixed), ("concatenate", rs.concatenate)):
+        build = partial(nested, join, over, folder)
+        yield f"{name} in {name}", (5, 10, 20), build, True
+    for name, combine in COMBINING.items():
+        build = partial(inputs, combine, over, folder)
+        yield f"inputs of {name}", (10, 100, 1_000), build, name == "zip"
+    yield "lines of so many files", (100, 1_000, 10_000), partial(lines, folder), False
+    yield "epochs of repeat", (10, 1_000, 100_000), partial(epochs, over, folder), False
+
+
+COMBINING: Final[dict[str, Callable[..., rs.Pipeline[Any]]]] = {
+    "mix": partial(rs.mix, seed=0),
+    "interleave": rs.interleave,
+    "concatenate": rs.concatenate,
+    "zip": rs.zip,
+}
+
+
+def _pass(build: Callable[[int], rs.Pipeline[Any]], batch: int, size: int) -> Pass:
+    pipeline = build(size)
+    return lambda: iter(pipeline.batch(batch) if batch else pipeline)
+
+
+def _shared(batch: int, each: bool, size: int) -> float:
+    return (batch or 1) * (size if each else 1)
+
+
+def maps(over: str, folder: Path, depth: int) -> rs.Pipeline[Any]:
+    """So many functions, one after the other; integers are kept small."""
+    numbers = Numbers(over, DEPTH_ITEMS, folder).pipeline
+    return reduce(lambda pipeline, _: pipeline.map(abs), range(depth), numbers.map(triple))
+
+
+def mixed(deep: rs.Pipeline[Any], one: rs.Pipeline[Any], inputs: int) -> rs.Pipeline[Any]:
+    """As many items of ``one`` as of each input of ``deep``."""
+    return rs.mix(deep, one, weights=[inputs, 1], seed=0)
+
+
+def nested(
+    join: Callable[..., rs.Pipeline[Any]], over: str, folder: Path, depth: int
+) -> rs.Pipeline[Any]:
+    """A pipeline joined with the next, that with the next, and so on."""
+    parts = [part.pipeline for part in Numbers(over, DEPTH_ITEMS, folder).parts(depth + 1)]
+    made = parts[0]
+    for number, part in enumerate(parts[1:], 1):
+        made = join(made, part, number) if join is mixed else join(made, part)
+    return made
+
+
+def inputs(
+    combine: Callable[..., rs.Pipeline[Any]], over: str, folder: Path, number: int
+) -> rs.Pipeline[Any]:
+    """So many of equal length."""
+    every = Numbers(over, number * ITEMS_OF_AN_INPUT, folder).parts(number)
+    return combine(*(part.pipeline for part in every))
+
+
+def lines(folder: Path, files: int) -> rs.Pipeline[Any]:
+    """Of so many short files."""
+    there = folder / f"{files}-files"
+    if not there.exists():
+        there.mkdir()
+        for number in range(files):
+            (there / f"{number:06}.txt").write_text("a short line\n" * LINES_OF_A_FILE)
+    return rs.lines(str(there / "*.txt"), index_dir=folder / f"{files}-indexes")
+
+
+def epochs(over: str, folder: Path, number: int) -> rs.Pipeline[Any]:
+    """So many short passes."""
+    return Numbers(over, ITEMS_OF_AN_EPOCH, folder).pipeline.repeat(number)
+
+
+class Grown(NamedTuple):
+    """Which growth."""
+
+    name: str
+    over: str
+    way: str
+
+
+def measured(options: Options) -> dict[Grown, dict[int, float]]:
+    """Nanoseconds of an item at each size."""
+    found: dict[Grown, dict[int, float]] = {}
+    every: dict[Grown, Growth] = {
+        Grown(each.name, each.over, each.way): each
+        for each in growths(options.folder, options.quick)
+    }
+    for key, each in every.items():
+        passes = {size: each.make(size) for size in each.sizes}
+        seconds = take_turns(passes, options.rounds, INSTANT if options.quick else LONGEST)
+        found[key] = {
+            size: 1e9 * statistics.median(taken) / each.shared(size)
+            for size, taken in seconds.items()
+        }
+    return found
+
+
+def _growth(costs: dict[int, float]) -> float:
+    smallest, *_, largest = costs.values()
+    return largest / smallest
+
+
+def table(grown: dict[Grown, dict[int, float]]) -> Table:
+    """A row for each."""
+    rows: list[tuple[Any, ...]] = [
+        (
+            *key,
+            ", ".join(f"{size:,}" for size in costs),
+            ", ".join(f"{cost:,.0f}" for cost in costs.values()),
+            f"{_growth(costs):.2f}",
+        )
+        for key, costs in grown.items()
+    ]
+    header = ("what grows", "over", "way", "sizes", "ns an item", "last ÷ first")
+    note = "Nested stages, and the fields of a zip, count each: the time is that of one of them."
+    return Table("everything is linear", header, rows, (note,))
+
+
+def claim(grown: dict[Grown, dict[int, float]]) -> Claim:
+    """Of the one that grows most."""
+    worst = max(grown, key=lambda key: _growth(grown[key]))
+    text = f"an item at the largest ÷ the smallest size: {', '.join(worst)}"
+    return at_most(text, _growth(grown[worst]), FLAT)

@@ -1,0 +1,74 @@
+"""Seconds of passes in one process, by turns, so that a slow minute of the machine meets all."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, TypeVar
+
+from benchmarks.by_hand.operator import Pass
+
+__all__ = ["INSTANT", "take_turns"]
+
+Key = TypeVar("Key", bound=Hashable)
+
+SHORTEST = 0.02
+INSTANT = 0.001
+"""For passes of which the time says nothing."""
+
+
+def take_turns(passes: Mapping[Key, Pass], rounds: int, longest: float) -> dict[Key, list[float]]:
+    """Seconds for an item or a batch, of each round; the order rotates, and turns round.
+
+    Neighbours stay neighbours, so that their ratio within a round is of one moment. Short passes are
+    repeated, and those that take more than ``longest`` seconds are stopped there.
+    """
+    shortest = min(SHORTEST, longest)
+    counts = {key: _count(start, longest) for key, start in passes.items()}
+    seconds: dict[Key, list[float]] = {key: [] for key in passes}
+    keys = list(passes)
+    for turn in range(rounds):
+        shift = turn * len(keys) // rounds
+        order = keys[shift:] + keys[:shift]
+        gc.collect()
+        for key in order[::-1] if turn % 2 else order:
+            seconds[key].append(_seconds_each(passes[key], counts[key], shortest))
+    return seconds
+
+
+def _count(start: Pass, longest: float) -> int:
+    """What a pass delivers within ``longest`` seconds."""
+    ends = time.perf_counter() + longest
+    count = 0
+    with _opened(start) as items:
+        for _ in items:
+            count += 1
+            if time.perf_counter() > ends:
+                break
+    return count
+
+
+def _seconds_each(start: Pass, count: int, shortest: float) -> float:
+    """Seconds for each, of passes up to there that take ``shortest`` seconds or more together."""
+    passes, taken = 0, 0.0
+    while taken < shortest:
+        began = time.perf_counter()
+        with _opened(start) as items:
+            for _ in islice(items, count + 1):  # one more finds the end
+                pass
+        taken += time.perf_counter() - began
+        passes += 1
+    return taken / (passes * count)
+
+
+@contextmanager
+def _opened(start: Pass) -> Iterator[Iterator[Any]]:
+    items = iter(start())
+    try:
+        yield items
+    finally:
+        if hasattr(items, "close"):
+            items.close()

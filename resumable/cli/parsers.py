@@ -1,0 +1,192 @@
+"""What the command line takes: each command, and its arguments."""
+
+# This module imports nothing of the library, so that help and a mistyped argument cost no more than
+# Python itself. What a command does stands in the module of its name, loaded when it is run.
+
+from __future__ import annotations
+
+import argparse
+import ast
+from typing import Any, Final
+
+BATCH_SIZE: Final = 256
+"""Lines in a step of the demo."""
+
+
+def add_commands(parser: argparse.ArgumentParser) -> None:
+    """Add every command to ``parser``; the one chosen is then ``command`` of the options."""
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for add in (_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_show):
+        add(commands)
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser(
+        "demo",
+        help="train on real text, kill the training at random, and check that nothing is lost",
+        description=(
+            "Trains a small language model on text lines, once without interruption and once "
+            "killed by SIGKILL at random moments, and compares what both have learnt from."
+        ),
+    )
+    parser.add_argument("--kills", type=int, default=5, metavar="N", help="kills (default: 5)")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        metavar="N",
+        help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
+    )
+    parser.add_argument(
+        "--every", type=int, default=100, metavar="N", help="steps between checkpoints (100)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of order and kills (0)")
+    parser.add_argument(
+        "--data",
+        metavar="GLOB",
+        help="text files to train on (default: the .py files of Python's standard library)",
+    )
+    parser.add_argument(
+        "--keep", metavar="DIR", help="keep the checkpoints there (default: a temporary folder)"
+    )
+
+
+def _add_verify(commands: Any) -> None:
+    parser = commands.add_parser(
+        "verify",
+        help="check that a pipeline resumes exactly, and find out why if it does not",
+        description=(
+            "Runs a pipeline for reference, stops it at random positions, resumes it from a "
+            "checkpoint file in fresh processes, stops and resumes it there again, with other "
+            "numbers of workers and ranks and other prefetch depths where it has them, and compares "
+            "every item. If something differs it finds the first stage that does, and says why. "
+            "The file or module is executed, many times. "
+            "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
+            "loaded or run."
+        ),
+    )
+    _add_target(parser)
+    parser.add_argument(
+        "--items",
+        type=int,
+        metavar="N",
+        help="look at the first N items (default: all; 10,000 of an endless pipeline)",
+    )
+    parser.add_argument(
+        "--positions", type=int, default=24, metavar="N", help="stops to resume from (default: 24)"
+    )
+    parser.add_argument(
+        "--generations",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often a run is stopped and resumed, one from the other (default: 3)",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of the random positions (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def _add_bench(commands: Any) -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
+        description=(
+            "Runs a pipeline as fast as it goes, first as it is, then with each stage timed, and "
+            "saves and resumes it in the middle of what was measured. A stage's share is that of "
+            "the loop's time for which the loop gets no further without it: while prefetch only "
+            "waits for its thread, that is the stage at work there. The file or module is executed. "
+            "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
+        ),
+    )
+    _add_target(parser)
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=5.0,
+        metavar="S",
+        help="how long a pass is at most; there are two, and parts of others (default: 5)",
+    )
+    parser.add_argument(
+        "--items",
+        type=int,
+        metavar="N",
+        help="run the first N items (default: all there is time for)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--plot", metavar="FILE.png", help="draw the shares of the stages too; needs matplotlib"
+    )
+
+
+def _add_inspect(commands: Any) -> None:
+    parser = commands.add_parser(
+        "inspect",
+        help="show the checkpoints of a folder, or what one of them holds",
+        description=(
+            "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
+            "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
+            "For each stage it prints what was saved: mostly the position, in items. "
+            "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
+            "one is left; 2 if there is nothing to read."
+        ),
+    )
+    parser.add_argument("path", metavar="DIR|FILE", help="a folder of checkpoints, or one file")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def _add_diff(commands: Any) -> None:
+    parser = commands.add_parser(
+        "diff",
+        help="show what moved between two checkpoints",
+        description=(
+            "Compares two checkpoints stage by stage. A folder means its newest valid checkpoint, "
+            "that of the input NAME if it holds several. The exit status is 0 if both hold the "
+            "same state, 1 if they differ, 2 if one cannot be read."
+        ),
+    )
+    parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
+    parser.add_argument("b", metavar="B", help="another one")
+    parser.add_argument("--name", help="of the input, where a folder holds several")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+
+
+def _add_show(commands: Any) -> None:
+    parser = commands.add_parser(
+        "show",
+        help="show a pipeline as a tree of its stages",
+        description=(
+            "Prints each stage of a pipeline with its arguments, the number of its items, whether "
+            "it has random access, and what it adds to the state. The file or module is executed."
+        ),
+    )
+    _add_target(parser)
+    parser.add_argument("--mermaid", action="store_true", help="print a graph for Mermaid instead")
+
+
+def _add_target(parser: Any) -> None:
+    """Add TARGET and ``--arg`` to the options of a command."""
+    parser.add_argument(
+        "target",
+        metavar="TARGET",
+        help="MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE, a pipeline or a function that returns one",
+    )
+    parser.add_argument(
+        "--arg",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=_argument,
+        help=(
+            "call the function with this argument; again for each further one. "
+            "A VALUE that is no Python literal is a string"
+        ),
+    )
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.isidentifier():
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {text!r}")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return name, value

@@ -1,0 +1,190 @@
+"""Items at many indices that are known ahead: taken in blocks, or one by one."""
+
+# What a vectorised order costs an index falls with the number of indices at once, and a Python call
+# for an item costs more than the item. So indices run ahead, by up to 65,536, and what leads to
+# their items is prepared for all of them: a few MB, most of which are Python integers. Items never
+# run ahead: a part of a run is computed when it is asked for, and one by one each when it is taken.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import methodcaller
+from typing import Any, Generic, TypeVar, final
+
+import numpy as np
+
+from .block import Block, Indices, block_items, ungroup
+
+T = TypeVar("T")
+
+
+class Run(ABC, Generic[T]):
+    """The items at a number of indices. Their places among these are what is asked for."""
+
+    @abstractmethod
+    def gather(self, places: range) -> Block:
+        """The items at ``places``, a range of step 1, as a block of its own."""
+
+    @abstractmethod
+    def items(self, places: range) -> Iterator[T]:
+        """The same one by one, each computed when it is taken."""
+
+    def turns(self, places: range) -> Iterator[Iterator[T]]:
+        """For each of ``places`` what gives its item next; ``length_hint`` tells what is left."""
+        return repeat(self.items(places), len(places))
+
+
+@final
+class Plain(Run[T]):
+    """Items that are looked up by their indices.
+
+    Args:
+      gather: makes a block of the items at some indices.
+      item: makes the item at one.
+      pure: whether items may be computed ahead.
+      indices: of the items, shape (places,), int64.
+    """
+
+    def __init__(
+        self,
+        gather: Callable[[Indices], Block],
+        item: Callable[[int], T],
+        pure: bool,
+        indices: Indices,
+    ) -> None:
+        self._gather = gather
+        self._item = item
+        self._pure = pure
+        self._indices = indices
+
+    def gather(self, places: range) -> Block:
+        return self._gather(self._indices[places.start : places.stop])
+
+    def items(self, places: range) -> Iterator[T]:
+        if self._pure:
+            return iter(block_items(self.gather(places)))
+        return map(self._item, self._indices[places.start : places.stop].tolist())
+
+
+@final
+class Joined(Run[T]):
+    """Items made of one item of each of several runs.
+
+    Args:
+      blocks: makes a block of one of each run.
+      items: makes an iterator of one of each run, which computes no item before it is taken.
+      runs: of one length.
+    """
+
+    def __init__(
+        self,
+        blocks: Callable[..., Block],
+        items: Callable[..., Iterator[T]],
+        runs: Sequence[Run[Any]],
+    ) -> None:
+        self._blocks = blocks
+        self._items = items
+        self._runs = runs
+
+    def gather(self, places: range) -> Block:
+        return self._blocks(*map(methodcaller("gather", places), self._runs))
+
+    def items(self, places: range) -> Iterator[T]:
+        return self._items(*map(methodcaller("items", places), self._runs))
+
+
+@final
+class Chosen(Run[T]):
+    """Items each of which is the next one of one of several runs.
+
+    Args:
+      runs: where the items are.
+      numbers: which of ``runs`` has the item at each place, shape (places,).
+      ranks: which of that run's items it is; they ascend for each of the runs.
+    """
+
+    def __init__(self, runs: list[Run[T]], numbers: Any, ranks: Indices) -> None:
+        self.runs = runs
+        self.numbers = numbers
+        self.ranks = ranks
+
+    def gather(self, places: range) -> Block:
+        if not places:
+            return []
+        order, parts = self._parts(places)
+        return ungroup([run.gather(its_places) for _, run, its_places in parts], order)
+
+    def items(self, places: range) -> Iterator[T]:
+        return map(next, self.turns(places))
+
+    def turns(self, places: range) -> Iterator[Iterator[T]]:
+        _, parts = self._parts(places)
+        iterators = {number: run.items(its_places) for number, run, its_places in parts}
+        numbers = self.numbers[places.start : places.stop].tolist()
+        return iter(list(map(iterators.__getitem__, numbers)))
+
+    def _parts(self, places: range) -> tuple[Indices, Iterable[tuple[int, Run[T], range]]]:
+        """``places`` in the order of their runs, and the number of each run, and its places."""
+        order, groups = grouped(self.numbers[places.start : places.stop])
+        ranks = self.ranks[places.start : places.stop]
+        return order, (
+            (number, self.runs[number], range(first_rank, first_rank + last - first))
+            for number, first, last in groups
+            for first_rank in (int(ranks[order[first]]),)
+        )
+
+
+def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], Run[T]]) -> Run[T]:
+    """The run of the items at ``indices`` of the inputs with ``numbers``.
+
+    Args:
+      numbers: of the inputs, shape (places,), int64.
+      indices: in these, of the same shape.
+      run_of: the run of an input at some of its indices.
+    """
+    order, groups = grouped(numbers)
+    if len(groups) == 1:
+        return run_of(groups[0][0], indices)
+    runs: list[Run[T]] = []
+    chosen, ranks = np.empty_like(numbers), np.empty_like(numbers)
+    for number, first, last in groups:
+        places = order[first:last]
+        run = run_of(number, indices[places])
+        # Items of nested choices are taken from where they are, so depth costs nothing an item.
+        if isinstance(run, Chosen):
+            chosen[places] = run.numbers
+            chosen[places] += len(runs)
+            ranks[places] = run.ranks
+            runs += run.runs
+        else:
+            chosen[places] = len(runs)
+            ranks[places] = np.arange(last - first)
+            runs.append(run)
+    return Chosen(runs, chosen.astype(np.min_scalar_type(len(runs))), ranks)
+
+
+def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
+    """The places of ``numbers``, shape (n,), in ascending order of the numbers.
+
+    Returns:
+      the places, shape (n,); and for each number where its places begin and end among them.
+    """
+    if not len(numbers):
+        return np.empty(0, np.int64), []
+    if numbers.dtype.itemsize > 2:
+        least, most = int(numbers.min()), int(numbers.max())
+        if least == most:
+            return np.arange(len(numbers)), [(least, 0, len(numbers))]
+        if most - least < 1 << 16:  # which a stable sort takes less time for
+            order = np.argsort((numbers - least).astype(np.uint16), kind="stable")
+        else:
+            order = np.argsort(numbers, kind="stable")
+    else:
+        order = np.argsort(numbers, kind="stable")
+    ascending = numbers[order]
+    firsts = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
+    starts = [0, *firsts.tolist()]
+    stops = [*starts[1:], len(numbers)]
+    return order, list(zip(ascending[starts].tolist(), starts, stops, strict=True))

@@ -1,0 +1,195 @@
+"""One cache file for the line indexes of the many small files of a folder."""
+
+# Layout, little-endian: HEADER (magic, how many numbers, files and bytes of names, a digest of the
+# table), a digest of that, the numbers of one file after the other (as in the cache of one file),
+# the digests of their pages, and the table: the names, each ended by a zero byte, and for each
+# file its size, time of the last change, number of lines and of blank lines.
+#
+# Opening reads the header and the table. Nothing is ever changed in place: whoever adds files
+# writes all anew under another name, and keeps what others had found out. Of two who do so at once
+# one wins, and the other finds its lines again next time.
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from io import FileIO
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ..core.block import Indices
+from .index_file import (
+    CACHE_SUFFIX,
+    HEADER_DIGEST,
+    NumberWriter,
+    is_believed,
+    open_cache,
+    replacing,
+)
+from .index_pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
+from .line_scan import FoundLines
+from .open_files import DataFile
+
+PACK_NAME: Final = f".folder{CACHE_SUFFIX}"
+MAGIC: Final = b"RSMPACK1"
+TABLE_DIGEST: Final = 16
+HEADER: Final = struct.Struct(f"<8sQQQ{TABLE_DIGEST}s")
+BEGIN: Final = HEADER.size + HEADER_DIGEST
+COLUMNS: Final = 4
+
+
+class Row(NamedTuple):
+    """What a pack knows of one file.
+
+    Attributes:
+      first: the place of its numbers.
+      size: in bytes.
+      mtime_ns: time of the last change.
+      lines: how many there are.
+      blanks: how many of them hold nothing.
+    """
+
+    first: int
+    size: int
+    mtime_ns: int
+    lines: int
+    blanks: int
+
+
+@dataclass(frozen=True)
+class PackFile:
+    """A pack with a header and a table that are right.
+
+    Attributes:
+      path: where it is.
+      owner: number of the user it belongs to.
+      header: what it begins with.
+      numbers: how many it holds.
+      rows: by the names of the files.
+    """
+
+    path: str
+    owner: int
+    header: bytes
+    numbers: int
+    rows: Mapping[str, Row]
+
+    @property
+    def begin(self) -> int:
+        """Where the numbers begin."""
+        return BEGIN
+
+    @property
+    def size(self) -> int:
+        """In bytes, without the table."""
+        return _table_begin(self.numbers)
+
+    @classmethod
+    def found(cls, path: str) -> PackFile | None:
+        """The pack at ``path``, if one is there that is right.
+
+        Raises:
+          OSError: if it cannot be read.
+        """
+        opened = open_cache(path)
+        if opened is None:
+            return None
+        file, status = opened
+        with file:
+            header = file.read(BEGIN)
+            fields = header[: HEADER.size]
+            if len(header) != BEGIN or header[HEADER.size :] != digest_of(fields, HEADER_DIGEST):
+                return None
+            magic, numbers, files, names, digest = HEADER.unpack(fields)
+            size = names + NUMBER * COLUMNS * files
+            if magic != MAGIC or not files or status.st_size != _table_begin(numbers) + size:
+                return None
+            file.seek(_table_begin(numbers))
+            table = file.read(size)
+        if digest_of(table, TABLE_DIGEST) != digest:
+            return None
+        rows = _rows(table, names)
+        if sum(row.lines + row.blanks for row in rows.values()) != numbers:
+            return None
+        return cls(path, status.st_uid, header, numbers, rows)
+
+    def row(self, data: DataFile) -> Row | None:
+        """What is known of ``data``, if that is what it was and the pack can be believed."""
+        row = self.rows.get(os.path.basename(data.path))
+        if row is None or row[1:3] != data[1:3] or not is_believed(self.owner, data):
+            return None
+        return row
+
+    def open(self) -> FileIO | None:
+        """The file, if it is the same as it was when it was found.
+
+        Raises:
+          OSError: if it cannot be opened.
+        """
+        opened = open_cache(self.path)
+        if opened is None:
+            return None
+        file, _ = opened
+        try:
+            same = file.read(BEGIN) == self.header
+        except BaseException:
+            file.close()
+            raise
+        if same:
+            return file
+        file.close()
+        return None
+
+    def discard(self) -> None:
+        """Take away what turned out to be damaged, for the next who opens it to write it anew."""
+        with suppress(OSError):
+            file = self.open()
+            if file is not None:
+                file.close()
+                os.unlink(self.path)
+
+
+def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundLines]]]) -> None:
+    """Write the pack of these files, of which there are some, to ``path``.
+
+    Raises:
+      MalformedItem: if one has changed since.
+      OSError: if one cannot be read, or the pack not be written.
+    """
+    names = bytearray()
+    rows: list[tuple[int, ...]] = []
+    with replacing(path) as file:
+        file.write(bytes(BEGIN))
+        writer = NumberWriter(file)
+        for data, parts in found:
+            names += os.fsencode(os.path.basename(data.path)) + b"\0"
+            rows.append((data.size, data.mtime_ns, *writer.write(parts)))
+        numbers = writer.close()
+        table = bytes(names) + np.array(rows, "<i8").tobytes()
+        file.write(table)
+        header = HEADER.pack(MAGIC, numbers, len(rows), len(names), digest_of(table, TABLE_DIGEST))
+        file.seek(0)
+        file.write(header + digest_of(header, HEADER_DIGEST))
+
+
+def _table_begin(numbers: int) -> int:
+    return BEGIN + NUMBER * numbers + PAGE_DIGEST * -(-numbers // PAGE)
+
+
+def _rows(table: bytes, names: int) -> dict[str, Row]:
+    """The rows by the names of their files; none if these are not a row each."""
+    columns: Indices = np.frombuffer(table, "<i8", -1, names).reshape(-1, COLUMNS)
+    if (columns[:, 2:] < 0).any() or table.count(b"\0", 0, names) != len(columns):
+        return {}
+    counts = columns[:, 2] + columns[:, 3]
+    firsts = np.cumsum(counts) - counts
+    return {
+        os.fsdecode(name): Row(first, *row)
+        for name, first, row in zip(
+            table[:names].split(b"\0"), firsts.tolist(), columns.tolist(), strict=False
+        )
+    }

@@ -1,0 +1,114 @@
+"""Files mapped into memory, however many: a map needs no descriptor after it is made."""
+
+# Python's own maps hold one each before Python 3.13. There the C library is asked instead, where
+# its `mmap` is known: on 64-bit systems that are not Windows (which counts no descriptors for it).
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from io import FileIO
+from typing import Any, Final, TypeAlias
+
+FileMap: TypeAlias = Any
+"""Bytes that are read-only: slices of it are `bytes`, `numpy.frombuffer` takes it."""
+
+FEW_MAPS: Final = 64
+KNOWN_LIMIT: Final = 65_530
+"""Maps of a process that Linux allows unless told otherwise."""
+
+Mapper: TypeAlias = Callable[[int, int], FileMap]
+
+
+def map_file(file: FileIO, size: int) -> FileMap | None:
+    """The first ``size`` bytes of ``file``, at least one; None if it has become shorter.
+
+    Reading what a file lost after that kills the process: whoever reads looks at its size before.
+    """
+    if os.fstat(file.fileno()).st_size < size:
+        return None
+    try:
+        return _map(file.fileno(), size)
+    except ValueError:  # it was cut short just now
+        return None
+
+
+def _map_with_descriptor(descriptor: int, size: int) -> FileMap:
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
+
+
+def _map_of_python(descriptor: int, size: int) -> FileMap:
+    options: dict[str, Any] = {"trackfd": False}
+    return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, **options)
+
+
+def _map_of_c() -> Mapper:
+    """Maps by the C library.
+
+    Raises:
+      ImportError, OSError, AttributeError: if there is none, or it has no `mmap`.
+    """
+    import ctypes
+    import weakref
+
+    library = ctypes.CDLL(None, use_errno=True)
+    make, remove = library.mmap, library.munmap
+    number = ctypes.c_int
+    address_at = ctypes.c_void_p
+    make.restype = address_at
+    make.argtypes = (address_at, ctypes.c_size_t, number, number, number, ctypes.c_long)
+    remove.argtypes = (address_at, ctypes.c_size_t)
+    failed = address_at(-1).value
+
+    def mapped(descriptor: int, size: int) -> FileMap:
+        address = make(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+        if address == failed:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        view = (ctypes.c_char * size).from_address(address)
+        # Arrays over the view keep it; at exit the system takes all maps away.
+        weakref.finalize(view, remove, address, size).atexit = False
+        return view
+
+    return mapped
+
+
+def _mapper() -> tuple[Mapper, bool]:
+    """How files are mapped, and whether that holds a descriptor each."""
+    if os.name != "posix":
+        return _map_with_descriptor, False
+    if sys.version_info >= (3, 13):
+        return _map_of_python, False
+    if sys.maxsize > 1 << 32:
+        with suppress(ImportError, OSError, AttributeError):
+            return _map_of_c(), False
+    return _map_with_descriptor, True
+
+
+def _most_maps(holds_descriptors: bool) -> int:
+    """How many files of one kind are mapped at once: a quarter of what the system allows.
+
+    Few where a map takes what is scarce: a descriptor, or address space that has a limit.
+    """
+    if holds_descriptors or sys.maxsize < 1 << 32 or _address_space_is_limited():
+        return FEW_MAPS
+    limit = KNOWN_LIMIT
+    with suppress(OSError, ValueError), open("/proc/sys/vm/max_map_count") as file:
+        limit = int(file.read())
+    return max(min(limit, KNOWN_LIMIT) // 4, FEW_MAPS)
+
+
+def _address_space_is_limited() -> bool:
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:
+        return False
+    return getrlimit(RLIMIT_AS)[0] != RLIM_INFINITY
+
+
+_map, _holds_descriptors = _mapper()
+MOST_MAPS: Final = _most_maps(_holds_descriptors)
+"""Of data, and as many of indexes."""

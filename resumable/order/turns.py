@@ -1,0 +1,119 @@
+"""The turns of many rounds at once, each round in a random order of its own."""
+
+# A round is a row here. The order of a row is the stable order of random keys, as that of a
+# `Permutation` which is a table; its keys are the same, so the orders are too. Whoever needs most
+# turns of a row sorts it; whoever needs one or two of each finds these by less.
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final, final
+
+import numpy as np
+
+from ..core.block import Indices
+from .random_bits import random_rows
+
+# Rows are worked on so many turns at a time, 8 bytes each for a key: what the nearest caches hold.
+TURNS_AT_ONCE: Final = 1 << 13
+
+
+@final
+class Rounds:
+    """Rounds of equal length, in which the turns of each upstream are spread evenly.
+
+    Args:
+      parts: for each kind of round the turns that each upstream has, shape (kinds, upstreams).
+    """
+
+    def __init__(self, parts: Any) -> None:
+        upstreams, ranks = zip(*map(_spread, map(tuple, parts.tolist())), strict=True)
+        self._parts = parts
+        self._upstreams = np.array(upstreams)
+        self._ranks = np.array(ranks)
+        self._length = self._upstreams.shape[1]
+
+    def turns(
+        self, kinds: Indices, keys: Any, rows: Indices, places: Indices
+    ) -> tuple[Indices, Indices]:
+        """The upstream of some turns, and which of its turns in the round each is.
+
+        Args:
+          kinds: of the rounds, shape (rounds,).
+          keys: what their orders are made of, uint64, of the same shape; None for rounds as they are.
+          rows: for each turn the number of its round, shape (turns,).
+          places: for each turn its place in the round.
+        """
+        if keys is None:
+            kinds = kinds[rows]
+            upstreams, ranks = self._upstreams[kinds, places], self._ranks[kinds, places]
+            return upstreams.astype(np.int64), ranks.astype(np.int64)
+        upstreams, ranks = np.empty_like(places), np.empty_like(places)
+        order = np.argsort(rows, kind="stable")
+        ascending = rows[order]
+        for start, stop in self._chunks(len(keys)):
+            first, last = np.searchsorted(ascending, (start, stop)).tolist()
+            # To select takes memory for a round for each turn.
+            many = last - first > 2 * (stop - start)
+            find = self._by_sorting if many else self._by_selecting
+            here = order[first:last]
+            upstreams[here], ranks[here] = find(
+                kinds[start:stop], keys[start:stop], ascending[first:last] - start, places[here]
+            )
+        return upstreams, ranks
+
+    def _chunks(self, rows: int) -> list[tuple[int, int]]:
+        step = max(TURNS_AT_ONCE // self._length, 1)
+        return [(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+    def _by_sorting(
+        self, kinds: Indices, keys: Any, rows: Indices, places: Indices
+    ) -> tuple[Indices, Indices]:
+        order = _stable_order(random_rows(keys, self._length))
+        upstreams = np.take_along_axis(self._upstreams[kinds], order, axis=1)
+        # In the order of the upstreams, the turns that one has in a round stand side by side.
+        sizes = self._parts[kinds].T.reshape(-1)
+        ranks = np.empty(order.size, np.int64)
+        ranks[np.argsort(upstreams, axis=None, kind="stable")] = np.arange(order.size) - np.repeat(
+            np.cumsum(sizes) - sizes, sizes
+        )
+        return upstreams[rows, places], ranks.reshape(order.shape)[rows, places]
+
+    def _by_selecting(
+        self, kinds: Indices, keys: Any, rows: Indices, places: Indices
+    ) -> tuple[Indices, Indices]:
+        bits = random_rows(keys, self._length)[rows]
+        chosen = np.sort(bits, axis=1)[np.arange(len(rows)), places, np.newaxis]
+        equal = bits == chosen
+        if np.count_nonzero(equal) > len(rows):  # two keys of a row are equal
+            return self._by_sorting(kinds, keys, rows, places)
+        spread_upstreams = self._upstreams[kinds[rows]]
+        upstreams = spread_upstreams[equal]
+        earlier = (bits < chosen) & (spread_upstreams == upstreams[:, np.newaxis])
+        return upstreams, np.count_nonzero(earlier, axis=1)
+
+
+@lru_cache(maxsize=256)
+def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
+    """A round in which the turns of each upstream are as far apart as can be.
+
+    Returns:
+      For each turn the upstream, and which of its turns this is: at most 4,096 numbers each, of
+      the smallest dtypes that hold them, which take less memory, and less time to be sorted.
+    """
+    upstreams = np.repeat(np.arange(len(parts)), parts)
+    ranks = np.concatenate([np.arange(part) for part in parts])
+    due = np.concatenate([(np.arange(part) + 0.5) / part for part in parts])
+    order = np.lexsort((upstreams, due))
+    kind = np.min_scalar_type(len(parts))
+    return upstreams[order].astype(kind), ranks[order].astype(np.uint16)
+
+
+def _stable_order(keys: Any) -> Indices:
+    """The stable order of each row of ``keys``."""
+    # The other sort takes a fraction of the time, and is as good where no two keys are equal.
+    order = np.argsort(keys, axis=1)
+    ascending = np.take_along_axis(keys, order, axis=1)
+    if (ascending[:, 1:] == ascending[:, :-1]).any():
+        return np.argsort(keys, axis=1, kind="stable")
+    return order

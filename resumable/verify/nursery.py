@@ -1,0 +1,192 @@
+"""Processes as fresh as one that was just started, at the price of a fork."""
+
+# A nursery is an interpreter of its own, started with its own hash seed, that has imported the
+# library and knows nothing of anybody's pipeline. What is asked of it is done by forks of it, which
+# begin where `born` returns: each finds what was imported, and neither the traces of another nor
+# anything of the process that asks.
+#
+# A request is one message over a socket, with three descriptors: standard input, output, and a
+# socket over which a fork that waits for the new process tells its number, and then how it ended.
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import warnings
+from contextlib import suppress
+from typing import Any, Final, final
+
+# Not of macOS, whose frameworks do not bear a fork.
+CAN_FORK: Final = sys.platform == "linux"
+MOST_BYTES: Final = 1 << 17
+PATIENCE: Final = 10.0
+"""Seconds after which one that does not end is killed."""
+NUMBER: Final = struct.Struct("<q")
+
+
+@final
+class Forked:
+    """A running process; has what is used of a `subprocess.Popen`."""
+
+    def __init__(self, control: socket.socket, stdin: int) -> None:
+        self.stdin = open(stdin, "wb")  # noqa: SIM115  # to be closed by who ends the process
+        self.returncode: int | None = None
+        self._control = control
+        try:
+            self.pid = self._told()
+        except BaseException:
+            control.close()
+            self.stdin.close()
+            raise
+
+    def poll(self) -> int | None:
+        """The exit status, if it has ended."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(0)
+        return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit status.
+
+        Raises:
+          subprocess.TimeoutExpired: if it does not end within ``timeout`` seconds.
+        """
+        if self.returncode is None:
+            self._control.settimeout(timeout)
+            try:
+                self.returncode = self._told()
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("a fork", timeout or 0) from None
+            except ConnectionError:  # who should have told was killed too
+                self.returncode = -signal.SIGKILL
+            self._control.close()
+        return self.returncode
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def _told(self) -> int:
+        told = self._control.recv(NUMBER.size, socket.MSG_WAITALL)
+        if len(told) < NUMBER.size:
+            raise ConnectionError("the nursery is gone")
+        number: int = NUMBER.unpack(told)[0]
+        return number
+
+
+@final
+class Nursery:
+    """An interpreter that runs ``code``, whose call of `born` returns in each process asked for.
+
+    Args:
+      code: imports what all of them need, and calls `born`.
+      directory: the working directory.
+      environment: the variables.
+    """
+
+    def __init__(self, code: str, directory: str, environment: dict[str, str]) -> None:
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", code],
+                    cwd=directory,
+                    env=environment,
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._requests.close()
+            raise
+
+    def start(self, wish: bytes, output: Any) -> Forked:
+        """A new process, in a session of its own, for which `born` returns ``wish``.
+
+        Its standard input is a pipe, and what it says goes to the file ``output``.
+
+        Raises:
+          OSError: if the nursery is gone.
+        """
+        control, theirs = socket.socketpair()
+        reading, writing = os.pipe()
+        try:
+            with theirs:
+                descriptors = [theirs.fileno(), reading, output.fileno()]
+                socket.send_fds(self._requests, [wish], descriptors)
+        except BaseException:
+            control.close()
+            os.close(writing)
+            raise
+        finally:
+            os.close(reading)
+        return Forked(control, writing)
+
+    def close(self) -> None:
+        """End it; the processes that it has started go on."""
+        self._requests.close()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def born() -> bytes:
+    """Fork for each request; returns in each new process, with what is asked of it.
+
+    Where it is called it never returns: that process ends when nobody can ask any more.
+    """
+    requests = socket.socket(fileno=os.dup(0))
+    gc.collect()
+    gc.freeze()  # so that forks do not copy all of it as they end
+    while True:
+        wish, received, _, _ = socket.recv_fds(requests, MOST_BYTES, 3)
+        if not wish:
+            sys.exit()
+        if _fork() == 0:
+            requests.close()
+            _be_born(socket.socket(fileno=received[0]), *received[1:])
+            return wish
+        for number in received:
+            os.close(number)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+
+def _be_born(control: socket.socket, standard_input: int, output: int) -> None:
+    """Fork once more: the one goes on, the other tells how that ends."""
+    child = _fork()
+    if child:
+        os.close(0)  # the requests, which end when no process of these can take them
+        os.close(standard_input)
+        os.close(output)
+        with suppress(OSError):  # nobody may want to know any more
+            control.sendall(NUMBER.pack(child))
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            control.sendall(NUMBER.pack(status))
+        os._exit(0)
+    control.close()
+    os.setsid()
+    for number, stream in ((standard_input, 0), (output, 1), (output, 2)):
+        os.dup2(number, stream)
+    os.close(standard_input)
+    os.close(output)
+    if "numpy.random" in sys.modules:  # `random` seeds itself anew after a fork
+        sys.modules["numpy.random"].seed()
+
+
+def _fork() -> int:
+    with warnings.catch_warnings():
+        # Of threads: NumPy's libraries have some, which wait, and make them anew in the child.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()

@@ -23,8 +23,8 @@ T = TypeVar("T")
 class Take(Transform[T]):
     """The first ``count`` items, or all if there are fewer.
 
-    ``count`` may be raised on resume: training goes on where it stopped. A count below the
-    saved position is refused.
+    ``count`` may be raised on resume, unless a later stage counts or shuffles items: training
+    goes on where it stopped. A count below the saved position is refused.
 
     State: O(1), the position and upstream's. Random access is kept.
 
@@ -78,7 +78,7 @@ class _TakeIterator(CountingIterator[T]):
         return Items(self._taken())
 
     def _taken(self) -> Iterator[T]:
-        # The number comes first: after the last one upstream is not asked.
+        # `zip` takes the number first, so upstream is not read past the last item.
         numbers, items = range(self._position + 1, self._stage.count + 1), self._upstream.items()
         for self._position, item in zip(numbers, items, strict=False):
             yield item

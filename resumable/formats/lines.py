@@ -217,11 +217,12 @@ class Lines(_LineFiles[Any]):
     that belongs neither to this user nor to the owner of the file is not believed. If no cache can
     be written, the index stays in memory.
 
-    Memory is bounded, however many files there are. At most 64 MiB of files of up to 64 KiB are
-    kept, and 128 MiB each of their indexes and of short caches. All others are mapped, without an
-    open descriptor: a quarter of the maps that the system allows for files, and as many for
-    indexes, or 64 where the address space is limited. A file is checked for changes once a block.
-    Lines that are asked for in order are read up to 512 at once, of 64 KiB together.
+    What is kept of files and caches is bounded, however many there are. At most 64 MiB of files of
+    up to 64 KiB are kept, and 128 MiB each of their indexes and of short caches. All others are
+    mapped, without an open descriptor: up to a quarter of the maps that the system allows for
+    files, and as many for indexes, or 64 each where the address space is limited. A file is checked
+    for changes once a block. Lines that are asked for in order are read up to 512 at once, of
+    64 KiB together.
 
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.

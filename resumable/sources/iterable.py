@@ -234,8 +234,8 @@ class _FromIterableIterator(SourceIterator[T]):
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._position = 0
-        # The object's own state, until the iterable is opened. Before a restore, that of an
-        # iterator or a file when the pipeline was built.
+        # The object's own state, until the iterable is opened: of one that is read from where it
+        # stands, that is where it stood when the pipeline was built.
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
@@ -408,11 +408,11 @@ class _FromIterableIterator(SourceIterator[T]):
         return iterator
 
     def _digest(self) -> int:
-        """The digest of the last samples; until the iterable is opened, the saved one."""
+        """That of the last samples, if their items have passed here."""
         return self._last if self._recent is None else self._recent.digest(self._position)
 
     def _compare(self, recent: Recent) -> None:
-        """Refuse skipped items that differ from those before the save, or warn of them."""
+        """Refuse what was skipped if it is not what was handed out before the save."""
         last, policy = recent.digest(self._position), self._stage.external_state_policy
         if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
             return

@@ -88,7 +88,7 @@ class _Place:
         self.before = before
         self.offset = offset
         self._expansion = expansion
-        # Whether the expansion is a pipeline, whose own state is saved instead of an offset.
+        # Whether the expansion is a pipeline, whose own state is saved so that nothing is skipped.
         self._exact = exact
         self.items = items_of(expansion)
 

@@ -162,8 +162,8 @@ class Map(CallsPerItem[T]):
       WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
         broken; the next call tries the same item again.
       InvalidArgument: if ``workers`` is below 0, or 0 with an executor; if ``on_error`` is another
-        word, ``on_skip`` is given without ``"skip"``, a function with state is given to workers, or
-        one that cannot be pickled to processes.
+        word, ``on_skip`` is given without ``"skip"``, workers would call a function with state, or
+        processes one that cannot be pickled.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]

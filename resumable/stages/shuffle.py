@@ -68,7 +68,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         upstream, length = self.upstream.indexed(epoch), self.upstream.length
         if upstream is None or not length:
             return upstream
-        # Looked up for each block, in a cache: a permutation takes time to make.
+        # Looked up for each block, in a cache: setting up a permutation takes time.
         return Indexed.reordered(
             upstream, lambda indices: permutation(int(length), self.seed, epoch)(indices)
         )

@@ -78,7 +78,7 @@ class _TakeIterator(CountingIterator[T]):
         return Items(self._taken())
 
     def _taken(self) -> Iterator[T]:
-        # `zip` takes the number first, so upstream is not read past the last item.
+        # The number comes first: after the last one upstream is not asked.
         numbers, items = range(self._position + 1, self._stage.count + 1), self._upstream.items()
         for self._position, item in zip(numbers, items, strict=False):
             yield item

@@ -142,7 +142,7 @@ class _MixIterator(TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._schedule = stage.schedule()
         self._turn = 0
-        # The turn at which the first upstream ends, if the mix ends there and it is known.
+        # The turn at which the first upstream ends, where that is the end and known.
         self._last = None if stage.stop == "all" or None in stage.lengths else stage.length
         # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
         self._goes_singly = stage.stop == "first" and self._last is None
@@ -194,9 +194,9 @@ class _MixIterator(TurnsIterator[T]):
                 return
 
     def _next_turns(self, count: int) -> tuple[Indices, Indices]:
-        """Up to ``count`` next turns of upstreams that have not ended, and the upstream of each.
+        """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.
 
-        Both have shape (turns,), and are empty only at the end.
+        Both are empty only at the end.
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
         # The upstreams left may be rare: look at few turns, then go to their next one.

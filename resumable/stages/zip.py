@@ -51,7 +51,7 @@ class Zip(Combine[Any]):
         return Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
-        """The tuples or dicts of the items of ``blocks``, which are of one length, as one block."""
+        """One block of the items of all ``blocks``, which are of one length."""
         if builtins.all(is_columns(block) for block in blocks):
             return self._row(blocks)
         rows = builtins.zip(*(block_items(block) for block in blocks), strict=True)

@@ -53,7 +53,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines("nowhere.txt"), FileNotFoundError, "nowhere.txt"),
     (lambda: rs.lines(5), TypeError, "paths must be"),  # type: ignore[arg-type]
     (lambda: rs.lines(io.StringIO("a")), TypeError, "pass its path"),
-    (lambda: rs.lines(__file__, errors="nope"), ValueError, "errors must be a way known to Python"),
+    (lambda: rs.lines(__file__, errors="nope"), ValueError, "errors must be a handler known to Python"),
     (lambda: rs.lines(__file__, encoding=5), TypeError, "encoding must be a string"),  # type: ignore[arg-type]
     (lambda: rs.lines(__file__, skip_blank="no"), TypeError, "skip_blank must be True or False"),  # type: ignore[arg-type]
     (lambda: rs.from_iterable({1, 2}), TypeError, r"must have an order, got the set.*sorted"),

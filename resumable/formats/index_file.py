@@ -1,13 +1,13 @@
-"""The cache file of a line index: what it holds, and reading only what is known to be right."""
+"""Write the cache file of a line index, and open it if its header is right."""
 
 # Layout, little-endian: HEADER (magic, size and mtime of the data, number of lines, of blank
 # lines), a digest of that, the numbers (int64: ends of all lines; for each blank line, how many
-# lines before it are not), and a digest of each page of them, the last of which may be short.
+# lines before it are not blank), and a digest of each page of them; the last page may be short.
 #
-# The header is all that opening reads. A page is compared with its digest before its first use, so
-# a file that a power cut left half empty, or that lost a bit since, is noticed wherever it is read.
-# What is written follows from the data alone: another process that writes the same file anew
-# does no harm to those who read it.
+# Opening reads only the header. A page is compared with its digest before its first use, so damage
+# is noticed wherever it is read: a file that a power cut left half empty, or a lost bit. The
+# content follows from the data alone: a process that writes the same file anew does no harm to
+# those that read it.
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 class IndexFile(NamedTuple):
-    """A cache file with a header that is right.
+    """A cache file whose header is right.
 
     Attributes:
-      path: where it is.
-      data: the file whose lines it knows.
-      lines: how many there are.
-      blanks: how many of them hold nothing.
-      header: what it begins with.
+      path: of the cache file.
+      data: the file that it indexes.
+      lines: number of lines in ``data``.
+      blanks: number of blank lines among them.
+      header: the first bytes of the cache file.
     """
 
     path: str
@@ -65,12 +65,12 @@ class IndexFile(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Of the cache file, in bytes."""
         return NUMBERS + NUMBER * self.numbers + PAGE_DIGEST * -(-self.numbers // PAGE)
 
     @classmethod
     def found(cls, path: str, data: DataFile) -> IndexFile | None:
-        """The cache of ``data`` at ``path``, if one is there that can be believed.
+        """The cache of ``data`` at ``path``; None if none is there, or it is not to be believed.
 
         Raises:
           OSError: if it cannot be opened.
@@ -90,7 +90,7 @@ class IndexFile(NamedTuple):
         return index if right and status.st_size == index.size else None
 
     def open(self) -> FileIO | None:
-        """The file, if it is the same as it was when it was found.
+        """The file; None if it is not the one that was found.
 
         Raises:
           OSError: if it cannot be opened.
@@ -110,7 +110,7 @@ class IndexFile(NamedTuple):
 
 
 def header_of(data: DataFile, lines: int, blanks: int) -> bytes:
-    """What the cache of ``data`` begins with."""
+    """The first bytes of the cache of ``data``."""
     fields = HEADER.pack(MAGIC, data.size, data.mtime_ns, lines, blanks)
     return fields + digest_of(fields, HEADER_DIGEST)
 
@@ -119,8 +119,9 @@ def write_index(path: str, data: DataFile) -> None:
     """Write the cache of ``data`` to ``path``.
 
     Raises:
-      MalformedItem: if ``data`` has changed since.
-      OSError: if it cannot be read, or the cache not be written.
+      InvalidArgument: if ``data`` is compressed.
+      MalformedItem: if ``data`` has changed since it was found.
+      OSError: if ``data`` cannot be read, or the cache cannot be written.
     """
     with replacing(path) as file:
         file.write(bytes(NUMBERS))
@@ -133,9 +134,9 @@ def write_index(path: str, data: DataFile) -> None:
 
 @contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """Write what takes the place of ``path`` under a temporary name first.
+    """Write a file under a temporary name, which then takes the place of ``path``.
 
-    It is not forced to the disk: what a power cut leaves of it is noticed by its digests.
+    It is not forced to the disk: its digests show what a power cut took away.
 
     Raises:
       OSError: if it cannot be written.
@@ -153,7 +154,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 class NumberWriter:
-    """Write the numbers of lines, of one file or more, and then the digests of their pages."""
+    """Write the numbers of one index or more, then the digests of their pages."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -162,7 +163,7 @@ class NumberWriter:
         self._digests: list[bytes] = []
 
     def write(self, parts: Iterable[FoundLines]) -> tuple[int, int]:
-        """Write the lines of a file; returns how many there are, and how many of them are blank."""
+        """Write the numbers of one file; returns how many lines it has, and how many are blank."""
         lines = 0
         filled_before = [EMPTY]
         for found in parts:
@@ -173,7 +174,7 @@ class NumberWriter:
         return lines, sum(map(len, filled_before))
 
     def close(self) -> int:
-        """Write what is left; returns how many numbers there are."""
+        """Write the last page and the digests; returns how many numbers there are."""
         if len(self._rest):
             self._write_page(self._rest)
         self._file.writelines(self._digests)
@@ -206,12 +207,12 @@ def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
 
 
 def is_believed(owner: int, data: DataFile) -> bool:
-    """Whether a cache of this user is believed: he is who runs this, or has the data."""
+    """Whether a cache of the user ``owner`` is believed: this user, or the owner of the data."""
     return owner in (_user(), data.owner)
 
 
 def _open(path: str, data: DataFile) -> tuple[FileIO, os.stat_result] | None:
-    """The cache at ``path``; None if there is none that is believed."""
+    """The cache at ``path``; None if none is there, or its owner is not believed."""
     opened = open_cache(path)
     if opened is None or is_believed(opened[1].st_uid, data):
         return opened

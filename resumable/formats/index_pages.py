@@ -1,8 +1,8 @@
-"""The numbers of index files: each page is compared with its digest before its first use."""
+"""Read the numbers of index files, and check each page before its first use."""
 
-# A short file of numbers is read into memory as a whole, up to a budget of bytes; a longer one is
-# mapped, so what is in memory does not grow with the data. Either way the numbers are one array,
-# which is handed out as it is once what is needed of it is known to be right.
+# A short file of numbers is read into memory as a whole, up to a budget of bytes. A longer one is
+# mapped, so memory does not grow with the data. Either way the numbers are one array. It is handed
+# out as a whole once the pages that are needed have been checked.
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from .shelf import Shelf, Shelved
 
 NUMBER: Final = 8
 PAGE: Final = 512
-"""Numbers that one digest covers: 4 KiB, which take five microseconds to check."""
+"""How many numbers one digest covers: 4 KiB, checked in five microseconds."""
 
 PAGE_DIGEST: Final = 8
 LARGEST_LOADED: Final = 1 << 16
-"""Bytes of numbers up to which they are read into memory; of more, the file is mapped."""
+"""Bytes of numbers up to which a file is read into memory; a larger one is mapped."""
 
 LOADED_BUDGET: Final = 1 << 27
 
 
 def digest_of(content: bytes | memoryview, size: int) -> bytes:
-    """``size`` bytes that tell ``content`` from what it may turn into."""
+    """A digest of ``content``, of ``size`` bytes."""
     return hashlib.blake2b(content, digest_size=size).digest()
 
 
 class NumberFile(Protocol):
-    """A file that holds numbers (int64, little-endian) and then the digests of their pages."""
+    """A file that holds numbers (int64, little-endian), then the digests of their pages."""
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Of the file."""
 
     @property
     def begin(self) -> int:
@@ -47,14 +47,14 @@ class NumberFile(Protocol):
 
     @property
     def numbers(self) -> int:
-        """How many there are."""
+        """How many numbers it holds."""
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """Of the file up to the end of the digests, in bytes."""
 
     def open(self) -> FileIO | None:
-        """The file, if it is the same as it was when it was found.
+        """The file; None if it is not the one that was found.
 
         Raises:
           OSError: if it cannot be opened.
@@ -62,7 +62,7 @@ class NumberFile(Protocol):
 
 
 class Place(NamedTuple):
-    """A mapped file, by its name, the numbers of its device and of itself, and its size."""
+    """Identifies a mapped file: its path, the numbers of its device and inode, and its size."""
 
     path: str
     device: int
@@ -70,10 +70,10 @@ class Place(NamedTuple):
     size: int
 
     def is_whole(self) -> bool:
-        """Whether the file is there and no shorter: reading the map beyond its end would kill."""
+        """Whether the file is there and no shorter: reading beyond its end kills the process."""
         try:
             now = os.stat(self.path)
-        except OSError:  # who can tell what happened to it before it lost its name?
+        except OSError:  # without a name its size cannot be known
             return False
         return now.st_ino == self.inode and now.st_dev == self.device and now.st_size >= self.size
 
@@ -82,9 +82,9 @@ class Pages:
     """The numbers of a file, page by page.
 
     Attributes:
-      array: all of them, shape (numbers,), int64; only checked pages are right.
-      complete: whether all of it is right.
-      place: the file, if `array` lies in its map, and not in memory; None otherwise.
+      array: all numbers, shape (numbers,), int64; only checked pages are sure to be right.
+      complete: whether all pages are checked.
+      place: the file, if `array` lies in a map of it; None if it is in memory.
     """
 
     __slots__ = ("_checked", "_digests", "array", "complete", "place")
@@ -97,11 +97,11 @@ class Pages:
         self._checked = bytearray(-(-len(array) // PAGE))
 
     def check_lines(self, lines: range | list[int] | Indices, first: int) -> bool:
-        """Whether the ends of ``lines``, and of those before, are right.
+        """Whether the ends of ``lines``, and of the line before each, are right.
 
         Args:
           lines: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
-          first: the place of the first line's end.
+          first: index of line 0's end in `array`.
         """
         if isinstance(lines, range):
             start = first + max(lines.start - 1, 0)
@@ -134,7 +134,7 @@ class Pages:
 
 
 class KeptPages(Shelved[Pages]):
-    """The pages of an index file, as long as a shelf has room for them."""
+    """The pages of an index file, kept as long as a shelf has room for them."""
 
     def __init__(self, file: NumberFile) -> None:
         self._file = file
@@ -142,10 +142,10 @@ class KeptPages(Shelved[Pages]):
         self._looked: object = None
 
     def ready(self, gather: object) -> Pages | None:
-        """What is in memory or mapped, and may be read now.
+        """The pages, if they are kept and may be read now; else None.
 
         Args:
-          gather: for one object, unless it is None, the file is looked at once.
+          gather: a mapped file is checked once for each such object, or each time for None.
         """
         pages = self.kept
         if pages is None:
@@ -158,7 +158,7 @@ class KeptPages(Shelved[Pages]):
         return pages
 
     def read(self) -> Pages | None:
-        """Open the file; None if it is not what it was.
+        """Open the file and keep its pages; None if it is not the one that was found.
 
         Raises:
           OSError: if it cannot be read.
@@ -170,7 +170,7 @@ class KeptPages(Shelved[Pages]):
             return self._map(opened) if self._mapped else self._load(opened)
 
     def forget(self) -> None:
-        """Read all anew when it is asked for again."""
+        """Keep the pages no longer, so that the next `read` opens the file again."""
         (mapped_pages if self._mapped else loaded_pages).drop(self)
 
     def _load(self, opened: FileIO) -> Pages | None:

@@ -1,4 +1,4 @@
-"""One file of lines: finding it, and reading its lines by number."""
+"""Find files of lines, and read their lines by number."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ FEW_LINES: Final = 8
 """Below so many lines of one file, array operations cost more than they save."""
 
 AHEAD: Final = 1 << 16
-"""Bytes of lines that are read at once where one is asked for after the other."""
+"""Bytes of lines that are read at once when lines are asked for in order."""
 
 
 class LineFile(NamedTuple):
-    """A file and where its lines end, as found when it was opened.
+    """A file and the index of its lines, as found when the pipeline was built.
 
     Attributes:
       path: absolute.
       size: in bytes.
       content: its bytes.
-      positions: where its lines end, and which are blank.
+      positions: the index: where lines end, and which are blank.
     """
 
     path: str
@@ -46,7 +46,9 @@ class LineFile(NamedTuple):
     positions: LineIndex
 
     def unskipped(self, lines: Indices) -> Indices:
-        """Numbers of the ``lines``-th lines that are not blank; both shape (n,), int64.
+        """Numbers among all lines, for ``lines``, numbers among those that are not blank.
+
+        Both have shape (n,), int64.
 
         Raises:
           MalformedItem: if the file has changed since.
@@ -57,11 +59,11 @@ class LineFile(NamedTuple):
         return lines + np.searchsorted(self.positions.filled_before(), lines, side="right")
 
     def read(self, lines: Indices, gather: object = None) -> list[bytes]:
-        """The lines of these numbers from 0, without their newlines.
+        """The lines with these numbers, counted from 0, without their newlines.
 
         Args:
           lines: shape (n,), int64, at least one.
-          gather: an index that was looked at for the same object is not looked at again.
+          gather: an index file is checked once for each such object, or each time for None.
 
         Raises:
           MalformedItem: if the file has changed since.
@@ -81,7 +83,7 @@ class LineFile(NamedTuple):
         ]
 
     def read_few(self, lines: list[int], gather: object = None) -> list[bytes]:
-        """As `read`, of a few lines, at least one."""
+        """The same as `read`, for a few lines, at least one."""
         ends = self.positions.ends(lines, gather).item
         data = self.content.data()
         found = []
@@ -93,14 +95,14 @@ class LineFile(NamedTuple):
         return found
 
     def _read_run(self, lines: range, gather: object) -> list[bytes] | None:
-        """As `read`, of consecutive lines; None if newlines are not where they should be."""
+        """The same as `read`, for consecutive lines; None if newlines are elsewhere."""
         first = lines.start
         ends = self.positions.ends(lines, gather)
         begin = int(ends[first - 1]) if first else 0
         return _split(self.content.data(), begin, ends[first : lines.stop])
 
     def read_page(self, lines: Indices) -> list[bytes]:
-        """The first of ``lines``, shape (n,), ascending, and those after it within `AHEAD` bytes."""
+        """The first of ``lines``, shape (n,), ascending, and those of the next `AHEAD` bytes."""
         gather = object()
         ends = self.positions.ends(lines, gather)[lines]
         count = int(np.searchsorted(ends, ends[0] + AHEAD, side="right"))
@@ -108,7 +110,7 @@ class LineFile(NamedTuple):
 
 
 def found_files(paths: Paths) -> list[str]:
-    """The files that ``paths`` name; those of a pattern are sorted.
+    """The files that ``paths`` name; the matches of a pattern are sorted.
 
     Raises:
       InvalidArgument: if a pattern matches nothing, or there is no path.
@@ -146,7 +148,7 @@ def found_files(paths: Paths) -> list[str]:
 def open_line_files(paths: Sequence[str], folder: str | None) -> tuple[LineFile, ...]:
     """Open files and their indexes, which are kept in ``folder`` or beside the files.
 
-    Reads what the caches begin with, and files that are in none of them.
+    Reads the headers of the caches, and as a whole the files that no cache knows.
 
     Raises:
       InvalidArgument: if one is not a regular, uncompressed file.
@@ -210,7 +212,7 @@ def _short_name(parent: str) -> str:
 
 
 def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
-    """Where lines end without what `_stripped` takes away."""
+    """Where lines end without their newlines, which may be one byte or two."""
     # This also brings the ends of all lines into the processor's cache, many at a time.
     has_newline = text[stops - 1] == NEWLINE
     bare: Indices = stops - has_newline
@@ -220,12 +222,12 @@ def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
 
 
 def _split(data: FileData, begin: int, ends: Indices) -> list[bytes] | None:
-    """Consecutive lines from ``begin`` on, stripped; None if newlines are elsewhere."""
+    """Consecutive lines from ``begin`` on, without newlines; None if newlines are elsewhere."""
     text = data[begin : int(ends[-1])]
     found: list[bytes] = text.split(b"\n")
     if not found[-1]:
         found.pop()
-    # As many newlines as there should be, each where one should be.
+    # There must be as many newlines as `ends`, each at its place.
     if len(found) != len(ends):
         return None
     if (np.frombuffer(text, np.uint8)[ends[:-1] - (begin + 1)] != NEWLINE).any():

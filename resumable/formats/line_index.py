@@ -1,7 +1,7 @@
-"""Where the lines of a file end: an index built with NumPy and cached on disk."""
+"""Index where the lines of a file end, in memory or in a cache on disk."""
 
 # A cache that does not fit its data, or cannot be believed for another reason, is built anew, also
-# in the middle of a pass; one that cannot be written is done without.
+# in the middle of a pass. If it cannot be written, the index stays in memory.
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .open_files import DataFile
 from .shelf import Shelf, Shelved
 
 SMALLEST_CACHED: Final = 1 << 16
-"""Bytes of data below which building an index costs less than reading it from a file."""
+"""Bytes of data below which scanning costs less than reading an index."""
 
 LARGEST_PACKED: Final = 1 << 22
-"""Bytes of a file up to which its index may share a cache with those of others."""
+"""Bytes of a file up to which its index may share a cache with those of other files."""
 
 
 class LineIndex(ABC):
     """The lines of one file.
 
     Attributes:
-      lines: how many there are.
-      blanks: how many of them hold nothing.
+      lines: number of lines.
+      blanks: number of blank lines among them.
     """
 
     lines: int
@@ -42,12 +42,12 @@ class LineIndex(ABC):
     def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
         """The ends of all lines: the offset in bytes after each one's newline; shape (n,), int64.
 
-        Only the ends of ``lines``, and of the line before each, are right. They are for use at
-        once.
+        Only the ends of ``lines``, and of the line before each, are right. Use them at once: a
+        mapped cache may be cut short later.
 
         Args:
           lines: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
-          gather: a cache that was looked at for the same object is not looked at again.
+          gather: a cache is checked once for each such object, or each time for None.
 
         Raises:
           MalformedItem: if the data have changed since.
@@ -56,7 +56,7 @@ class LineIndex(ABC):
 
     @abstractmethod
     def filled_before(self) -> Indices:
-        """For each blank line, the number of lines before it that are not blank: int64, shape (blanks,).
+        """For each blank line, the number of non-blank lines before it: shape (blanks,), int64.
 
         Raises:
           MalformedItem: if the data have changed since.
@@ -65,7 +65,7 @@ class LineIndex(ABC):
 
 
 class HeldIndex(LineIndex):
-    """An index in memory, of data beside which no cache can be kept: 8 bytes a line."""
+    """An index that stays in memory, because its cache cannot be written: 8 bytes a line."""
 
     def __init__(self, found: FoundLines) -> None:
         self._found = found
@@ -79,7 +79,7 @@ class HeldIndex(LineIndex):
 
 
 class ShortIndex(LineIndex, Shelved[FoundLines]):
-    """The index of a small file, which is found anew when it is no longer in memory."""
+    """The index of a small file, which is scanned again when the index is no longer in memory."""
 
     def __init__(self, data: DataFile) -> None:
         self._data = data
@@ -101,11 +101,11 @@ class ShortIndex(LineIndex, Shelved[FoundLines]):
 
 
 class Cached(NamedTuple):
-    """The numbers of a file in a cache.
+    """Where a cache holds the numbers of a file.
 
     Attributes:
       pages: all numbers of the cache.
-      first: the place of its own ones there.
+      first: the index of the file's first number among them.
     """
 
     pages: KeptPages
@@ -116,11 +116,11 @@ class CachedIndex(LineIndex):
     """An index in a cache, which it may share with those of other files.
 
     Args:
-      data: the file whose lines it knows.
-      row: how many there are.
-      cached: its numbers.
-      mend: gives them anew when they turn out to be damaged, or not where they were, in the
-        place of these; None if that cannot be.
+      data: the indexed file.
+      row: its numbers of lines and of blank lines.
+      cached: where its numbers are.
+      mend: called with pages that turned out to be damaged or replaced; returns where the numbers
+        are now, or None if they are in no cache.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class CachedIndex(LineIndex):
         self._data = data
         self._cached = cached
         self._mend = mend
-        # What takes the place of a cache that is damaged and cannot be replaced.
+        # The index in memory that replaces a damaged cache, if that cannot be written again.
         self._instead: LineIndex | None = None
 
     def ends(self, lines: range | list[int] | Indices, gather: object = None) -> Indices:
@@ -142,7 +142,7 @@ class CachedIndex(LineIndex):
         return numbers[first : first + self.lines]
 
     def filled_before(self) -> Indices:
-        # They stand where the ends of further lines would.
+        # They follow the ends, as if they were the ends of further lines.
         numbers = self._numbers(range(self.lines, self.lines + self.blanks), None)
         if numbers is None:
             assert self._instead is not None
@@ -151,7 +151,7 @@ class CachedIndex(LineIndex):
         return numbers[first : first + self.blanks]
 
     def found(self) -> FoundLines:
-        """All that is known; for use at once.
+        """All ends and blank lines, for use at once.
 
         Raises:
           MalformedItem: if the data have changed since.
@@ -160,7 +160,7 @@ class CachedIndex(LineIndex):
         return FoundLines(self.ends(range(self.lines)), self.filled_before())
 
     def _numbers(self, lines: range | list[int] | Indices, gather: object) -> Indices | None:
-        """All numbers of the cache, of which those for ``lines`` are right; None without a cache."""
+        """All numbers of the cache, right for ``lines``; None if `_instead` replaces the cache."""
         pages, first = self._cached
         ready = pages.ready(gather)
         if ready is not None and (ready.complete or ready.check_lines(lines, first)):
@@ -182,7 +182,7 @@ class CachedIndex(LineIndex):
         return None
 
     def _held(self) -> LineIndex:
-        """The same in memory, where that is bounded if it can be."""
+        """The same index in memory; that of a small file counts towards the bound on memory."""
         data = self._data
         index = ShortIndex(data) if data.size <= LARGEST_PACKED else HeldIndex(_all_lines(data))
         if (index.lines, index.blanks) != (self.lines, self.blanks):
@@ -191,7 +191,7 @@ class CachedIndex(LineIndex):
 
 
 def known_index(data: DataFile, cache: str) -> CachedIndex | None:
-    """The index of ``data`` in the file ``cache``, if that is up to date; reads its header."""
+    """The index of ``data`` in the file ``cache``, if that is right by its header; else None."""
     file = _found_cache(data, cache)
     if file is None:
         return None

@@ -1,13 +1,13 @@
-"""One cache file for the line indexes of the many small files of a folder."""
+"""Keep the line indexes of many small files of a folder in one cache file, a pack."""
 
 # Layout, little-endian: HEADER (magic, how many numbers, files and bytes of names, a digest of the
 # table), a digest of that, the numbers of one file after the other (as in the cache of one file),
 # the digests of their pages, and the table: the names, each ended by a zero byte, and for each
 # file its size, time of the last change, number of lines and of blank lines.
 #
-# Opening reads the header and the table. Nothing is ever changed in place: whoever adds files
-# writes all anew under another name, and keeps what others had found out. Of two who do so at once
-# one wins, and the other finds its lines again next time.
+# Opening reads the header and the table. A pack is never changed in place: a process that adds
+# files writes all of it anew under another name, and keeps what the pack had. If two processes do
+# so at once, one of the packs is lost, and its new files are scanned again next time.
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Row(NamedTuple):
     """What a pack knows of one file.
 
     Attributes:
-      first: the place of its numbers.
-      size: in bytes.
-      mtime_ns: time of the last change.
-      lines: how many there are.
-      blanks: how many of them hold nothing.
+      first: the index of its first number in the pack.
+      size: of the file, in bytes.
+      mtime_ns: time of its last change.
+      lines: number of lines.
+      blanks: number of blank lines among them.
     """
 
     first: int
@@ -62,14 +62,14 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class PackFile:
-    """A pack with a header and a table that are right.
+    """A pack whose header and table are right.
 
     Attributes:
-      path: where it is.
+      path: of the pack.
       owner: number of the user it belongs to.
-      header: what it begins with.
+      header: the first bytes of the pack.
       numbers: how many it holds.
-      rows: by the names of the files.
+      rows: what it knows of each file, by name.
     """
 
     path: str
@@ -90,7 +90,7 @@ class PackFile:
 
     @classmethod
     def found(cls, path: str) -> PackFile | None:
-        """The pack at ``path``, if one is there that is right.
+        """The pack at ``path``; None if none is there, or it is not right.
 
         Raises:
           OSError: if it cannot be read.
@@ -118,14 +118,14 @@ class PackFile:
         return cls(path, status.st_uid, header, numbers, rows)
 
     def row(self, data: DataFile) -> Row | None:
-        """What is known of ``data``, if that is what it was and the pack can be believed."""
+        """What is known of ``data``; None if it has changed, or the pack is not to be believed."""
         row = self.rows.get(os.path.basename(data.path))
         if row is None or row[1:3] != data[1:3] or not is_believed(self.owner, data):
             return None
         return row
 
     def open(self) -> FileIO | None:
-        """The file, if it is the same as it was when it was found.
+        """The file; None if it is not the one that was found.
 
         Raises:
           OSError: if it cannot be opened.
@@ -145,7 +145,7 @@ class PackFile:
         return None
 
     def discard(self) -> None:
-        """Take away what turned out to be damaged, for the next who opens it to write it anew."""
+        """Delete the pack, which turned out to be damaged; the next to open it writes it anew."""
         with suppress(OSError):
             file = self.open()
             if file is not None:
@@ -154,11 +154,12 @@ class PackFile:
 
 
 def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundLines]]]) -> None:
-    """Write the pack of these files, of which there are some, to ``path``.
+    """Write a pack of the lines of some files, at least one, to ``path``.
 
     Raises:
-      MalformedItem: if one has changed since.
-      OSError: if one cannot be read, or the pack not be written.
+      InvalidArgument: if a file is compressed.
+      MalformedItem: if one has changed since it was found.
+      OSError: if one cannot be read, or the pack cannot be written.
     """
     names = bytearray()
     rows: list[tuple[int, ...]] = []
@@ -181,7 +182,7 @@ def _table_begin(numbers: int) -> int:
 
 
 def _rows(table: bytes, names: int) -> dict[str, Row]:
-    """The rows by the names of their files; none if these are not a row each."""
+    """The rows by the names of their files; none if there are not as many names as rows."""
     columns: Indices = np.frombuffer(table, "<i8", -1, names).reshape(-1, COLUMNS)
     if (columns[:, 2:] < 0).any() or table.count(b"\0", 0, names) != len(columns):
         return {}

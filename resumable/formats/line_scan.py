@@ -19,12 +19,12 @@ CARRIAGE_RETURN: Final = 13
 
 
 class FoundLines(NamedTuple):
-    """Lines that follow each other.
+    """Consecutive lines of a file.
 
     Attributes:
       ends: shape (lines,), int64: the offset in bytes after each line's newline.
-      filled_before: for each of those that hold nothing, how many lines of the file that hold
-        something stand before it; shape (blank lines,), int64.
+      filled_before: for each blank line, how many non-blank lines of the file are before it; shape
+        (blank lines,), int64.
     """
 
     ends: Indices
@@ -32,15 +32,15 @@ class FoundLines(NamedTuple):
 
 
 def scanned(data: DataFile) -> Iterator[FoundLines]:
-    """The lines of ``data``, some of them at a time.
+    """The lines of ``data``, those of a chunk at a time.
 
     Raises:
       InvalidArgument: if it is compressed.
-      MalformedItem: if it has changed since.
+      MalformedItem: if it has changed since it was found.
       OSError: if it cannot be read.
     """
-    # The file is read, not mapped: it may be cut short meanwhile.
-    # The last byte of the chunk before, and a chunk.
+    # The file is read, not mapped: it may be cut short meanwhile. The buffer holds the last byte of
+    # the previous chunk, then a chunk.
     buffer = bytearray(1 + min(CHUNK, data.size))
     chunk = memoryview(buffer)[1:]
     offset = lines = blanks = last_end = 0
@@ -67,12 +67,13 @@ def scanned(data: DataFile) -> Iterator[FoundLines]:
 
 
 def _blank(text: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Indices, begin: int) -> Indices:
-    """Which of the lines are empty but for their newline.
+    """Which lines have nothing but a newline: shape (blank lines,), int64.
 
     Args:
       text: the byte before a chunk, and the chunk.
-      ends: of the lines, counted from the chunk's begin, so ``text[ends]`` are their last bytes.
-      begin: where the first of them begins, counted in the same way.
+      ends: of the lines, counted from the start of the chunk, so ``text[ends]`` are their last
+        bytes; shape (lines,), int64.
+      begin: where the first line begins, counted in the same way.
     """
     sizes = np.diff(ends, prepend=begin)
     blank = (sizes == 1) & (text[ends] == NEWLINE)

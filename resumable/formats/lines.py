@@ -1,4 +1,4 @@
-"""Lines of text files, by index."""
+"""Read lines of text files, by index."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .line_file import FEW_LINES, LineFile, Paths, found_files, open_line_files
 T = TypeVar("T")
 
 MOST_AHEAD: Final = 512
-"""Items that are read at once where one is asked for after the other."""
+"""Items that are read at once when they are asked for in order."""
 
 
 class LocatedLine(NamedTuple):
@@ -89,7 +89,7 @@ class _LineFiles(LookedUp[T]):
 
     @property
     def files(self) -> str:
-        """The files in a few words: equal for the same names and sizes in the same order."""
+        """The files in a few words: equal for the same names, sizes and number of lines."""
         described = [f"{os.path.basename(file.path)}:{file.size}" for file in self._files]
         digest = hashlib.blake2b(
             "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
@@ -102,7 +102,7 @@ class _LineFiles(LookedUp[T]):
         raise NotImplementedError
 
     def _items(self, found: list[bytes], files: Iterable[int], lines: Indices) -> list[T]:
-        """`_item` of each, of these files by number."""
+        """The items of the lines ``found``, which have these numbers of files and of lines."""
         raise NotImplementedError
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
@@ -119,7 +119,7 @@ class _LineFiles(LookedUp[T]):
 
     def _gather_from_many(self, indices: Indices) -> list[T]:
         numbers = np.searchsorted(self._ends, indices, side="right")
-        # File by file, so that each is looked at once.
+        # File by file, so that each is checked once.
         order = np.argsort(numbers, kind="stable")
         numbers = numbers[order]
         lines = indices[order] - self._begins[numbers]
@@ -147,14 +147,14 @@ class _LineFiles(LookedUp[T]):
 
     @derived
     def _stops(self) -> list[int]:
-        """The same as ``_ends``, for one item at a time."""
+        """The same as `_ends`, as a list, which is faster for a single item."""
         stops: list[int] = self._ends.tolist()
         return stops
 
     def _from(self, index: int, most: int) -> list[T]:
-        """The item at ``index``, and of those after it in the same file some, up to ``most``.
+        """The item at ``index``, and items after it in the same file, up to ``most`` in all.
 
-        What is wrong with a later one is none of the first one's business.
+        It does not raise the error of a later item.
         """
         number = bisect.bisect_right(self._stops, index)
         file, begin = self._files[number], self._stops[number - 1] if number else 0
@@ -176,10 +176,10 @@ class _LineFiles(LookedUp[T]):
 
 
 class _Ahead(dict[int, T]):
-    """Items by their index; of consecutive ones, a page is read at once, and kept until the next.
+    """Items by their index; consecutive ones are read a page at a time.
 
-    A dict, so that what has been read is handed out without Python code. Reading lines has no
-    effects, so nobody sees that it is done ahead.
+    It is a dict, so that the items of a page are handed out without Python code. Reading lines has
+    no effects, so no user can tell that they are read ahead.
     """
 
     def __init__(self, lines: _LineFiles[T]) -> None:
@@ -189,7 +189,7 @@ class _Ahead(dict[int, T]):
 
     def __missing__(self, index: int) -> T:
         items = self._lines._from(index, MOST_AHEAD if index == self._next else 1)
-        # Another thread may do the same now: whatever is here is right.
+        # Another thread may do the same now, which is harmless: every entry is right.
         self.clear()
         if len(items) > 1:
             self.update(zip(range(index, index + len(items)), items, strict=True))
@@ -204,22 +204,25 @@ class Lines(_LineFiles[Any]):
     A line ends with ``\n`` or ``\r\n``, which is not part of the item; the last one may end
     with the file. Files are mapped into memory, never read as a whole.
 
-    State: O(1), the position. Random access by an index of line ends (8 bytes a line), kept in
-    a cache file: one for a folder's files of up to 4 MiB each, where they are at least 16 and
-    64 KiB together, and otherwise one for each file of 64 KiB and more. A resume reads nothing.
+    State: O(1), the position. Random access, by an index of line ends (8 bytes a line). A resume
+    reads nothing.
 
-    Opening reads the list in the cache of a folder, or the header of that of a file, and files
-    without a cache as a whole. A page of an index is checked before its first use. An index is
-    built anew when the size or the modification time of the file changes, or when its cache turns
-    out to be damaged, also in the middle of a pass; a cache that belongs neither to this user nor
-    to the owner of the file is not believed. Where no cache can be written, the index stays in
-    memory.
+    Indexes are kept in cache files. The files of a folder share one if there are at least 16 of up
+    to 4 MiB each, of 64 KiB together. Any other file of 64 KiB and more has a cache of its own.
+    Opening reads the list in the cache of a folder, or the header of a file's own cache. Files
+    without a cache are read as a whole. A page of an index is checked before its first use.
 
-    However many the files, what is kept is bounded: 64 MiB of files of up to 64 KiB, and 128 MiB
-    each of their indexes and of short caches. All others are mapped, up to a quarter of the maps
-    that the system allows for files and as many for indexes, without an open descriptor; 64
-    where the address space is limited. A file is looked at once for each block. Lines that are
-    asked for one after the other are read up to 512 at once, of 64 KiB together.
+    An index is built anew when the size or the modification time of the file has changed. It is
+    also built anew when its cache turns out to be damaged, even in the middle of a pass. A cache
+    that belongs neither to this user nor to the owner of the file is not believed. If no cache can
+    be written, the index stays in memory.
+
+    What is kept of files and caches is bounded, however many there are. At most 64 MiB of files of
+    up to 64 KiB are kept, and 128 MiB each of their indexes and of short caches. All others are
+    mapped, without an open descriptor: up to a quarter of the maps that the system allows for
+    files, and as many for indexes, or 64 each where the address space is limited. A file is checked
+    for changes once a block. Lines that are asked for in order are read up to 512 at once, of
+    64 KiB together.
 
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
@@ -229,9 +232,11 @@ class Lines(_LineFiles[Any]):
       index_dir: folder of the cache files; beside the data by default.
 
     Raises:
-      InvalidArgument: if no file matches, or a file is not a regular, uncompressed one.
+      InvalidArgument: if no file matches, a file is not a regular, uncompressed one, Python does
+        not know ``encoding`` or ``errors``, or ``encoding`` does not keep newlines.
       OSError: if a file cannot be read.
-      MalformedItem: while iterating, if a line cannot be decoded, or a file has changed since.
+      MalformedItem: while iterating, if a line cannot be decoded, or a file has changed since the
+        pipeline was built.
       InvalidType: if an argument has the wrong type.
 
     >>> import os, tempfile
@@ -255,7 +260,7 @@ class Lines(_LineFiles[Any]):
             codecs.lookup_error(self.errors)
         except (LookupError, TypeError):
             raise InvalidArgument(
-                f"errors must be a way known to Python, got {self.errors!r}"
+                f"errors must be a handler known to Python, got {self.errors!r}"
             ) from None
         if self.encoding is not None:
             if not isinstance(self.encoding, str):

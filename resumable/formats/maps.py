@@ -1,7 +1,7 @@
-"""Files mapped into memory, however many: a map needs no descriptor after it is made."""
+"""Map files into memory, without keeping a descriptor for each map."""
 
-# Python's own maps hold one each before Python 3.13. There the C library is asked instead, where
-# its `mmap` is known: on 64-bit systems that are not Windows (which counts no descriptors for it).
+# Before Python 3.13 its maps hold a descriptor each. There `mmap` of the C library is called
+# instead, on 64-bit POSIX systems, where its signature is known. Windows counts no descriptors.
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from io import FileIO
 from typing import Any, Final, TypeAlias
 
 FileMap: TypeAlias = Any
-"""Bytes that are read-only: slices of it are `bytes`, `numpy.frombuffer` takes it."""
+"""Read-only bytes: slices of it are `bytes`, and `numpy.frombuffer` takes it."""
 
 FEW_MAPS: Final = 64
 KNOWN_LIMIT: Final = 65_530
-"""Maps of a process that Linux allows unless told otherwise."""
+"""Maps that Linux allows a process by default."""
 
 Mapper: TypeAlias = Callable[[int, int], FileMap]
 
@@ -26,7 +26,8 @@ Mapper: TypeAlias = Callable[[int, int], FileMap]
 def map_file(file: FileIO, size: int) -> FileMap | None:
     """The first ``size`` bytes of ``file``, at least one; None if it has become shorter.
 
-    Reading what a file lost after that kills the process: whoever reads looks at its size before.
+    If the file is cut short later, reading beyond its end kills the process. So its size must be
+    checked before each use.
     """
     if os.fstat(file.fileno()).st_size < size:
         return None
@@ -46,7 +47,7 @@ def _map_of_python(descriptor: int, size: int) -> FileMap:
 
 
 def _map_of_c() -> Mapper:
-    """Maps by the C library.
+    """A function that maps by the C library.
 
     Raises:
       ImportError, OSError, AttributeError: if there is none, or it has no `mmap`.
@@ -69,7 +70,7 @@ def _map_of_c() -> Mapper:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         view = (ctypes.c_char * size).from_address(address)
-        # Arrays over the view keep it; at exit the system takes all maps away.
+        # Arrays over the view keep it alive; at exit the system removes all maps.
         weakref.finalize(view, remove, address, size).atexit = False
         return view
 
@@ -77,7 +78,7 @@ def _map_of_c() -> Mapper:
 
 
 def _mapper() -> tuple[Mapper, bool]:
-    """How files are mapped, and whether that holds a descriptor each."""
+    """The function that maps files, and whether each map holds a descriptor."""
     if os.name != "posix":
         return _map_with_descriptor, False
     if sys.version_info >= (3, 13):
@@ -91,7 +92,7 @@ def _mapper() -> tuple[Mapper, bool]:
 def _most_maps(holds_descriptors: bool) -> int:
     """How many files of one kind are mapped at once: a quarter of what the system allows.
 
-    Few where a map takes what is scarce: a descriptor, or address space that has a limit.
+    Few if each map takes something scarce: a descriptor, or address space that has a limit.
     """
     if holds_descriptors or sys.maxsize < 1 << 32 or _address_space_is_limited():
         return FEW_MAPS
@@ -111,4 +112,4 @@ def _address_space_is_limited() -> bool:
 
 _map, _holds_descriptors = _mapper()
 MOST_MAPS: Final = _most_maps(_holds_descriptors)
-"""Of data, and as many of indexes."""
+"""Maps of data files at once, and as many of indexes."""

@@ -1,4 +1,4 @@
-"""Bytes of files by offset, through a bounded cache of open files."""
+"""Read files by offset, through a bounded cache of their contents."""
 
 # Small files are kept whole, up to a budget of bytes; larger ones are mapped into memory, so a
 # file of gigabytes is never read as a whole, and all processes share what they read. The cache
@@ -42,11 +42,11 @@ class DataFile(NamedTuple):
 
     @classmethod
     def found(cls, path: str, status: os.stat_result) -> DataFile:
-        """The file of ``status`` at ``path``."""
+        """The file at ``path``, which has this ``status``."""
         return cls(os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_uid)
 
     def check_unchanged(self, status: os.stat_result) -> None:
-        """Compare it with what is there now.
+        """Compare the file with its ``status`` now.
 
         Raises:
           MalformedItem: if it has changed.
@@ -55,11 +55,11 @@ class DataFile(NamedTuple):
             raise self.changed()
 
     def changed(self) -> MalformedItem:
-        """The error about another file in its place."""
+        """The error that says that the file has changed."""
         return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
 
     def open(self) -> FileIO:
-        """The file, if it is the same as then.
+        """The file, opened for reading.
 
         Raises:
           MalformedItem: if it has changed.
@@ -111,7 +111,7 @@ class FileContent(Shelved[FileData]):
         """The whole file.
 
         Raises:
-          MalformedItem: if it has changed since.
+          MalformedItem: if it has changed since the pipeline was built.
           OSError: if it cannot be read.
         """
         data = self.kept

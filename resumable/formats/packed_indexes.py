@@ -1,7 +1,7 @@
-"""The line indexes of the many small files of a folder, which share a cache."""
+"""Look up line indexes in the pack of their folder, and write it anew if many are missing."""
 
-# A pack is only a cache, as those of single files are. One that is damaged is taken away and
-# written anew by the next who opens it; one that another process replaced is read anew.
+# A pack is only a cache, as those of single files are. A damaged one is deleted, and written anew
+# when its files are opened next. One that another process replaced is read again.
 
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from .line_scan import FoundLines, scanned
 from .open_files import DataFile
 
 FEWEST_PACKED: Final = 16
-"""Files that are put into a pack at once. Fewer have a cache each, or none."""
+"""Fewest new files that a pack is written for. Fewer have a cache each, or none."""
 
 MOST_REWRITTEN: Final = 16
-"""How many times what is new may be written with it, so that all writing stays linear."""
+"""Known files may have this many times the bytes of new ones for a pack to be written again.
+
+So all writing takes time in proportion to the data.
+"""
 
 
 class Pack:
-    """The pack that is at ``path``, if there is one, whoever puts another one there."""
+    """The pack at ``path``, if there is one, also when another process replaces it."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -44,7 +47,7 @@ class Pack:
         }
 
     def others(self, files: Sequence[DataFile]) -> list[DataFile]:
-        """What it may know of their folder besides ``files``."""
+        """Other files in the folder of ``files`` that the pack may know."""
         if self._file is None:
             return []
         folder = os.path.dirname(files[0].path)
@@ -63,7 +66,7 @@ class Pack:
             self._pages = KeptPages(self._file)
 
     def _again(self, data: DataFile, pages: KeptPages) -> Cached | None:
-        """Where the numbers of ``data`` are, after ``pages`` were not right."""
+        """Where the numbers of ``data`` are now, after ``pages`` were not right; None if lost."""
         before = self._file
         if before is not None and pages is self._pages:
             self._find()
@@ -71,7 +74,7 @@ class Pack:
         if row is None:
             return None
         if before is not None and self._file is not None and self._file.header == before.header:
-            with suppress(OSError):  # which is no damage
+            with suppress(OSError):  # an error in reading is no damage
                 read = self._pages.read()
                 if read is None or not read.check_lines(range(row.lines + row.blanks), row.first):
                     before.discard()
@@ -83,14 +86,14 @@ class Pack:
 def packed_indexes(
     files: Sequence[DataFile], path: str, cache_of: Callable[[DataFile], str]
 ) -> dict[DataFile, CachedIndex]:
-    """The indexes of ``files``, all of one folder, that are in its pack at ``path``.
+    """The indexes of those of ``files``, all of one folder, that have a cache, most in a pack.
 
-    That is written anew where many are missing, and much of what it would know.
+    The pack at ``path`` is written anew if it lacks many files, of a good part of its size.
 
     Args:
       files: without repetition.
       path: of the pack.
-      cache_of: the path of the cache that a file may have for itself, and then needs no other.
+      cache_of: gives the path of the cache that a file may have of its own; it is then not packed.
 
     Raises:
       InvalidArgument: if a file is compressed.
@@ -115,7 +118,7 @@ def packed_indexes(
 
 
 def _is_worth(missing: Collection[DataFile], known: Iterable[DataFile]) -> bool:
-    """Whether the pack of what is ``known`` is to be written again, with what is ``missing``."""
+    """Whether to write the pack of the ``known`` files again, with the ``missing`` ones."""
     size = sum(file.size for file in missing)
     return (
         len(missing) >= FEWEST_PACKED
@@ -143,7 +146,7 @@ def _found(
     for file, index in others.items():
         try:
             found = index.found()
-        except (MalformedItem, OSError):  # which is for its readers to hear of
+        except (MalformedItem, OSError):  # raised when the file itself is read
             continue
         yield file, [found]
     for file in missing:

@@ -1,7 +1,7 @@
-"""A bound on what is kept in memory or open, whatever the number of files."""
+"""Bound what is kept in memory or mapped, whatever the number of files."""
 
-# What is kept hangs on the object that needs it, so that looking there costs nothing; the shelf
-# only takes it away again.
+# A value is kept on the object that needs it, so that looking there costs nothing. The shelf only
+# takes it away again.
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 
-# Reentrant, for whatever runs between two bytecodes: a handler of signals, a finalizer.
+# Reentrant, since a signal handler or a finalizer may run between two bytecodes.
 _lock = RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: globals().update(_lock=RLock()))
 
 
 class Shelved(Generic[V]):
-    """What can make a value anew when a shelf has taken it away.
+    """An object that can make its value anew when a shelf has taken it away.
 
     Attributes:
-      kept: the value, or None. Who reads it has it, whatever happens to the attribute.
-      used: whether it was read since the shelf last looked; set by who reads it.
+      kept: the value, or None. Read it once and keep the result: a shelf may clear it at any time.
+      used: whether the value was used since the shelf last looked; set at each use.
     """
 
     kept: V | None = None
@@ -31,9 +31,9 @@ class Shelved(Generic[V]):
 
 
 class Shelf(Generic[V]):
-    """The values that were used of late, up to a limit on the sum of their weights.
+    """Values that were used recently, up to a limit on the sum of their weights.
 
-    One that was used since it was last looked at gets a second chance (the clock algorithm of
+    One that was used since the shelf last looked at it gets a second chance (the clock algorithm of
     Corbató, 1968), so that a use costs no more than setting a flag.
 
     Attributes:
@@ -44,14 +44,14 @@ class Shelf(Generic[V]):
         self.most = most
         self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
         # Invariant: at least the sum of the weights. An exception between two lines of `put` may
-        # leave it too large, and the shelf too small, until that is empty again.
+        # leave it too large; then the shelf keeps less until it is empty again.
         self._total = 0
 
     def __len__(self) -> int:
         return len(self._weights)
 
     def put(self, owner: Shelved[V], value: V, weight: int = 1) -> None:
-        """Keep the ``value`` of ``owner``, in the place of what was not used of late."""
+        """Keep the ``value`` of ``owner``, in place of values that were not used recently."""
         with _lock:
             self.drop(owner)
             if weight <= self.most:
@@ -79,6 +79,6 @@ class Shelf(Generic[V]):
             self._total -= self._weights.pop(owner, 0)
 
     def clear(self) -> None:
-        """Keep nothing."""
+        """Keep none of the values any longer."""
         for owner in list(self._weights):
             self.drop(owner)

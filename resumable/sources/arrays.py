@@ -30,19 +30,20 @@ class FromArrays(LookedUp[Any]):
 
     Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks
     are columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional
-    bool, int64, float64 or complex128 data is a Python number; of any other dtype, a scalar.
+    bool, int64, float64 or complex128 data is a Python number; of any other dtype, a NumPy
+    scalar.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
       arrays: shapes (n, ...), any dtypes; `numpy.memmap` stays on disk.
-      data_identity: what identifies the data beyond its length: a version, a digest or a list of file
-        names. It must be the same at save and resume.
+      data_identity: what identifies the data beyond its length: a version, a digest or a list of
+        file names. It must be the same at save and resume.
 
     Raises:
-      InvalidArgument: if the first axes differ, or there is no array.
-      InvalidType: if something else than an array stands among them, or a masked array;
-        or if ``data_identity`` is neither a string nor a list of strings.
+      InvalidArgument: if the first axes differ, an array has none, or there is no array.
+      InvalidType: if one is not an array, or is masked; or if ``data_identity`` is neither a string
+        nor a list of strings.
 
     >>> list(rs.from_arrays({"x": np.array([1, 2]), "y": np.array([True, False])}))
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
@@ -95,8 +96,8 @@ class FromArrays(LookedUp[Any]):
 
 
 def row_lookup(column: np.ndarray[Any, Any]) -> Callable[[int], Any]:
-    """What gives a row of ``column``, shape (n, ...), by its index: a copy, as in a block."""
-    if column.ndim > 1 or column.dtype.kind == "V":  # of which indexing gives a view
+    """A function that returns a copy of a row of ``column``, shape (n, ...), by index."""
+    if column.ndim > 1 or column.dtype.kind == "V":  # indexing would return a view
         return lambda index: column[index].copy()
     return column.item if column.dtype in PYTHON_NUMBERS else column.__getitem__
 
@@ -116,7 +117,7 @@ def check_no_mask(name: str, value: Any) -> None:
     """Refuse a masked array, whose rows would come without the mask.
 
     Raises:
-      InvalidType: naming what keeps it.
+      InvalidType: if it is masked; the message says how to keep the mask.
     """
     if is_masked(value):
         raise InvalidType(

@@ -1,4 +1,4 @@
-"""What the user says identifies the data of a source, as a field of its fingerprint."""
+"""Check the identity that a user gives to data, and shorten it for the fingerprint."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DIGEST_BYTES: Final = 12
 
 
 def check_identity(value: Any) -> str | None:
-    """``value``, a string or a list of strings, as a string that tells it from any other.
+    """``value``, a string or a list of strings, as one string that differs for every value.
 
-    What is longer than 100 characters is replaced by its size and a digest.
+    Of more than 100 characters, it is the number of strings and a digest.
 
     Raises:
       InvalidType: if it is neither, nor None.

@@ -1,8 +1,8 @@
-"""Foreign objects that offer a state of their own which is known to lose items."""
+"""Recognise foreign objects whose own state is known to lose items."""
 
-# They are recognised by the names of their class and of its package, since none of these packages is
-# imported here. Another one is another line of `KNOWN`, and what it is a part of perhaps another
-# name in `PARTS`.
+# They are recognised by the names of their class and its package, since none of these packages is
+# imported here. A new class is a new line in `KNOWN`. If other objects read it through an attribute
+# of another name, that is a new name in `PARTS`.
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Inexact(NamedTuple):
     """A class whose state leaves something out.
 
     Attributes:
-      package: in which the class is defined.
+      package: the top-level package that defines the class.
       name: of the class.
-      loses: whether the state of that object leaves something out.
-      reason: what is lost, and last what to do instead.
+      loses: tells of an object whether its state leaves something out.
+      reason: what is lost, then what to do instead.
     """
 
     package: str
@@ -31,8 +31,8 @@ KNOWN: Final = (
         "datasets",
         "BufferShuffledExamplesIterable",
         lambda shuffled: shuffled.buffer_size > 1,
-        "the state of a Hugging Face data set leaves out the items in the buffer of its shuffle, so a "
-        "resume would lose them; instead of dataset.shuffle(seed, buffer_size=n) use "
+        "the state of a Hugging Face data set leaves out the items in the buffer of its shuffle, "
+        "so a resume would lose them; instead of dataset.shuffle(seed, buffer_size=n) use "
         "rs.from_iterable(dataset).shuffle(seed, window=n), which is exact",
     ),
 )
@@ -41,7 +41,7 @@ PARTS: Final = ("_ex_iterable", "ex_iterable", "ex_iterables", "dataset")
 
 
 def known_inexact(target: Any) -> Inexact | None:
-    """What ``target``, or an object that it reads, is known to lose; None if it is nothing."""
+    """The entry of `KNOWN` for ``target``, or for an object that it reads; None without one."""
     for part in _parts(target):
         for kind in type(part).__mro__:
             package = kind.__module__.partition(".")[0]

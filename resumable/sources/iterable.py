@@ -1,8 +1,8 @@
 """Items of any Python iterable, resumed in the best way that the object offers."""
 
-# The ways, best first. For an object that follows a protocol itself the position is its own;
-# a restore works on a shallow copy where iterating makes a new iterator anyway, because some
-# objects (Hugging Face datasets) start every later pass from the state once loaded.
+# An object that follows a protocol keeps its own position. If iterating it makes a new iterator
+# anyway, a restore works on a shallow copy, because some objects (Hugging Face datasets) start
+# every later pass from the state once loaded.
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
 END: Final[Any] = object()
 ONCE: Final = "none: it can be read once"
-# Where references are not counted, every object might be held by somebody else.
+# Where references are not counted, any object might be held elsewhere.
 _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
 
 
@@ -52,38 +52,40 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 class FromIterable(ExternalSource[T]):
     """The items of ``iterable``, whatever it is; `repr` tells how its position is restored.
 
-    In this order: its own ``get_state/set_state``, ``state_dict/load_state_dict`` or
-    ``getstate/setstate``; ``tell/seek`` of a file, whose items are lines; iterating it anew
-    and skipping, which reads again what went before (an iterator that it makes may offer one
-    of the first three instead); none for an iterator that can only be read once. The state of some
-    objects is known to lose items (``resumable.sources.inexact``), and is treated as if there were none.
+    The position is restored in the first way that the object offers: its own
+    ``get_state/set_state``, ``state_dict/load_state_dict`` or ``getstate/setstate``; ``tell/seek``
+    of a file, whose items are lines; iterating it anew and skipping, which reads again all items
+    before the position, unless the new iterator has one of the first three pairs of methods. There
+    is no way for an iterator that can only be read once. Nor is there one for an object whose state
+    is known to lose items (``resumable.sources.inexact``).
 
-    State: the object's own, also before the first item of an iterator or a file, which is read from
-    where it stands when the pipeline is built; or O(1) where it is skipped. Skipping takes time in proportion to the
-    position, whatever that is in the state; after ten million items a warning tells how many are left,
-    and an interrupt leaves the iterator where it was. The state then has a digest of four of the last
-    items, of 32 bits, so that a source that delivers another order is refused: of the last four among
-    the first 16 items and every 16th after them. It tells numbers (floats in seven digits), text and
-    arrays apart, also as parts of tuples, lists and dicts, by some of their values; other objects count
-    for nothing.
+    State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
+    stands when the pipeline is built. Skipping takes time in proportion to the saved position.
+    After ten million items a warning tells how many are left. An interrupt leaves the iterator
+    where it was.
 
-    A loader that counts its own passes starts each pass after a resume as it was when the
-    pipeline was built, because a restore works on a copy of it.
+    If a resume skips, the state also has a 32-bit digest of four earlier items, so that a source
+    that delivers another order is refused. They are the last four among the first 16 items and
+    every 16th after them. The digest tells numbers (floats in seven digits), text and arrays apart
+    by some of their values, also inside tuples, lists and dicts. Other objects do not enter it.
+
+    A loader that counts its own passes is restored on a copy. So after a resume, each later pass
+    starts with the loader as it was when the pipeline was built.
 
     Args:
       iterable: an iterable, or a function without arguments that returns one.
-      external_state_policy: what `get_state` does where no position can be restored:
-        ``"fail"`` raises, ``"warn"`` warns; under ``"warn"`` and ``"ignore"`` the count of
-        items is saved, and a resume skips as many items of a fresh iterator; or, of an object whose
-        state loses items, that state. And what a resume does with such a state, or where the
-        items that it skips differ from those of the save: it raises, warns, or goes on.
+      external_state_policy: what `get_state` does if no position can be restored: ``"fail"``
+        raises, ``"warn"`` warns, ``"ignore"`` does neither. Under the last two it saves the number
+        of items handed out, and a resume skips as many items of a fresh iterator; if the object's
+        state loses items, it saves that state. The policy also says what a resume does with a state
+        that loses items, or if the items that it skips differ from those of the save.
       data_identity: what identifies the data: a version, a digest or a list of file
         names. It must be the same at save and resume.
 
     Raises:
       InvalidArgument: if ``external_state_policy`` is another word.
-      InvalidType: if ``iterable`` cannot be iterated, or ``data_identity`` is neither a string nor a
-        list of strings.
+      InvalidType: if ``iterable`` cannot be iterated or is a set, or ``data_identity`` is neither a
+        string nor a list of strings.
 
     >>> list(rs.from_iterable(lambda: iter("abc")))
     ['a', 'b', 'c']
@@ -129,9 +131,9 @@ class FromIterable(ExternalSource[T]):
             object.__setattr__(self, "_inexact", known_inexact(target))
 
     def is_new(self, iterator: Iterator[T], shared: bool) -> bool:
-        """Whether ``iterator`` is not the one that the last pass was given.
+        """Whether ``iterator`` is not that of the last pass.
 
-        One that is not ``shared`` is not held: what it holds itself ends with its pass.
+        It is kept for the next call only if it is ``shared``, so that any other ends with its pass.
         """
         return self._last.replace(iterator if shared else None) is not iterator
 
@@ -144,12 +146,12 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def is_made_by_a_function(self) -> bool:
-        """Whether each pass calls a function for what it iterates."""
+        """Whether each pass calls a function that returns what it iterates."""
         return _is_factory(self.iterable)
 
     @property
     def indexable(self) -> bool:
-        """Whether nothing but iterating anew is offered, and it can be iterated anew."""
+        """Whether it is an object that a resume can only iterate anew."""
         return self.method == ANEW and not self.is_made_by_a_function
 
     @property
@@ -185,7 +187,7 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def _shown_method(self) -> str:
-        """What is known of the method before a pass has called the function, if there is one."""
+        """The method; for a function, what is known of it before the function is called."""
         if self.is_made_by_a_function:
             return f"the state of its iterator, or else by {ANEW}"
         return self.method
@@ -197,13 +199,13 @@ def reads_again(stage: object) -> bool:
 
 
 class _Last:
-    """What the function returned last, if it can return that again; no part of what is pickled."""
+    """What the function returned last, if it can return that again; left out when pickled."""
 
     def __init__(self) -> None:
         self._held: Any = None
 
     def replace(self, held: Any) -> Any:
-        """Remember ``held`` instead of the one that is returned."""
+        """Remember ``held``; returns what was remembered before."""
         last, self._held = self._held, held
         return last
 
@@ -235,13 +237,13 @@ class _FromIterableIterator(SourceIterator[T]):
         # The object's own state, until the iterable is opened: of one that is read from where it
         # stands, that is where it stood when the pipeline was built.
         self._saved: Any = stage._initial
-        # The digest of items before the position, until the iterable is opened.
+        # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
         # Samples of the last items, once it is opened, if a resume has to skip them.
         self._recent: Recent | None = None
-        # A copy of it that is not appended to, for the marks made until the next sample.
+        # A copy of `_recent` that is not appended to, for the marks made until the next sample.
         self._noted: Recent | None = None
-        # The number of the next item that a sample is taken of, if there are any.
+        # The number of the next item to sample; -1 if none is.
         self._due = -1
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
@@ -332,7 +334,7 @@ class _FromIterableIterator(SourceIterator[T]):
                 return self._advanced(iterator, self._position)
             return self._restored(iterator, iterator, protocol)
         if hasattr(source, "__next__") or stage._protocol is TELL:
-            if self._saved is None:  # as states before the first item once were
+            if self._saved is None:  # a state of an earlier version, from before the first item
                 self._saved = copy.deepcopy(stage._initial)
             iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
             return self._restored(source, iterator, stage._protocol)
@@ -386,10 +388,10 @@ class _FromIterableIterator(SourceIterator[T]):
         first = self._position - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
-            # Not refused: nothing else in a state tells whether as many were read before.
+            # Not refused: nothing in a state tells whether its position is plausible.
             warnings.warn(
                 f"{self._stage!r} reads {count - passed} more items again to come to its saved "
-                "position; one with get_state and set_state of its own resumes at once",
+                "position; an iterable with get_state and set_state of its own resumes at once",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -427,7 +429,7 @@ class _FromIterableIterator(SourceIterator[T]):
 
 
 def _iterable(iterator: Any) -> Iterator[Any]:
-    """``iterator`` with the ``__iter__`` that tools of Python ask for, and Python does not."""
+    """``iterator``, wrapped if it has no ``__iter__``: `itertools` needs one, `iter` does not."""
     return iterator if isinstance(iterator, Iterator) else _by_next(iterator)
 
 
@@ -437,12 +439,12 @@ def _by_next(iterator: Any) -> Iterator[Any]:
 
 
 def _state_where_skipped(position: int, own: Any, recent: Recent) -> State:
-    """The state of what is iterated anew and skipped."""
+    """The state of an iterable that a resume iterates anew and skips."""
     return {"position": position, "object": freeze(own), "last": recent.digest(position)}
 
 
 def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> int:
-    """How many of ``count`` items, numbered from ``first``, there were; adds them to ``recent``."""
+    """Skip up to ``count`` items, numbered from ``first``, with samples; returns how many."""
     passed = 0
     for number in sampled(first, first + count):
         passed += _counted(iterator, number - first - passed)
@@ -453,12 +455,12 @@ def _passed(iterator: Iterator[Any], first: int, count: int, recent: Recent) -> 
 
 
 def _counted(iterator: Iterator[Any], count: int) -> int:
-    """How many of ``count`` items there were."""
+    """Skip up to ``count`` items; returns how many there were."""
     return sum(1 for _ in islice(iterator, count))
 
 
 def _of_a_new_object() -> int:
-    """What is counted where a function has just returned an object that nobody else holds."""
+    """The reference count of an object that a function just returned, held nowhere else."""
     made = object()
     return _references(made)
 
@@ -489,8 +491,8 @@ def _is_old_sequence(target: Any) -> bool:
 
 
 def _is_seekable(target: Any) -> bool:
-    # Of other objects with these methods, some read ahead of what `tell` says.
-    file = getattr(target, "file", target)  # of a temporary file
+    # Some other objects with these methods read ahead of what `tell` says.
+    file = getattr(target, "file", target)  # inside a temporary file
     return isinstance(file, io.IOBase) and file.readable() and file.seekable()
 
 

@@ -53,7 +53,7 @@ class Range(LookedUp[int]):
     def __post_init__(self) -> None:
         step = _check_int64("step", self.step)
         begin = _check_int64("start", self.begin)
-        # One step beyond the last item, at most.
+        # `stop` need not fit in int64: it may lie up to one step beyond the last item.
         stop = check_int("stop", self.stop, minimum=2 * INT64.min, maximum=2 * INT64.max)
         if step == 0:
             raise InvalidArgument("step must not be 0, got 0")

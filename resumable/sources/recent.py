@@ -1,15 +1,14 @@
-"""What a source handed out last, in a few bytes that a later run can be compared with."""
+"""Digest the last items of a source, to compare them with those of a later run."""
 
-# An item belongs to whoever got it, and may be another by the time a state is taken. So what is kept
-# of it is a sample that nobody can change, of few parts. The rest of the work is done when a state is
-# taken, once for a sample. What differs between runs that are the same goes into none: no address, no
-# order of a set, no value of a kind that is not known here, and of a float only seven digits, since
-# other versions of a library compute the last bits in other ways.
+# The user may change an item before a state is taken. So a sample is kept of it: a few parts, which
+# nobody can change. A sample is encoded when a state is taken, and only once. It has nothing in it
+# that may differ between equal runs: no address, no order of a set, no value of an unknown type.
+# It has only seven digits of a float, since versions of a library differ in the last bits.
 #
-# A sample takes longer than handing an item out, so one is taken of each of the first items, then of
-# every 16th. Which these are depends on their numbers alone: runs that came to a position by other
-# calls have the same samples there. Another order is found all the same, as it seldom has the right
-# items in four given places.
+# Taking a sample takes longer than handing out an item. So each of the first items is sampled, then
+# every 16th. Which ones they are depends on their numbers alone: runs that reached a position by
+# different calls have the same samples there. Another order is still noticed, since it seldom has
+# the right items in four given places.
 
 from __future__ import annotations
 
@@ -23,9 +22,9 @@ import msgpack
 import numpy as np
 
 FEW: Final = 4
-"""Samples that are kept."""
+"""How many samples are kept."""
 EVERY: Final = 16
-"""From this number on, samples are taken of its multiples only; before, of each item."""
+"""Every item before this number is sampled; from it on, its multiples only."""
 NOTHING_KNOWN: Final = 0
 LARGEST_DIGEST: Final = 2**32 - 1
 
@@ -37,25 +36,25 @@ LONGEST_PART: Final = 64
 LARGEST_INT: Final = 2**63 - 1
 
 Sample: TypeAlias = Any
-"""A number, text, None, an array of ours, or a tuple of them."""
+"""A number, text, None, an array that nobody else has, or a tuple of them."""
 UNKNOWN: Final = ()
-"""The sample of what has no value known here."""
+"""The sample of an object of an unknown type."""
 
 
 def next_sampled(first: int) -> int:
-    """The first number from ``first`` on that a sample is taken of."""
+    """The first number from ``first`` on whose item is sampled."""
     return first + -first % EVERY if first > EVERY else first
 
 
 def sampled(first: int, end: int) -> Sequence[int]:
-    """The last few numbers from ``first`` to before ``end`` that samples are taken of."""
+    """The last `FEW` numbers from ``first`` to before ``end`` whose items are sampled."""
     if first >= EVERY:
         return range(first + -first % EVERY, end, EVERY)[-FEW:]
     return [*range(first, min(end, EVERY))[-FEW:], *range(EVERY, end, EVERY)[-FEW:]][-FEW:]
 
 
 def sample(item: Any) -> Sample:
-    """What tells much of ``item``, and nobody can change."""
+    """A few parts of ``item``, which nobody can change."""
     kind = type(item)
     if kind in NUMBERS:
         return item
@@ -80,7 +79,7 @@ def sample(item: Any) -> Sample:
 
 
 def _part(part: Any) -> Sample:
-    """The sample of what is no number, and nothing that has parts."""
+    """The sample of an object that is neither a number nor a tuple, list or dict."""
     kind = type(part)
     if kind in TEXT:
         return part if len(part) <= LONGEST_HELD else _ends(part)
@@ -90,10 +89,10 @@ def _part(part: Any) -> Sample:
 
 
 class Recent:
-    """Samples of the last few items that any are taken of.
+    """The last `FEW` samples.
 
     Args:
-      samples: those so far, at most `FEW`.
+      samples: those so far.
     """
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
@@ -101,20 +100,19 @@ class Recent:
         self.append = self._samples.append
 
     def copy(self) -> Recent:
-        """The same samples, to which others may be appended."""
+        """Another one with the same samples."""
         return Recent(self._samples)
 
     def extend(self, items: list[Any], first: int) -> None:
-        """Take samples of ``items``, numbered from ``first``, that came after those before."""
+        """Sample ``items``, which come next and are numbered from ``first``."""
         for number in sampled(first, first + len(items)):
             item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
 
     def digest(self, position: int) -> int:
-        """A number that tells these samples from others.
+        """A digest of the samples, up to `LARGEST_DIGEST`.
 
-        Up to `LARGEST_DIGEST`; `NOTHING_KNOWN` where some of the items before ``position`` that
-        samples are taken of did not pass here.
+        `NOTHING_KNOWN` if some of the items sampled before ``position`` did not pass here.
         """
         samples = self._samples
         if not len(samples) == min(position, FEW) > 0:
@@ -132,7 +130,7 @@ class _Packed(bytes):
 
 
 def _packable(one: Sample) -> Any:
-    """A sample in what msgpack has a form of."""
+    """A sample as a value that msgpack can encode."""
     kind = type(one)
     if kind in TEXT:
         return one if len(one) <= 2 * LONGEST_PART else _packable(_ends(one))

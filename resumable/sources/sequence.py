@@ -19,7 +19,7 @@ from .identity import check_identity
 
 T = TypeVar("T")
 
-BUILT_IN = (list, tuple, range)  # whose look-up raises no error of a user
+BUILT_IN = (list, tuple, range)  # their look-up runs no code of the user
 T_co = TypeVar("T_co", covariant=True)
 
 
@@ -43,20 +43,20 @@ def is_sequence(value: object) -> bool:
 class FromSequence(LookedUp[T]):
     """The items of ``sequence``: a list, a `numpy.memmap`, a torch or Hugging Face dataset.
 
-    Many items are asked for at once where the sequence can do that: by ``__getitems__``, or
-    by indexing if it is a NumPy array, whose rows are copied.
+    Many items are looked up at once where the sequence can do that: by ``__getitems__``, or by
+    `numpy.take` if it is an array, whose rows are copied.
 
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
       sequence: has ``__len__`` and ``__getitem__``; its length must not change later.
-      data_identity: what identifies the data beyond its length: a version, a digest or a list of file
-        names. It must be the same at save and resume.
+      data_identity: what identifies the data beyond its length: a version, a digest or a list of
+        file names. It must be the same at save and resume.
 
     Raises:
-      InvalidType: if it has not, or is a masked array; or if ``data_identity`` is neither a string
-        nor a list of strings.
-      InvalidArgument: if it has more than 2**62 items.
+      InvalidType: if ``sequence`` lacks one of these methods, or is a mapping, a masked array or an
+        array without an axis; or if ``data_identity`` is neither a string nor a list of strings.
+      InvalidArgument: if ``sequence`` has more than 2**62 items.
 
     >>> list(rs.from_sequence("abc"))
     ['a', 'b', 'c']
@@ -87,7 +87,7 @@ class FromSequence(LookedUp[T]):
             raise InvalidType(f"sequence must have a first axis, got {self.sequence!r}")
         try:
             length = len(self.sequence)
-        except OverflowError:  # of a range with more than `len` can tell
+        except OverflowError:  # a range with more items than `len` can return
             length = sys.maxsize
         if length > MOST_ITEMS:
             raise InvalidArgument(

@@ -27,8 +27,9 @@ from ..core.transform import TransformIterator
 class Batch(CallsFunction[Any]):
     """Group consecutive items into batches of ``batch_size``.
 
-    State: upstream's, on a batch boundary. It counts items, so another ``batch_size`` may be
-    chosen on resume, unless a later stage counts or shuffles the batches. Random access is kept.
+    State: upstream's, on a batch boundary, and ``collate``'s own if it carries one. It counts
+    items, so another ``batch_size`` may be chosen on resume, unless a later stage counts or
+    shuffles the batches. Random access is kept unless ``collate`` carries state.
 
     Args:
       upstream: stage whose items are grouped.
@@ -36,12 +37,12 @@ class Batch(CallsFunction[Any]):
       drop_last: leave out a final batch shorter than ``batch_size``.
       collate: turns a list of items into a batch; by default arrays and numbers are stacked
         along a new first axis, and dicts and tuples field by field. Anything else stays a list:
-        strings, lists, None, and numbers that no dtype holds exactly together. Of pairs of a string
-        and a number, a batch is a pair of a list and an array.
+        strings, lists, None, and numbers that no dtype holds exactly together. Pairs of a string
+        and a number become a pair of a list and an array.
 
     Raises:
       InvalidArgument: if ``batch_size`` is less than 1.
-      MalformedItem: while iterating, if items of one batch cannot be stacked, such as masked arrays.
+      MalformedItem: while iterating, if the items of a batch cannot be stacked, as masked arrays.
       InvalidType: if an argument has the wrong type.
 
     >>> list(rs.range(5).batch(2))
@@ -99,15 +100,15 @@ class Batch(CallsFunction[Any]):
 
 
 class _Batches(Run[Any]):
-    """The batches at ``indices``; of up to 65,536 of their items at a time the indices are known."""
+    """The batches at ``indices``, whose items are prepared for many batches at a time."""
 
     def __init__(self, stage: Batch, upstream: Indexed[Any], items: int, indices: Indices) -> None:
         self._stage = stage
         self._upstream = upstream
         self._items = items  # of upstream
         self._indices = indices
-        # Invariant: the items of batch `place` of `_known` are those of `_run` at
-        # `_bounds[place - _known.start]` to the next bound.
+        # Invariant: for a `place` in `_known`, the items of its batch are those of `_run` from
+        # `_bounds[place - _known.start]` up to the next bound.
         self._known = range(0)
 
     def gather(self, places: range) -> Block:

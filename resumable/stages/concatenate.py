@@ -1,4 +1,4 @@
-"""One pipeline after another."""
+"""Chain pipelines, one after another."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ T = TypeVar("T")
 class Concatenate(Combine[T]):
     """All items of the first upstream, then those of the second, and so on.
 
-    State: O(1), which upstream it is in and that one's state. Random access if all upstreams
-    have it and all but the last are finite.
+    State: O(1), the number of the current upstream, and its state. Random access if all
+    upstreams have it and all but the last are finite.
 
     Args:
       upstreams: one or more, or one dict of them.
 
     Raises:
-      InvalidArgument: if there is no upstream, if they have more than 2**62 items together, or if a
-        function before one of them carries state of its own.
+      InvalidArgument: if there is no upstream, if they have more than 2**62 items together, or if
+        one of them calls a function that carries state of its own.
       InvalidType: if one is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.concatenate(rs.range(2), rs.range(7, 9)))
@@ -54,7 +54,7 @@ class Concatenate(Combine[T]):
             if isinstance(stage, CallsFunction) and stage.carries_state:
                 raise InvalidArgument(
                     "upstreams of Concatenate must not call functions with state of their own, "
-                    f"since only the current one's is saved; got {stage!r}"
+                    f"since only the current upstream's state is saved; got {stage!r}"
                 )
 
     @derived
@@ -79,7 +79,7 @@ class Concatenate(Combine[T]):
 
 
 class _ConcatenateIterator(StageIterator[T]):
-    # Only one of the upstreams is there at a time.
+    # Invariant: only the current upstream is open.
     def __init__(self, stage: Concatenate[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch

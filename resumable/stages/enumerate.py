@@ -18,9 +18,9 @@ from ..core.transform import CountingIterator, IndexedTransform
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Enumerate(IndexedTransform[tuple[int, Any]]):
-    """Pairs of the position, from 0 in every epoch, and the item.
+    """Pairs of a position and the item at it; positions start at 0 in every epoch.
 
-    State: O(1), the position and upstream's. Random access is kept, columns stay columns.
+    State: O(1), the position and upstream's. Random access is kept, and columns stay columns.
 
     >>> list(rs.from_sequence("ab").enumerate())
     [(0, 'a'), (1, 'b')]

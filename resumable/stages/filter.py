@@ -22,10 +22,11 @@ T = TypeVar("T")
 class Filter(CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
-    State: upstream's, and the predicate's own if it carries one. No random access: which items remain is known only by trying.
+    State: upstream's, and the predicate's own if it carries one. No random access: only calling
+    ``predicate`` tells which items remain.
 
     Args:
-      upstream: stage whose items are tried.
+      upstream: stage whose items are tested.
       predicate: called with one item.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Replace every item by several."""
+"""Replace every item by any number of items."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ T = TypeVar("T")
 class FlatMap(Transform[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
-    State: O(1), upstream's from before the item it is inside, and an offset. A resume reads
-    that item again, calls ``fn`` with it, and skips what was handed out (at no cost, if
-    ``fn`` returns a random-access pipeline).
+    State: O(1), upstream's state before the current item, and an offset. A resume reads that
+    item again, calls ``fn`` with it, and skips what was handed out (at no cost, if ``fn``
+    returns a random-access pipeline).
 
     Args:
       upstream: stage whose items are expanded.
-      fn: makes an iterable or a pipeline of one item, the same in every run.
+      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
 
     Raises:
       InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.

@@ -26,17 +26,17 @@ T = TypeVar("T")
 class Interleave(Combine[T]):
     """``block_length`` items of each upstream in turn, until all have ended.
 
-    State: the upstreams', whose turn it is, and how far into the turn. A resume reads what the
-    upstreams read.
+    State: the upstreams', whose turn it is, and how far into the turn. A resume re-reads what the
+    upstreams re-read.
 
     Args:
-      upstreams: those that take turns, or one dict of them.
-      block_length: consecutive items of a turn, at least 1.
+      upstreams: one or more, or one dict of them.
+      block_length: consecutive items in a turn, at least 1.
 
     Raises:
       InvalidArgument: if there is no upstream, or ``block_length`` is less than 1.
-      InvalidType: if one is not a pipeline, a name of the dict is not a string, or ``block_length`` is
-        not an integer.
+      InvalidType: if one is not a pipeline, a name of the dict is not a string, or
+        ``block_length`` is not an integer.
 
     >>> list(rs.interleave(rs.range(3), rs.range(7, 9)))
     [0, 7, 1, 8, 2]
@@ -111,9 +111,9 @@ class _InterleaveIterator(TurnsIterator[T]):
             start = 0
 
     def _turns(self, count: int) -> tuple[Indices, Indices]:
-        """For the next ``count`` items the upstream, and the place in its turn.
+        """The upstream of each of the next ``count`` items, and the item's place in the turn.
 
-        Of upstreams that end meanwhile there are fewer; the others' turns stay what they are.
+        An upstream that ends meanwhile delivers fewer; the turns of the others do not change.
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
         first = bisect_left(going, self._turn) % len(going)

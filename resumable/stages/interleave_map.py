@@ -25,7 +25,7 @@ from ..state.value import (
 
 T = TypeVar("T")
 
-# A state has two dicts or more for each place, and 500,000 at most.
+# A state has at least two dicts for each place, and may have 500,000 in all.
 MOST_PLACES = 1 << 16
 
 
@@ -34,22 +34,23 @@ MOST_PLACES = 1 << 16
 class InterleaveMap(Transform[T]):
     """Open ``cycle_length`` items through ``fn`` and take ``block_length`` items of each in turn.
 
-    As `tf.data.Dataset.interleave`: an expansion that ends frees its place, which the next
-    item of upstream takes when its turn comes.
+    As in `tf.data.Dataset.interleave`, an expansion that ends frees its place. The next item of
+    upstream takes it when its turn comes.
 
-    State: O(cycle_length): for each open expansion upstream's state before its item, and the
-    position in it. A resume reads the open items again, calls ``fn`` with each, and skips what
+    State: O(cycle_length): for each open item, upstream's state before it and the position in
+    its expansion. A resume reads the open items again, calls ``fn`` with each, and skips what
     was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost).
 
     Args:
       upstream: stage whose items are expanded.
-      fn: makes an iterable or a pipeline of one item, the same in every run.
+      fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
-      block_length: consecutive items of a turn, at least 1.
+      block_length: consecutive items in a turn, at least 1.
 
     Raises:
       InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
-      InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no iterable.
+      InvalidType: if an argument has the wrong type; while iterating, if ``fn`` returns no
+        iterable.
 
     >>> list(rs.from_sequence(["abc", "xyz"]).interleave(list, cycle_length=2))
     ['a', 'x', 'b', 'y', 'c', 'z']
@@ -81,13 +82,13 @@ class InterleaveMap(Transform[T]):
 
 
 class _Place:
-    """One open expansion: the item it was made of, by upstream's state, and the position in it."""
+    """One open expansion: upstream's state before its item, and the position in it."""
 
     def __init__(self, before: Mark, expansion: Iterator[Any], offset: int, exact: bool) -> None:
         self.before = before
         self.offset = offset
         self._expansion = expansion
-        # The expansion is a pipeline, whose own state is saved rather than skipped to.
+        # Whether the expansion is a pipeline, whose own state is saved so that nothing is skipped.
         self._exact = exact
         self.items = items_of(expansion)
 
@@ -112,7 +113,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._turn = 0
         self._taken = 0  # items of the current turn
         self._ended = False  # upstream has no further item
-        # States of the places, until the first item is asked for.
+        # The saved places, until the first item is asked for.
         self._saved: list[State | None] | None = None
 
     def items(self) -> Items[T]:
@@ -218,7 +219,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             item: Any = next(upstream)
         except StopIteration:
             raise StateMismatch(
-                "upstream no longer has the item that an open place was made of; "
+                "upstream no longer has the item of an open place; "
                 "did the data change since the save?",
                 self._stage,
             ) from None

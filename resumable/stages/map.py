@@ -58,12 +58,12 @@ class CallsPerItem(CallsFunction[T]):
 
     @property
     def read(self) -> Stage[Any]:
-        """Whose items `called` is called with: upstream, unless a subclass makes others of them."""
+        """The stage whose items `called` gets: upstream, or one that a subclass puts after it."""
         return self.upstream
 
     @property
     def called(self) -> Callable[[Any], T]:
-        """What is called with each item of `read`: ``fn``, or what a subclass wraps it in."""
+        """The function that gets each item of `read`: ``fn``, or a subclass's wrapper of it."""
         return self.fn
 
     @property
@@ -73,7 +73,7 @@ class CallsPerItem(CallsFunction[T]):
 
     @property
     def version(self) -> int:  # type: ignore[override]
-        """The count of items tried came with the second one."""
+        """Version 2 added the number of items tried, for maps that may drop items."""
         return 2 if self.on_error == "skip" else 1
 
     @property
@@ -116,47 +116,54 @@ class CallsPerItem(CallsFunction[T]):
 class Map(CallsPerItem[T]):
     """The result of ``fn`` for every item.
 
-    A function that carries state of its own (``get_state/set_state``,
-    ``state_dict/load_state_dict`` or ``getstate/setstate``) has it saved and restored; such a
-    function belongs to one running iterator at a time. A pass that begins at epoch 0 begins
-    with the function as it was when the pipeline was built; later epochs go on with it.
+    A function may carry state of its own (``get_state/set_state``,
+    ``state_dict/load_state_dict`` or ``getstate/setstate``), which is saved and restored. Such a
+    function belongs to one running iterator at a time. Epoch 0 begins with the function as it
+    was when the pipeline was built; later epochs go on with the function as it is.
 
-    State: upstream's, plus the function's own and the count of items dropped, if there are
-    any. Random access is kept unless items may be dropped or the function carries state.
+    State: upstream's; the function's own, if it carries one; the numbers of items tried and
+    dropped, if items may be dropped. Random access is kept unless items may be dropped or the
+    function carries state.
 
     Args:
       upstream: stage whose items are mapped.
-      fn: called with one item; returns a new object, since several results may be waiting.
-      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order;
-        up to twice as many calls, or chunks of them, are in work ahead of the last one handed out.
+      fn: called with one item; must return a new object each time, since several results may be
+        waiting.
+      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
+        Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
+        out. May differ between save and resume, as may ``executor``.
       executor: where the workers are: ``"thread"``; ``"process"``, with the extra ``parallel``, for
-        functions that compute in Python, lambdas too; or a `concurrent.futures.Executor`, such as
-        Dask's `client.get_executor()`, which is used and not shut down, and whose workers must
-        have this library. Neither enters the state. Processes take items in chunks of about ten
-        milliseconds and hand large results back in shared memory; they end with the pass, or with the
-        last one of a `repeat`. Under Linux they map the file of a `numpy.memmap` that ``fn`` refers to, rather than get a copy of
-        it: what they write goes to the file if it was opened for that. Mode ``"c"`` is copied.
+        functions that compute in Python, including lambdas; or a `concurrent.futures.Executor`,
+        such as Dask's `client.get_executor()`. Such an executor is not shut down, and its workers
+        must have this library. Processes take items in chunks of about ten milliseconds and hand
+        large results back in shared memory. They end with the pass, or with the last pass of a
+        `repeat`. Under Linux they map the file of a `numpy.memmap` that ``fn`` refers to, instead
+        of copying it. They write to that file if it was opened for writing; one opened with mode
+        ``"c"`` is copied.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
-      on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped when it is passed, in
-        order and by the thread that iterates the map: with upstream's number of it, counted from 0 in the
-        pass and on over resumes, and its exception. What an error or an interrupt makes this iterator draw again
-        is passed again. After a resume from a state of a version that counted no items tried, of a
-        stream, numbers count from that resume.
+      on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
+        and by the thread that iterates the map. ``number`` is the item's number in upstream's pass,
+        counted from 0 and on over resumes; ``error`` is its exception. An item that is drawn again
+        after an error or an interrupt is reported again. States of earlier versions may lack the
+        count; over a stream, numbers then count from the resume.
 
-    When a process worker dies, what was in work is tried again by new ones, and the loop hears
-    nothing of it. What it happens to twice is tried item by item, with nothing beside it. An item
-    that ends its worker then too raises `WorkerError` with its number, after about three starts of processes, and so does
-    the next call; with ``"skip"`` it is dropped once it has done so twice. Somebody else's
-    executor stays broken: `WorkerError` names the first item not handed out.
+    When a worker process dies, new processes try its work again, and the loop notices nothing.
+    Work during which this happens twice is tried item by item, with nothing else in work. An item
+    that ends its worker even then raises `WorkerError` with its number, after about three starts
+    of processes, and so does the next call. With ``"skip"`` such an item is dropped once it has
+    ended two workers. An executor that was passed in stays broken: `WorkerError` names the first
+    item not handed out.
 
     Raises:
-      InvalidType: if ``fn`` cannot be called or ``executor`` is no executor.
+      InvalidType: if ``fn`` or ``on_skip`` cannot be called, ``workers`` is not an integer, or
+        ``executor`` is no executor.
       MissingDependency: for processes without the extra ``parallel``.
-      WorkerError: while iterating, if an item ends its worker, or somebody else's executor is broken; the
-        next call tries the same item again.
-      InvalidArgument: if ``workers`` is below 0, ``on_error`` is another word, ``on_skip`` is
-        given without ``"skip"``, or a function with state is given to workers.
+      WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
+        broken; the next call tries the same item again.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor; if ``on_error`` is another
+        word, ``on_skip`` is given without ``"skip"``, workers would call a function with state, or
+        processes one that cannot be pickled.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]
@@ -188,7 +195,7 @@ class _MapIterator(SteadyIterator[T]):
 
 
 class _DroppingMapIterator(TransformIterator[T]):
-    """Drops the items that the function fails on."""
+    """Drops the items for which the function raises."""
 
     _stage: CallsPerItem[T]
 
@@ -234,6 +241,6 @@ class _DroppingMapIterator(TransformIterator[T]):
 def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:
     items = block_items(block)
     mapped = list(map(fn, items))
-    if len(mapped) != len(items):  # `map` takes a StopIteration out of `fn` for its end
+    if len(mapped) != len(items):  # `map` ends at a StopIteration out of `fn`
         raise RuntimeError("a user function raised StopIteration")
     return mapped

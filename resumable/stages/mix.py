@@ -36,25 +36,27 @@ NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 class Mix(LookedUp[T], Combine[T]):
     """Items of all upstreams, each in its own order, in the proportions of ``weights``.
 
-    The weights are brought to the smallest whole numbers w in the same proportions, with sum W;
-    every W consecutive turns, counted from the start, hold exactly w[i] items of upstream i. Within
-    such a round the turns are spread evenly, or in an order drawn from (seed, round) if there is a
-    ``seed``. A round of more than 4,096 turns is cut into sections of 1,024; each has its share of
-    every upstream, to within two items, and an order of its own. Every epoch has the same turns, so
-    that its length is the same too.
+    The weights are reduced to the smallest whole numbers w in the same proportions, with sum W.
+    Each round of W turns has exactly w[i] items of upstream i. Within a round the turns are spread
+    evenly or, with a ``seed``, come in an order drawn from (seed, round). A round of more than
+    4,096 turns is cut into sections of 1,024; each has its share of every upstream, to within two
+    items, and an order of its own. Every epoch has the same turns, and so the same length.
 
-    State: the upstreams' and the turn; with random access (if all upstreams have it), O(1).
+    State: the turn and the upstreams' states. If all upstreams have random access, it is kept, and
+    the state is the position, O(1).
 
     Args:
-      upstreams: those to draw from, or one dict of them.
+      upstreams: one or more, or one dict of them.
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
-        their sum. A float is the simplest fraction that rounds to it. They are kept exactly.
+        their sum. A float stands for the simplest fraction that rounds to it. The proportions are
+        kept exactly.
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have.
 
     Raises:
-      InvalidArgument: if there is no upstream, or ``weights``, ``seed`` or ``stop`` breaks its rule.
+      InvalidArgument: if there is no upstream, or ``weights``, ``seed`` or ``stop`` breaks its
+        rule.
       InvalidType: if one is not a pipeline, a name of the dict is not a string, or another argument
         has the wrong type.
 
@@ -76,7 +78,7 @@ class Mix(LookedUp[T], Combine[T]):
     seed: int | None = None
     stop: str = "first"
     parts: tuple[int, ...] = field(init=False, repr=False)
-    # 2 where rounds are cut into sections. Earlier versions rounded such weights.
+    # 2 if rounds are cut into sections; earlier versions rounded such weights instead.
     layout: int = field(init=False, repr=False, default=1)
 
     def __post_init__(self) -> None:
@@ -142,7 +144,7 @@ class _MixIterator(TurnsIterator[T]):
         self._turn = 0
         # The turn at which the first upstream ends, where that is the end and known.
         self._last = None if stage.stop == "all" or None in stage.lengths else stage.length
-        # None of the others may be read for a turn after the one that turns out to be the end.
+        # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
         self._goes_singly = stage.stop == "first" and self._last is None
         # The upstreams of the turns from `_known_from` on, as far as they were computed.
         self._known: Indices = np.empty(0, np.int64)
@@ -197,7 +199,7 @@ class _MixIterator(TurnsIterator[T]):
         Both are empty only at the end.
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
-        # Those that go on may be rare, and what was looked at before them is of no use.
+        # The upstreams left may be rare: look at few turns, then go to their next one.
         looked_at = count if len(going) == len(self._ended) else FEW_TURNS
         while going and (self._last is None or self._turn < self._last):
             known = self._upstreams_from(self._turn, looked_at)
@@ -210,7 +212,7 @@ class _MixIterator(TurnsIterator[T]):
         return NO_TURNS, NO_TURNS
 
     def _upstreams_from(self, turn: int, count: int) -> Indices:
-        """The upstreams of ``count`` turns from ``turn`` on, or of fewer at the last possible turn."""
+        """The upstreams of ``count`` turns from ``turn`` on; fewer only at the largest turn."""
         check_reach(turn)
         start = turn - self._known_from
         if start < 0 or start + count > len(self._known):

@@ -1,8 +1,8 @@
-"""The place of each item in the order that ranks share."""
+"""Give each item its place in the order that all ranks share."""
 
-# Rank i of r, made by `shard`, delivers as its number n the item at place n * r + i. Behind stages
-# that drop, add or group items the places still differ from rank to rank, which is what random
-# numbers need, though they are no longer those of the items.
+# After `shard`, item n of rank i of r has the place n * r + i in the shared order. After stages
+# that drop, add or group items, the places are no longer those of the items in that order. They
+# still differ from rank to rank, which is what random numbers need.
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from .map import CallsPerItem
 from .shard import Shard
 
 Placed: TypeAlias = tuple[int, int, Any]
-"""The key of a pass, a place in it, and the item that stands there."""
+"""The key of a pass, a place in it, and the item at that place."""
 
 
 class Deal(NamedTuple):
-    """How an order was dealt out: number n of what this rank was given has place n * ranks + rank."""
+    """How an order was dealt out: item n of this rank has the place n * ranks + rank."""
 
     rank: int = 0
     ranks: int = 1
 
 
 def deal_of(stage: Stage[Any]) -> Deal:
-    """How the items of ``stage`` were dealt out; of several inputs, to the most ranks."""
+    """How the items of ``stage`` were dealt out; of several inputs, the deal to most ranks."""
     deals = [deal_of(upstream) for upstream in stage.inputs]
     deal = max(deals, key=lambda deal: deal.ranks, default=Deal())
     if isinstance(stage, Shard):
@@ -45,7 +45,7 @@ def deal_of(stage: Stage[Any]) -> Deal:
 
 
 def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
-    """The order of which ``stage`` delivers a rank's items, one for one; None if it does not."""
+    """The order that was dealt out, if ``stage`` delivers a rank's items one for one; else None."""
     while isinstance(stage, PassThrough) or (
         isinstance(stage, CallsPerItem) and stage.on_error == "raise"
     ):
@@ -56,7 +56,7 @@ def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
 
 
 def is_dealt(stage: Stage[Any]) -> bool:
-    """Whether there is a `shard` anywhere before the items of ``stage``."""
+    """Whether ``stage`` is a `shard`, or any stage before it is one."""
     waiting, seen = [stage], {id(stage)}
     while waiting:
         found = waiting.pop()
@@ -86,7 +86,7 @@ class Places(IndexedTransform[Placed]):
 
     @derived
     def total(self) -> int | None:
-        """The place behind the last item, if there is one and it is known."""
+        """The place after the last item; None if it is unknown, or upstream is endless."""
         order = dealt_order(self.upstream)
         length, ranks = (self.length, self.deal.ranks) if order is None else (order.length, 1)
         return None if length is None or length == math.inf else int(length) * ranks
@@ -107,10 +107,11 @@ class Places(IndexedTransform[Placed]):
 
 
 class _PlacesIterator(CountingIterator[Placed]):
-    """Its position is a place: what all ranks have handed out ends there.
+    """Its position is a place: the one after the items that all ranks have handed out.
 
-    Item number n from here on has the place position + n * ranks + rank. At the end the position is
-    the same on every rank, though a short last round gives some of them an item less.
+    The n-th item from here on has the place position + n * ranks + rank, with n from 0. At the end
+    the position is the same on every rank, though a short last round gives some of them one item
+    less.
     """
 
     _stage: Places
@@ -162,7 +163,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         self._ended = passed < asked
 
     def _within(self, position: int) -> int:
-        """``position``, or the end if a last round is short."""
+        """``position``, or the end if a short last round would go beyond it."""
         total = self._stage.total
         return position if total is None else min(position, total)
 

@@ -30,13 +30,14 @@ class RandomMap(CallsPerItem[T]):
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, place of the item in the global
     order): an item meets the same randomness in every run, whatever the workers. Before and after
-    ``shard`` that place is the same, so the number of ranks may change too. Behind a stage that
-    drops, adds or groups items after ``shard``, ranks still draw different numbers, but only a run
-    with as many ranks draws the same. An item that ``uneven="pad"`` repeats has a place of its own.
+    ``shard`` that place is the same, so the number of ranks may change too. If a stage between
+    ``shard`` and this one drops, adds or groups items, ranks still draw different numbers, but only
+    a run with the same number of ranks draws them again. An item that ``uneven="pad"`` repeats has
+    a place of its own each time.
 
-    State: O(1), the place and upstream's; the function's own, if it carries one; the number of items
-    dropped, if they may be. Random access is kept unless items may be dropped or the function
-    carries state.
+    State: O(1), the place and upstream's; the function's own, if it carries one; the numbers of
+    items tried and dropped, if items may be dropped. Random access is kept unless items may be
+    dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -65,8 +66,8 @@ class RandomMap(CallsPerItem[T]):
 
     _: KW_ONLY
     seed: int = 0
-    # Whether the places are those of an order that was dealt out. Earlier versions counted the
-    # items of each rank by themselves.
+    # Whether the places are those of an order that `shard` dealt out. Earlier versions counted the
+    # items of each rank separately.
     over_ranks: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +77,7 @@ class RandomMap(CallsPerItem[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Where the items are those of the order, their number on this rank does not matter."""
+        """If items keep their places in the shared order, their numbers here do not matter."""
         return super().relies_on | (ITEMS if dealt_order(self.upstream) is None else NOTHING)
 
     @property
@@ -101,7 +102,7 @@ class RandomMap(CallsPerItem[T]):
 
 
 class _RandomMapIterator(PassThroughIterator[T]):
-    """A map over items with places, whose state is theirs where that of the map has nothing more."""
+    """A map over `Places`; its state is theirs if the map adds nothing to it."""
 
     _stage: RandomMap[T]
 
@@ -133,7 +134,7 @@ class _RandomMapIterator(PassThroughIterator[T]):
         try:
             self._upstream.set_state({"upstream": state} if self._flat else state)
         except StateMismatch as error:
-            if error.stage is self._stage.read:  # which the user knows nothing of
+            if error.stage is self._stage.read:  # which the user did not write
                 error.stage = self._stage
             raise
 

@@ -25,9 +25,9 @@ from ..workers.staff import SharesStaff, Staff, share_staff
 
 T = TypeVar("T")
 
-# An endless repeat that is cut short and repeated in turn must not number its epochs alike.
+# An endless repeat may be cut short and repeated in turn; its epochs must not get equal numbers.
 ENDLESS_PASSES = 1 << 32
-# How many passes are kept ready to be looked up in.
+# Passes whose random access is kept at a time.
 MOST_PASSES = 64
 
 
@@ -36,19 +36,20 @@ MOST_PASSES = 64
 class Repeat(Transform[T]):
     """Upstream's items ``epochs`` times over, each time as a new epoch.
 
-    Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts
-    on: the outer one's pass p is epochs p * epochs to (p + 1) * epochs - 1.
+    Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts on: if
+    the inner one makes n passes, pass p of the outer one has the epochs p * n to (p + 1) * n - 1.
 
-    Workers of the maps before it stay from pass to pass, and end with the last one. Processes are started
-    anew where what their function refers to has changed since the pass before.
+    Maps before it keep their workers from pass to pass, until the last pass ends. Processes are
+    started anew if what their function refers to has changed since the previous pass.
 
-    State: O(1), the number of passes finished and upstream's state. Random access is kept.
+    State: O(1), the number of passes finished and upstream's state. Random access is kept over an
+    upstream of finite length.
 
     Args:
       upstream: stage to repeat.
-      epochs: number of passes, at least 0; None repeats without end. An endless repeat ends
-        after a pass without any item. It may change on resume, unless a later stage counts or
-        shuffles items, or repeats in turn.
+      epochs: number of passes, at least 0; None repeats without end, until a pass has no items. May
+        differ between save and resume, unless a later stage counts or shuffles items, or repeats
+        in turn.
 
     Raises:
       InvalidArgument: if ``epochs`` is below 0, or makes more than 2**62 items.
@@ -88,7 +89,7 @@ class Repeat(Transform[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream, length = self.upstream, self.upstream.length
-        # Which pass an index falls into follows from a finite length.
+        # Only a finite length tells which pass an index is in.
         if length is None or length == math.inf or not upstream.random_access:
             return None
         indexed = lru_cache(MOST_PASSES)(
@@ -98,7 +99,7 @@ class Repeat(Transform[T]):
         return Indexed.chosen(indexed, lambda indices: np.divmod(indices, int(length)))
 
     def epoch_of(self, epoch: int, number: int) -> int:
-        """The epoch that pass ``number`` of our own ``epoch`` is for upstream."""
+        """Upstream's epoch in pass ``number`` of this stage's own ``epoch``."""
         passes = ENDLESS_PASSES if self.epochs is None else self.epochs
         return epoch * passes + number
 
@@ -112,8 +113,8 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         # Passes without an item need not be begun; there may be 2**62 of them.
         self._epochs = 0 if stage.length == 0 else stage.epochs
         self._pass = 0
-        self._delivered = False  # any item in this pass
-        # Workers between two passes: those of a repeat further out, if there is one.
+        self._delivered = False  # whether this pass has delivered an item
+        # Keeps workers between two passes; replaced by that of an outer repeat, if there is one.
         self._own_staff = self._staff = Staff()
         self._upstream = self._started(0)
 
@@ -135,7 +136,7 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         return Items(chain.from_iterable(self._runs()))
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """The items of each pass: the first one, with which the pass has delivered, and the rest."""
+        """The items of each pass: the first one, which sets `_delivered`, then the rest."""
         while self._within():
             items = iter(self._upstream.items())
             for first in items:
@@ -176,11 +177,14 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         self._staff = staff
 
     def close(self) -> None:
-        self._own_staff.close()  # first, so that nobody waits to be kept
+        self._own_staff.close()  # first, so that no workers are kept for a further pass
         super().close()
 
     def _pass_over(self, count: int) -> int:
-        """At the start of a pass, pass over all but one of the passes in ``count`` items."""
+        """Skip all but the last whole pass in ``count`` items; returns the number of items skipped.
+
+        Called at the start of a pass.
+        """
         if not self._stage.upstream.random_access:
             return 0
         length = len(self._stage.upstream)
@@ -196,7 +200,7 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         return self._epochs is None or self._pass < self._epochs
 
     def _next_pass(self) -> bool:
-        """Begin the next pass, if there is one."""
+        """Begin the next pass; returns whether there is one."""
         if self._pass + 1 == self._epochs or (self._epochs is None and not self._delivered):
             self._own_staff.close()
             return False

@@ -1,4 +1,4 @@
-"""Map with a carried value."""
+"""Map items with a value that is carried from one to the next."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ T = TypeVar("T")
 class Scan(CallsFunction[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
-    The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`. What
-    the last carry of an epoch still holds, such as the rest in a packer, ``finish`` delivers.
+    The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
+    ``finish`` delivers what the last carry of an epoch still holds, such as the rest in a packer.
 
-    State: upstream's and a copy of the carry, which must be encodable as state; with ``finish``
-    also whether upstream has ended and an offset. A resume inside of what ``finish`` gave calls it
-    again and skips what was handed out.
+    State: upstream's, and a copy of the carry, which must be encodable as state; the state of
+    ``fn``, if it carries one; with ``finish``, whether upstream has ended, and an offset. A resume
+    among the items of ``finish`` calls it again and skips what was handed out.
 
     Args:
       upstream: stage whose items are scanned.
@@ -51,8 +51,8 @@ class Scan(CallsFunction[T]):
         further outputs, the same in every run. With it the length is unknown.
 
     Raises:
-      UnencodableState: if ``initial`` cannot be saved; later, by `get_state`, if a carry
-        cannot. Without a save, such a carry is handed on like any other.
+      UnencodableState: if ``initial`` cannot be saved; by `get_state`, if the current carry
+        cannot.
       InvalidType: if ``fn`` or ``finish`` cannot be called; while iterating, if ``fn`` returns no
         pair, or ``finish`` no iterable.
       InvalidArgument: if ``finish`` carries state of its own.
@@ -95,7 +95,7 @@ class Scan(CallsFunction[T]):
 
     @property
     def initial_digest(self) -> str:
-        """What identifies ``initial``."""
+        """A digest of ``initial``, for the fingerprint."""
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
@@ -145,7 +145,7 @@ class _ScanIterator(TransformIterator[T]):
 
 
 class _FinishingScanIterator(_ScanIterator[T]):
-    """Goes on, after upstream's end, with what ``finish`` makes of the last carry."""
+    """Goes on after upstream's end with the items of ``finish``."""
 
     def __init__(self, stage: Scan[T], epoch: int, finish: Callable[[Any], Iterable[T]]) -> None:
         super().__init__(stage, epoch)
@@ -154,7 +154,7 @@ class _FinishingScanIterator(_ScanIterator[T]):
         # Items of `_rest` that were handed out, or are to be skipped while it is None.
         self._offset = 0
         self._rest: Iterator[T] | None = None
-        # The last carry as it was before `finish`, which may take it apart, was given it.
+        # The last carry, taken before `finish` got it and could change it.
         self._last: TakenState | None = None
 
     def pull(self, count: int) -> Block:
@@ -168,7 +168,7 @@ class _FinishingScanIterator(_ScanIterator[T]):
         return Items(chain(outputs, self._further()))
 
     def _further(self) -> Iterator[T]:
-        """What ``finish`` gives, from the offset on."""
+        """The items of ``finish``, from the offset on."""
         self._ended = True
         if self._rest is None:
             self._last = take_state(lambda: {"carry": self._saved_carry()})

@@ -31,12 +31,13 @@ MOST_OVER_STREAM = 1 << 20
 class Shard(LookedUp[T], Transform[T]):
     """Every ``count``-th item: round r gives rank i the item r * count + i.
 
-    State: O(1), the global position of the round, the same bytes on every rank. Resumed with
-    another ``count``, the ranks together continue the global order, without loss or repetition.
-    A later stage that takes more items on one rank than on another (``filter``, ``flat_map``)
-    ends that: each rank then resumes from its own state, with the same ``index`` and ``count``.
-    So let it be the last stage that counts; then one rank can save for all. Random access is kept. Over a stream each
-    rank reads all items.
+    State: O(1), the global position of the round: the same bytes on every rank, so one rank can
+    save for all. Ranks that resume with another ``count`` together continue the global order,
+    without loss or repetition. Random access is kept. Over a stream each rank reads all items.
+
+    A later stage that takes more items on one rank than on another (``filter``, ``flat_map``) ends
+    that: each rank then resumes from its own state, with the same ``index`` and ``count``. So put
+    such stages before ``shard``.
 
     Args:
       upstream: the global order, the same on every rank.
@@ -73,8 +74,8 @@ class Shard(LookedUp[T], Transform[T]):
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
         if count > MOST_OVER_STREAM and not self.upstream.random_access:
             raise InvalidArgument(
-                f"count must be at most {MOST_OVER_STREAM} over a stream, one round of which is held "
-                f"in memory, got {count}"
+                f"count must be at most {MOST_OVER_STREAM} over a stream, since a round of it is "
+                f"held in memory, got {count}"
             )
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
@@ -103,7 +104,7 @@ class Shard(LookedUp[T], Transform[T]):
         return upstream and Indexed.reordered(upstream, self._global_indices)
 
     def place_in_last(self, rest: int) -> int | None:
-        """Which of the ``rest`` items of a short last round is ours."""
+        """Which of the ``rest`` items of a short last round goes to this rank; None for none."""
         if rest == 0 or self.uneven == "drop":
             return None
         if self.uneven == "pad":
@@ -127,8 +128,8 @@ class Shard(LookedUp[T], Transform[T]):
 class _IndexedShardIterator(StageIterator[T]):
     """Over random access: the position is that of the round in the global order."""
 
-    # Rounds are counted from where the last resume left off, which need not be a multiple of
-    # `count`: what remains of the global order is dealt out as a pipeline of its own.
+    # Rounds are counted from the position of the last resume, which need not be a multiple of
+    # `count`: the rest of the global order is dealt out as a pipeline of its own.
 
     def __init__(self, stage: Shard[T], epoch: int) -> None:
         self._stage = stage

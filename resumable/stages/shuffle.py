@@ -23,8 +23,8 @@ T = TypeVar("T")
 class Shuffle(LookedUp[T], IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
-    A global shuffle without a buffer: each index goes through a permutation computed on demand
-    (see `resumable.order.permutation`); none is stored.
+    A global shuffle without a buffer: each index goes through a permutation that is computed on
+    demand and never stored (see `resumable.order.permutation`).
 
     State: O(1), the position. Random access is kept; a resume reads nothing.
 
@@ -68,7 +68,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         upstream, length = self.upstream.indexed(epoch), self.upstream.length
         if upstream is None or not length:
             return upstream
-        # Remembered, and found once a block: it takes time to make.
+        # Looked up for each block, in a cache: setting up a permutation takes time.
         return Indexed.reordered(
             upstream, lambda indices: permutation(int(length), self.seed, epoch)(indices)
         )

@@ -25,8 +25,9 @@ T = TypeVar("T")
 class Skip(LookedUp[T], Transform[T]):
     """All items but the first ``count``.
 
-    State: O(1). Random access is kept, and skips at no cost; a stream is read past the items
-    left out, once, when the first item is asked for.
+    State: O(1), the position; over a stream, upstream's state and whether items were skipped.
+    Random access is kept, and skips at no cost. A stream is read past the items left out, once,
+    when the first item is asked for.
 
     Args:
       upstream: stage whose first items are left out.
@@ -76,7 +77,7 @@ class _SkipIterator(TransformIterator[T]):
 
     def __init__(self, stage: Skip[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._begun = False  # past the items that are left out
+        self._begun = False  # whether upstream is past the items that are left out
 
     def pull(self, count: int) -> Block:
         self._begin()

@@ -23,8 +23,8 @@ T = TypeVar("T")
 class Take(Transform[T]):
     """The first ``count`` items, or all if there are fewer.
 
-    ``count`` may be raised on resume: training goes on where it stopped. A count below the
-    saved position is refused.
+    ``count`` may be raised on resume, unless a later stage counts or shuffles items: training
+    goes on where it stopped. A count below the saved position is refused.
 
     State: O(1), the position and upstream's. Random access is kept.
 

@@ -21,10 +21,10 @@ from ..errors import MalformedItem
 class Unbatch(Transform[Any]):
     """The items of every batch: rows of an array, tuples or dicts of rows, entries of a list.
 
-    It undoes ``batch``, also of batches that the source delivers.
+    It undoes ``batch``, and splits batches that a source delivers.
 
-    State: O(1), upstream's from before the batch it is inside, and an offset. A resume reads
-    that batch again.
+    State: O(1), upstream's state before the current batch, and an offset. A resume reads that
+    batch again.
 
     Raises:
       MalformedItem: while iterating, if an item is not a batch, or its columns differ in length.

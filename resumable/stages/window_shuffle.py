@@ -23,13 +23,16 @@ LARGEST_WINDOW = 2**31
 class WindowShuffle(IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch) within a moving window.
 
+    An item leaves the window after at most ``8 * window`` steps.
+
     State: O(1), the position and one snapshot of upstream's state. A resume goes over at most
-    ``9 * window + 256`` items of upstream again. Of these it makes only those still in the window,
-    where they can be looked up or upstream passes over items without making them; then functions
-    are called at most ``1.1 * window`` times. With ``carry`` the items in the window are the
-    state instead, and nothing is read again; then a state costs O(window) to take, and a
-    prefetch after it takes one for every item, so batch before it. An item leaves the window after at most
-    ``8 * window`` steps.
+    ``9 * window + 256`` items of upstream again. Where upstream has random access, or passes over
+    items without making them, only those still in the window are made, and functions are called
+    at most ``1.1 * window`` times.
+
+    With ``carry`` the state holds the items in the window instead, and a resume reads nothing
+    again. Taking such a state costs O(window). A `prefetch` takes one for every item that it gets,
+    so put a `batch` before the prefetch.
 
     Args:
       upstream: any stage.

@@ -58,7 +58,7 @@ class Zip(Combine[Any]):
         return list(rows if self.names is None else map(self._row, rows))
 
     def _rows(self, *items: Iterator[Any]) -> Iterator[Any]:
-        """The items of all ``items``, which are as many, one of each at a time."""
+        """The tuples or dicts of one item of each of ``items``, which are equally long."""
         rows = builtins.zip(*items, strict=False)
         return rows if self.names is None else map(self._row, rows)
 
@@ -75,14 +75,14 @@ class _ZipIterator(CombineIterator[Any]):
         blocks: list[Block] = []
         for upstream in self._upstreams:
             blocks.append(upstream.pull(count))
-            # Nothing is asked of the later ones for items that cannot be completed.
+            # Later upstreams are not read for tuples that cannot be completed.
             count = block_length(blocks[-1])
         return (
             self._stage.zipped([slice_block(block, 0, count) for block in blocks]) if count else []
         )
 
     def items(self) -> Items[Any]:
-        # As in `pull`, the later ones are not asked once an earlier one has ended.
+        # As in `pull`, later upstreams are not read once an earlier one has ended.
         rows = builtins.zip(*(upstream.items() for upstream in self._upstreams), strict=False)
         names = self._stage.names
         if names is None:

@@ -25,7 +25,7 @@ class ExternalSource(Stage[T]):
     @property
     @abstractmethod
     def inexact_policy(self) -> str | None:
-        """One of `POLICIES` if the object's position cannot be restored; None if it can be."""
+        """One of ``POLICIES`` if the object's position cannot be restored; None if it can be."""
 
     @property
     def reads_once(self) -> bool:

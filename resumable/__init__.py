@@ -1,13 +1,13 @@
 """Input pipelines that stop at any item and continue at exactly the next one."""
 
-# Where things are, in the order in which one imports the other: `errors`; `state`, a value and its
-# bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`, for
-# people; `windows` and `workers`, the machinery of shuffled streams and of parallel work;
-# `sources`, `formats` (files) and `stages`, an operation a module; `pipeline`, the builder; `triggers`,
-# when to save; `checkpoint`, where; `consumed`, for what runs ahead; then the tools.
+# The folders and modules, each importing only from those before it: `errors`; `state`, a value and
+# its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
+# stages and states for people; `windows` and `workers`, the machinery of shuffled streams and of
+# parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
+# builder; `triggers`, when to save; `checkpoint`, where; `consumed`, for adapters that run ahead;
+# then the tools.
 
-# The modules are imported when a name of theirs is first asked for, so that importing the package
-# costs little where little of it is used.
+# A module is imported when one of its names is first used, so importing the package costs little.
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Pipeline(Generic[T]):
     def resume(self, state: State) -> PipelineIterator[T]:
         """A new iterator at ``state``.
 
-        A state that was saved at the last item of an epoch goes on with the next epoch. After the last
+        A state saved after the last item of an epoch continues with the next epoch. After the last
         epoch there are no items.
 
         Args:
@@ -194,7 +194,7 @@ class Pipeline(Generic[T]):
         return describe(self.stage)
 
     def to_mermaid(self) -> str:
-        """The graph as text in the language of Mermaid, which documents can draw.
+        """The graph as text in the language of Mermaid, which many documentation tools draw.
 
         >>> print(rs.range(3).to_mermaid())
         graph TD
@@ -255,7 +255,7 @@ class Pipeline(Generic[T]):
         on_error: str = "raise",
         on_skip: Callable[[int, Exception], object] | None = None,
     ) -> Pipeline[U]:
-        """Apply ``fn(item, rng)`` with randomness that belongs to the item; see `resumable.stages.random_map.RandomMap`."""
+        """Apply ``fn(item, rng)`` with a random generator for each item; see `resumable.stages.random_map.RandomMap`."""
         return Pipeline(
             RandomMap(
                 self.stage,
@@ -345,7 +345,7 @@ class Pipeline(Generic[T]):
 
     @explained_by(Shard)
     def shard(self, index: int, count: int, *, uneven: str = "drop") -> Pipeline[T]:
-        """The part of one rank of the global order; see `resumable.stages.shard.Shard`."""
+        """One rank's part of the global order; see `resumable.stages.shard.Shard`."""
         return Pipeline(Shard(self.stage, index, count, uneven=uneven))
 
     @explained_by(Enumerate)
@@ -426,8 +426,8 @@ def jsonl(
     """The values of JSON lines, in UTF-8. Empty lines are left out.
 
     State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed lines
-    are left out and counted, and the count is in the state. They are read by orjson where it is
-    installed, with the same values.
+    are left out and counted, and the count is in the state. If orjson is installed, it reads the
+    lines, with the same values.
 
     Args:
       paths: a path, a glob pattern, or several of them.
@@ -493,8 +493,8 @@ def mix(
 ) -> Pipeline[Any]:
     """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
 
-    The pipelines may also be one dict, and then the weights a dict with the same names. A state with
-    other names, or in another order, is refused, as the order decides the turns.
+    The pipelines may also be one dict; then the weights are a dict with the same names. A state
+    with other names, or in another order, is refused, because the order decides the turns.
     """
     upstreams, names = _named(pipelines)
     if isinstance(weights, Mapping):
@@ -507,7 +507,7 @@ def mix(
 
 
 def _named(pipelines: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:
-    """The inputs of a combining stage, and their names if they are given as one dict."""
+    """The upstreams of a combining stage, and their names if they are given as one dict."""
     if len(pipelines) == 1 and isinstance(pipelines[0], Mapping):
         return tuple(pipelines[0].values()), tuple(pipelines[0])
     return pipelines, None

@@ -1,8 +1,8 @@
-"""What a stage is and how items move; what the author of a stage needs."""
+"""What a stage is and how items move; re-exports what the author of a stage needs."""
 
-# What a stage says of itself: `stage`, with its usual bases in `transform`, `combine`, `carried` (it
-# calls a function) and `indexed` (it is looked up by index). How it moves: `stage_iterator`, `block`.
-# What its random access is: `random_access`. The pass that a user holds: `iterator`.
+# Description: `stage`, with base classes in `transform`, `combine`, `carried` (stages that call a
+# function) and `indexed` (stages whose items are looked up by index). Motion: `stage_iterator` and
+# `block`. Random access: `random_access`. The iterator that a user holds: `iterator`.
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def check_int(
 ) -> int:
     """Return ``value`` as an int; NumPy integers are integers, bools are not.
 
-    At most 2**63 - 1 by default: what is counted, saved and computed has 64 bits.
+    By default it may be at most 2**63 - 1, since counts and states have 64 bits.
     """
     if isinstance(value, (bool, np.bool_)):
         raise InvalidType(f"{name} must be an integer, got {value!r}")
@@ -41,7 +41,7 @@ def check_seed(name: str, value: Any) -> int:
     if value is None:
         raise InvalidType(
             f"{name} must be an integer, got None: an order that nobody can repeat cannot be resumed; "
-            "for another one in each run draw a number once, and keep it with the run"
+            "for another order in each run, draw a seed once and keep it with the run"
         )
     return check_int(name, value, minimum=0, maximum=SEED_LIMIT - 1)
 
@@ -57,7 +57,7 @@ def check_hours(name: str, value: Any) -> float:
 
 
 def check_positive(name: str, value: Any, kind: str) -> float:
-    """Return ``value`` as a finite float above zero; ``kind`` says what it must be."""
+    """Return ``value`` as a finite float above zero; errors call it ``kind``."""
     numbers = (int, float, Fraction, np.integer, np.floating)
     if isinstance(value, bool) or not isinstance(value, numbers):
         raise InvalidType(f"{name} must be {kind}, got {shorten(value)}")

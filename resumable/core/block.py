@@ -7,9 +7,9 @@ A block is a run of consecutive items that moves through the pipeline at once:
   items are tuples or dicts of rows. All columns have the same first axis.
 """
 
-# Columns are what lets a batch of array rows be gathered without one Python object an
-# item. A block never shares memory with the source it was taken from, so a consumer may
-# write into what it got.
+# Columns let a batch of array rows be gathered without a Python object for each item. A
+# block never shares memory with the source it was taken from, so a consumer may write
+# into it.
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Block: TypeAlias = Any
 Indices: TypeAlias = npt.NDArray[np.int64]
 
 # Rows of these dtypes become Python numbers, which NumPy turns back into the same dtype;
-# rows of any other dtype stay NumPy scalars, so no precision is gained or lost on the way.
+# rows of any other dtype stay NumPy scalars. So no precision is gained or lost.
 PYTHON_NUMBERS = frozenset(np.dtype(t) for t in (np.bool_, np.int64, np.float64, np.complex128))
 
 
-# What NumPy's own functions lose the mask of; its `tolist` gives None in place of what is masked.
+# NumPy's own functions lose the mask of such an array; its `tolist` puts None at masked entries.
 MASKED: Final = np.ma.MaskedArray
-# From here on a float64 leaves out integers.
+# Beyond this a float64 does not hold every integer.
 LARGEST_EXACT: Final = 2**53
 WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
-# What such an integer and a floating-point number become together: never a narrower one.
+# The dtypes that such integers and floating-point numbers are stacked to.
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
 _dtype_number: Final = attrgetter("dtype.num")
 
@@ -119,7 +119,7 @@ def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
 
     Args:
       blocks: one or more.
-      order: the place of each item of all blocks together, shape (n,).
+      order: the place in the result of each item of the joined blocks, shape (n,).
     """
     if len(blocks) == 1:
         return blocks[0]
@@ -154,12 +154,12 @@ def stack(items: Sequence[Any]) -> Any:
     return list(items)
 
 
-# What is usual, items of one type with the same fields, is found out and taken apart by built-in
-# functions; anything else is looked at item by item.
+# The usual case, items of one type with the same fields, is recognised and taken apart by built-in
+# functions. In any other case each item is looked at by itself.
 
 
 def _fields_of_plain_dicts(items: Sequence[Any]) -> dict[Any, list[Any]] | None:
-    """What ``items`` have at each key; None unless they are plain dicts with the same keys."""
+    """The values of ``items`` by key; None unless all are plain dicts with the same keys."""
     first, count = items[0], len(items)
     if countOf(map(type, items), dict) != count or countOf(map(len, items), len(first)) != count:
         return None
@@ -249,7 +249,7 @@ def _check_shapes(items: Sequence[Any]) -> None:
 
 
 def _fits_float(item: Any) -> bool:
-    """Whether a float64 holds all of an array, as far as they are integers."""
+    """Whether ``item`` has no integer that is too large for a float64 to hold exactly."""
     if _dtype_number(item) not in WIDE_INTEGERS or not item.size:
         return True
     return bool(item.min() >= -LARGEST_EXACT and item.max() <= LARGEST_EXACT)
@@ -270,7 +270,7 @@ def _stack_numbers(items: Sequence[Any]) -> Any:
 
 
 def _stack_large_numbers(items: Sequence[Any], stacked: Any) -> Any:
-    """``stacked`` unless that changed an integer of ``items``, or made NaN of what is masked."""
+    """``items`` as an array if it holds every integer among them exactly, otherwise as a list."""
     kinds = set(map(type, items))
     if any(issubclass(kind, MASKED) for kind in kinds):
         raise _masked()
@@ -278,7 +278,7 @@ def _stack_large_numbers(items: Sequence[Any], stacked: Any) -> Any:
     if len(whole) == len(kinds):
         fits = min(items) >= 0 and max(items) < 2**64
         return np.array(items, np.uint64) if fits else list(items)
-    # As Python numbers, which are compared exactly.
+    # Python compares integers with floats exactly.
     exact = not whole or all(
         int(item) == number
         for item, number in zip(items, stacked.tolist(), strict=True)
@@ -289,6 +289,6 @@ def _stack_large_numbers(items: Sequence[Any], stacked: Any) -> Any:
 
 def _masked() -> MalformedItem:
     return MalformedItem(
-        "cannot stack masked arrays without their masks; pass a collate function to batch, such as "
+        "cannot stack masked arrays with their masks; pass a collate function to batch, such as "
         "numpy.ma.stack"
     )

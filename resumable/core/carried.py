@@ -1,4 +1,4 @@
-"""Functions that carry state of their own: their state travels with the stage that calls them."""
+"""Functions that carry state of their own, which is saved with the stage that calls them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class _Taken(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CallsFunction(Transform[T]):
-    """A stage with one upstream and a function, whose own state is saved if it carries one.
+    """A stage with one upstream that calls a function, and saves its state if it has one.
 
     A subclass has the function as a field, and implements `start_calling`.
     """
 
     calls: ClassVar[str] = "fn"
-    """The field that is the function."""
+    """The name of the field with the function."""
 
     # The state of the function as it was when the pipeline was built, if it carries one.
     first_state: _Taken | None = field(init=False, repr=False, default=None)
@@ -51,7 +51,7 @@ class CallsFunction(Transform[T]):
 
     @property
     def function(self) -> Any:
-        """What the stage calls."""
+        """The function that the stage calls."""
         return getattr(self, self.calls)
 
     @abstractmethod
@@ -77,7 +77,7 @@ class CallsFunction(Transform[T]):
 
 
 def check_stateless(name: str, fn: Callable[..., Any]) -> None:
-    """Refuse a function that carries state where a resume calls it again.
+    """Refuse a function that carries state, for a stage that calls it again on a resume.
 
     Raises:
       InvalidArgument: if it carries state.
@@ -87,13 +87,13 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
     protocol = protocol_of(fn)
     if protocol is not None:
         raise InvalidArgument(
-            f"{name} must not carry state of its own here, because a resume calls it again for "
-            f"the item it was inside; got {fn!r} with {protocol}"
+            f"{name} must not carry state of its own here, because a resume between the items it "
+            f"returned calls it again; got {fn!r} with {protocol}"
         )
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """Move the functions that ``iterator`` calls to where its pass begins, if no item of it comes."""
+    """Set the functions that ``iterator`` calls to the start of its pass if it made no item."""
     if isinstance(iterator, _FunctionStateIterator):
         iterator.restore_function()
     for upstream in iterator.inputs:
@@ -101,17 +101,17 @@ def restore_functions(iterator: StageIterator[Any]) -> None:
 
 
 def split_carried(saved: State) -> tuple[State, Any]:
-    """The function's part of a stage's state, as a dict, and the rest of it."""
+    """Split a stage's state into the function's part, a dict, and the rest."""
     if saved.keys() == {FUNCTION, STAGE}:
         return {FUNCTION: saved[FUNCTION]}, saved[STAGE]
     return {}, saved
 
 
 class _FunctionStateIterator(StageIterator[T]):
-    """Another iterator, and the state of the function that it calls.
+    """Wraps another iterator and saves the state of the function that it calls.
 
-    A pass that begins at epoch 0 begins with the function as it was when the pipeline was built;
-    later epochs go on with it.
+    A pass that starts in epoch 0 starts with the function as it was when the pipeline was built.
+    In later epochs the function continues with the state that it has.
     """
 
     def __init__(self, stage: CallsFunction[T], inner: StageIterator[T], epoch: int) -> None:
@@ -121,7 +121,7 @@ class _FunctionStateIterator(StageIterator[T]):
         found = protocol_of(self._function)
         assert found is not None
         self._protocol: Protocol = found
-        # What the function is to be set to before the first item.
+        # The state to which the function is set before the first item.
         self._pending: _Taken | None = stage.first_state if epoch == 0 else None
 
     @property
@@ -137,7 +137,7 @@ class _FunctionStateIterator(StageIterator[T]):
         return self._inner.items()
 
     def restore_function(self) -> None:
-        """Set the function to where this pass begins."""
+        """Set the function to its state at the start of this pass, once."""
         if self._pending is not None:
             if not isinstance(self._pending.state, Exception):
                 self._protocol.write(self._function, freeze(self._pending.state))

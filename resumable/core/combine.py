@@ -27,8 +27,8 @@ class Combine(Stage[T]):
 
     Args:
       upstreams: one or more.
-      names: one for each upstream, all different, or None. Where ``identity`` has them, as in all
-        stages of the library, inputs that changed their order are refused by name.
+      names: one for each upstream, all different, or None. If ``identity`` has this field, as in
+        all stages of the library, a resume refuses other names and another order of them.
     """
 
     state_levels = 2
@@ -64,12 +64,12 @@ class Combine(Stage[T]):
 
     @property
     def total_length(self) -> int | float | None:
-        """The items of all upstreams together."""
+        """Number of items of all upstreams together; None if that of one is unknown."""
         known = [length for length in self.lengths if length is not None]
         return sum(known) if len(known) == len(self.upstreams) else None
 
     def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
-        """The items of each upstream by their index; None unless all of them have random access."""
+        """Random access to each upstream; None unless all have it."""
         found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
         return found if len(found) == len(self.upstreams) else None
 
@@ -131,24 +131,23 @@ class CombineIterator(StageIterator[T]):
 
 
 class TurnsIterator(CombineIterator[T]):
-    """Motion of a stage whose upstreams take turns, until they have ended."""
+    """Motion of a stage whose upstreams take turns."""
 
     def __init__(self, stage: Combine[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._ended = [False] * len(stage.upstreams)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:
-        """The next item of upstream ``numbers[i]`` for each i, as far as there is one.
+        """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.
 
-        An upstream without an item for its turn has ended if a later turn has an item. After the
-        last item nothing was asked for in vain yet, so an end there is still to be found.
+        An upstream without an item for its turn is marked as ended only if a later turn has an
+        item: a loop that takes one item at a time has noticed the same ends after its last one.
 
         Args:
           numbers: of upstreams, shape (n,).
 
         Returns:
-          the items in this order; how many they are; and the i of the last of them, -1 if there are
-          none.
+          the items in this order; their number; and the i of the last one, -1 if there are none.
         """
         order, groups = grouped(numbers)
         blocks, places, missing = [], [], {}

@@ -1,4 +1,4 @@
-"""How deep the state of a pipeline is nested, computed before there is one."""
+"""How deeply the states of a pipeline will be nested."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from ..state.value import MAX_DEPTH
 from .indexed import looks_up
 from .stage import Stage
 
-# What is left is for what a state is stored in, and for the values that functions and sources save.
+# The other 50 levels are for a checkpoint around the state, and for values in it that functions and
+# sources save.
 MOST_LEVELS: Final = MAX_DEPTH - 50
 
 
 def state_levels(stage: Stage[Any]) -> int:
-    """How many dicts and lists stand within each other in a state of ``stage``, at most.
+    """How many levels of dicts and lists a state of ``stage`` has at most.
 
-    Values that functions and sources save of their own are not counted.
+    Values that functions and sources save are not counted.
     """
     deepest = 0
     waiting = [(stage, 0)]
@@ -41,5 +42,5 @@ def check_depth(stage: Stage[Any]) -> None:
     if levels > MOST_LEVELS:
         raise InvalidArgument(
             f"the state of a pipeline must be nested at most {MOST_LEVELS} levels deep, got {levels}; "
-            "a stage adds one or more, unless a later one looks its items up by index"
+            "a stage adds one or more, unless a later stage looks its items up by index"
         )

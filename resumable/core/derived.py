@@ -15,9 +15,9 @@ else:
     class derived(Generic[V]):  # noqa: N801  # it decorates, as `property` does
         """A value that is computed when it is first asked for, and then kept.
 
-        Unlike `functools.cached_property` before Python 3.12 it takes no lock, which two threads
-        could wait for crosswise, or a forked child for ever: two threads may both compute it.
-        It is no part of what is pickled.
+        Unlike `functools.cached_property` before Python 3.12 it takes no lock: two threads could
+        deadlock on such locks, and a forked child could wait for one for ever. So two threads may
+        both compute the value. A stage does not pickle it.
         """
 
         def __init__(self, compute: Callable[[Any], V]) -> None:

@@ -1,4 +1,4 @@
-"""Walk what a user function makes of each item, from any offset on."""
+"""Iterate over the items that a user function makes of each upstream item, from any offset on."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 END: Final = object()
 PLAIN: Final = frozenset({list, tuple})
 OF_PLAIN: Final[frozenset[type]] = frozenset({type(iter([])), type(iter(()))})
-"""Looked for first: an expansion may have few items, so that what it costs to begin it counts."""
+"""Checked first: an expansion may have few items, so the cost of starting one matters."""
 
 
 def inner_stage(made: Any) -> Stage[Any] | None:
@@ -30,11 +30,11 @@ def inner_stage(made: Any) -> Stage[Any] | None:
 
 
 def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[Any]:
-    """Iterate ``made``, an iterable or a pipeline, from item ``offset`` on.
+    """Iterate over ``made``, an iterable or a pipeline, from item ``offset`` on.
 
     Raises:
       InvalidType: if it is neither.
-      StateMismatch: if it has fewer items.
+      StateMismatch: if it has fewer than ``offset`` items.
     """
     if not offset and type(made) in PLAIN:
         return iter(made)
@@ -53,14 +53,14 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
 
 
 def items_of(expansion: Iterator[Any]) -> Iterator[Any]:
-    """The items of what `expand` gave, in the fastest way there is."""
+    """The items of an iterator that `expand` returned, in the fastest way."""
     if type(expansion) not in OF_PLAIN and isinstance(expansion, StageIterator):
         return iter(expansion.items())
     return expansion
 
 
 def close_expansion(items: Iterator[Any]) -> None:
-    """End what `expand` opened: its threads, or the generator that was made."""
+    """Close an iterator that `expand` returned: the threads of a pipeline, or a generator."""
     if type(items) not in OF_PLAIN and isinstance(items, (StageIterator, Generator)):
         items.close()
 
@@ -97,16 +97,16 @@ def _check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
 
 
 class ExpandingIterator(TransformIterator[T]):
-    """Walk the items that ``fn`` makes of each upstream item."""
+    """Motion through the items that ``fn`` makes of each upstream item."""
 
     def __init__(self, stage: Transform[T], epoch: int, fn: Callable[[Any], Iterable[T]]) -> None:
         super().__init__(stage, epoch)
         self._fn = fn
         self._start_epoch = epoch
         self._inner: Iterator[T] | None = None
-        # Upstream's state before the item that `_inner` was made of, while there is one.
+        # Upstream's state before the item that `_inner` was made from, while there is one.
         self._before: Mark | None = None
-        # Items of it that were handed out, or are to be skipped while `_inner` is None.
+        # Items of `_inner` that were handed out; while it is None, items of the next one to skip.
         self._offset = 0
 
     def pull(self, count: int) -> Block:
@@ -128,9 +128,9 @@ class ExpandingIterator(TransformIterator[T]):
                 yield item
 
     def _expansions(self) -> Iterator[Iterator[T]]:
-        """What is left of the one that this iterator is inside, and those of all further items."""
+        """The rest of the current expansion, then those of all further items."""
         upstream = iter(self._upstream.items())
-        # Where it is known without moving, the state before an item need not be noted.
+        # Where upstream has `state_at`, the state before an item need not be noted.
         known = self._upstream.state_at(0) is not None
         before = partial(_state_before_last, self._upstream) if known else None
         while self._inner is not None or self._open(upstream, before or self._upstream.mark()):

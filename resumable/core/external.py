@@ -1,4 +1,4 @@
-"""The ways in which foreign objects save and restore their own position."""
+"""The pairs of methods by which foreign objects save and restore their position."""
 
 from __future__ import annotations
 

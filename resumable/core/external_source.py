@@ -1,4 +1,4 @@
-"""Sources whose position a foreign object keeps, and what is done where it cannot be restored."""
+"""Sources that read a foreign object, and the policy for a position that cannot be restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .stage import Stage
 T = TypeVar("T")
 
 POLICIES: Final = ("fail", "warn", "ignore")
-"""What can be done about a state that cannot be saved exactly."""
+"""What a save does about a position that cannot be restored."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,16 +25,16 @@ class ExternalSource(Stage[T]):
     @property
     @abstractmethod
     def inexact_policy(self) -> str | None:
-        """What a save does if the object's position cannot be restored; None if it can be."""
+        """One of ``POLICIES`` if the object's position cannot be restored; None if it can be."""
 
     @property
     def reads_once(self) -> bool:
-        """Whether its position cannot be restored because what was read cannot be read again."""
+        """Whether its position cannot be restored because items cannot be read again."""
         return self.inexact_policy is not None
 
     @property
     def inexact_reason(self) -> str:
-        """Why it cannot be, and last what to do instead."""
+        """Why the position cannot be restored, and last what to do instead."""
         return "its position cannot be restored; use a source whose position can be"
 
 
@@ -46,12 +46,12 @@ def inexact_sources(stage: Stage[Any]) -> Iterator[tuple[ExternalSource[Any], st
 
 
 def inexactness(stage: ExternalSource[Any], path: str) -> str:
-    """What to tell of a source whose position cannot be restored."""
+    """The message about a source whose position cannot be restored."""
     return f"{type(stage).__name__} at {path}: {stage.inexact_reason}"
 
 
 def apply_policy(message: str, policy: str, stacklevel: int) -> None:
-    """Refuse with ``message``, warn, or say nothing about what cannot be saved exactly.
+    """Raise ``message``, warn with it, or do nothing, as ``policy`` says.
 
     Raises:
       ExternalStateError: if ``policy`` is ``"fail"``.

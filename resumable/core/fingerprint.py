@@ -1,4 +1,4 @@
-"""What identifies a pipeline, and why a state saved by another one does not fit it."""
+"""The fingerprint of a pipeline, and why a state saved by another pipeline does not fit it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ LONGEST_VALUE: Final = 200
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     """What identifies a pipeline: its stages with the identity fields that differ from defaults.
 
-    A field left out equals its default, so a field added later keeps old states readable.
+    A field that equals its default is left out, so a field added later keeps old states readable.
 
     Args:
       stage: the last stage.
-      relied_on: what the reader of the state will rely on, as in `Stage.relies_on`.
+      relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
     """
     return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
 
@@ -43,14 +43,14 @@ def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHIN
 
 
 class _Identity(NamedTuple):
-    """What identifies a stage, and those before it.
+    """What identifies a stage and those before it.
 
     Attributes:
-      name: of the stage.
-      version: of the shape of its state.
+      name: name of the stage.
+      version: version of the shape of its state.
       fields: value and default of each field that must not change.
-      shown_as: what an error calls a field that goes by another name among the arguments.
-      upstreams: of the stages before it.
+      shown_as: as in `Stage.shown_as`.
+      upstreams: identities of the upstreams.
     """
 
     name: str
@@ -61,11 +61,11 @@ class _Identity(NamedTuple):
 
 
 def _identified(stage: Stage[Any], relied_on: Reliance) -> _Identity:
-    """What identifies the graph, where later stages rely on ``relied_on``."""
+    """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``."""
     if isinstance(stage, PassThrough):
         return _identified(stage.upstream, relied_on)
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
-    # In this order, since the text of a fingerprint is compared first.
+    # Sorted, because fingerprints are first compared as text.
     names = [
         name
         for what in sorted(relied_on | ALWAYS)
@@ -124,7 +124,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
 
 
 def _cut(value: Any) -> str:
-    """``value`` out of a state, which may be of any length, in a message."""
+    """``value`` of a saved state as text for a message, cut if it is long."""
     text = str(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
@@ -138,13 +138,13 @@ def _likely_cause(field: str) -> str:
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",
-        "layout": "an earlier version rounded weights with a long round, so this order is another one",
+        "layout": "an earlier version rounded weights that need a long round, so its order differs",
         "data_identity": "were items added, removed, replaced or put in another order?",
         "names": "were inputs renamed, added, removed or put in another order?",
         "count": "it may change only where no later stage counts, shuffles or filters items",
-        "index": "behind a filter, each rank resumes from its own state",
+        "index": "after a filter, each rank resumes from its own state",
         "over_ranks": "was a shard added or removed before it? An earlier version gave every rank "
-        "the same random numbers, which this one does not go on with",
+        "the same random numbers, and this version cannot continue them",
         "batch_size": "it may change only where no later stage counts or shuffles batches",
     }
     return causes.get(field, "was the pipeline changed since the save?")

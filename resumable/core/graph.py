@@ -1,4 +1,4 @@
-"""A pipeline's graph: its stages in order, and the same graph with some of them exchanged."""
+"""A pipeline's graph: its stages in order, and copies of it with some stages exchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .stage import Stage
 from .transform import PassThrough
 
 Tuning = Mapping[int, Mapping[str, Any]]
-"""New values of fields, by the number of their stage."""
+"""New values of fields, by the number of their stage in the order of `walk`."""
 
 
 class Variation(NamedTuple):
@@ -28,7 +28,7 @@ def below(path: str, upstreams: Sequence[Any], number: int) -> str:
 
 
 def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:
-    """Every stage of the graph with its path, outermost first, as the errors name them."""
+    """Every stage of the graph, the last one first, with its path as errors show it."""
     yield stage, path
     for number, upstream in enumerate(stage.inputs):
         inner = path if isinstance(stage, PassThrough) else below(path, stage.inputs, number)
@@ -36,17 +36,17 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
 
 
 def cut_after(stage: Stage[Any], number: int) -> Stage[Any]:
-    """The pipeline up to the stage ``number``; 0 is all of it."""
+    """The pipeline up to stage ``number`` in the order of `walk`; 0 is the whole pipeline."""
     return [found for found, _ in walk(stage)][number]
 
 
 def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) -> Stage[Any]:
-    """A graph in which each stage is what ``change(number, stage)`` returns for it.
+    """The graph with each stage replaced by ``change(number, stage)``.
 
-    The stage it is given already has the changed ones before it.
+    The stage passed to ``change`` already has its changed upstreams.
 
     Raises:
-      InvalidArgument: if a stage keeps the ones before it elsewhere than in its fields.
+      InvalidArgument: if a stage cannot be copied, or keeps upstreams elsewhere than in its fields.
     """
     numbers = count()
 
@@ -61,7 +61,7 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
 
 
 def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
-    """``stage`` over other stages, in whichever fields it keeps those before it."""
+    """``stage`` with other upstreams, in whichever fields it keeps them."""
     new = dict(zip(map(id, stage.inputs), inputs, strict=True))
     changes: dict[str, Any] = {}
     for field in dataclasses.fields(stage):
@@ -69,7 +69,7 @@ def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any
         if id(value) in new:
             changes[field.name] = new[id(value)]
         elif isinstance(value, tuple) and value and all(id(part) in new for part in value):
-            # By place, since one stage may stand in several.
+            # By place, since one stage may be upstream several times.
             changes[field.name] = (
                 inputs if value == stage.inputs else tuple(new[id(part)] for part in value)
             )
@@ -81,7 +81,7 @@ def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any
         now is not wanted for now, wanted in zip(changed.inputs, inputs, strict=True)
     ):
         raise InvalidArgument(
-            f"the stages before {type(stage).__name__} must be fields of it, or a tuple in one"
+            f"the upstreams of {type(stage).__name__} must be fields of it, or a tuple in one field"
         )
     return changed
 
@@ -97,17 +97,17 @@ def tuned(stage: Stage[Any], tuning: Tuning) -> Stage[Any]:
 
 
 def without_threads(stage: Stage[Any]) -> Stage[Any]:
-    """The same pipeline, that computes each item when it is asked for; its states are the same."""
+    """The same pipeline without threads and workers; its states are the same."""
     return tuned(stage, threadless(stage))
 
 
 def threadless(stage: Stage[Any]) -> Tuning:
-    """The tuning of `without_threads`; empty if there are none."""
+    """The tuning of `without_threads`; empty if nothing is computed ahead."""
     return _alternatives(stage, 0)
 
 
 def variations(stage: Stage[Any]) -> list[Variation]:
-    """The pipeline as it is, then without what runs ahead, and with more of it."""
+    """The pipeline as it is, then without threads and workers, then with more of them."""
     found = [Variation("as it is", {})]
     for place in range(2):
         tuning = _alternatives(stage, place)

@@ -1,4 +1,4 @@
-"""Which process something was made in."""
+"""The process in which an object was made."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import final
 
 @final
 class HomeProcess:
-    """The process that makes this object: its threads and locks do not come along with a fork.
+    """The process that makes this object, whose threads and locks are of no use after a fork.
 
     Attributes:
-      number: of the process.
+      number: id of the process.
     """
 
     def __init__(self) -> None:
         self.number = os.getpid()
 
     def is_this_one(self) -> bool:
-        """Whether it is the process that asks."""
+        """Whether the caller is in that process."""
         return os.getpid() == self.number

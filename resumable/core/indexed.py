@@ -2,8 +2,8 @@
 
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
 # permutation costs about 12 ns an index in blocks of 65,536 and fifty times that in blocks of
-# 256. Items are computed only when asked for: indices may run ahead, items never do. Where a stage
-# makes its items of those of others, the indices of those run ahead too: it prepares a `Run`.
+# 256. Items are computed only when asked for: indices may run ahead, items never do. A stage that
+# makes its items from those of other stages prepares a `Run`, so that their indices run ahead too.
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ EMPTY: Indices = np.empty(0, np.int64)
 class LookedUp(Stage[T]):
     """A stage that is iterated by looking its items up by index, wherever it has random access.
 
-    The stages before it then move nothing and save nothing. One that takes a stream too overrides
-    `start` for it.
+    The stages before it then do not move and save nothing. A subclass that also takes streams
+    overrides `start`.
     """
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class LookedUp(Stage[T]):
                     "before it would run without its threads or processes, got "
                     f"{upstream!r}; put it after {type(self).__name__}, which gives the same items"
                 )
-            if not isinstance(upstream, LookedUp):  # which has checked what is before it
+            if not isinstance(upstream, LookedUp):  # it has checked the stages before it
                 waiting += upstream.inputs
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
@@ -62,7 +62,7 @@ def countable(length: int | float) -> int:
 
 
 def check_reach(last: int) -> None:
-    """Refuse to look up item ``last`` of an endless stage where fewer are counted.
+    """Refuse item ``last`` of an endless stage unless it is among the first 2**62.
 
     Raises:
       InvalidArgument: giving the number of the item.
@@ -96,7 +96,7 @@ class IndexedIterator(SourceIterator[T]):
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
-        # its items at these where it prepares any.
+        # the run of its items there if it prepares one.
         self._block = EMPTY
         self._block_start = 0
         self._prepared: Run[T] | None = None
@@ -124,7 +124,7 @@ class IndexedIterator(SourceIterator[T]):
     def items(self) -> Items[T]:
         self._move(self.position)
         stream: Iterator[Any] = chain.from_iterable(self._cursors())
-        # A `StopIteration` out of what is called ends the map; in `chain` it would end a run.
+        # A `StopIteration` out of a user function ends the map; in `chain` it would end only a run.
         if self._base.prepare is not None:
             stream = map(next, stream)
         elif self._base.span is None:
@@ -162,7 +162,7 @@ class IndexedIterator(SourceIterator[T]):
 
     @property
     def at_end(self) -> bool:
-        """Whether `items` has come to the end."""
+        """Whether `items` has reached the end."""
         return self._at_end
 
     @property
@@ -183,11 +183,11 @@ class IndexedIterator(SourceIterator[T]):
             yield self._indices(self._end, min(whole, left))
 
     def _cursors(self) -> Iterator[Iterator[Any]]:
-        """What `items` takes an item of each time, in runs of many.
+        """Iterators with one entry for each item, for `items` to chain.
 
-        Indices of `_base`; what gives its next item, where it prepares them; items, where computing
-        them has no effects. `chain` walks them without Python code an item; what is left in the
-        current run tells the position.
+        An entry is an index of `_base`; where `_base` prepares items, an iterator that gives the
+        item next; where computing items has no effects, the item itself. `chain` needs no Python
+        code for an item, and the number of entries left gives the position.
         """
         size = FIRST_BLOCK
         while self._end < self._length:
@@ -199,7 +199,7 @@ class IndexedIterator(SourceIterator[T]):
         self._at_end = True
 
     def _run(self, count: int) -> Iterable[Any]:
-        """The next ``count`` of what `_cursors` delivers, or more where none is computed ahead."""
+        """The next ``count`` entries for `_cursors`; all the rest where a range has them."""
         base = self._base
         if self._plain:
             return (base.span or range)(self._end, self._length)

@@ -1,18 +1,18 @@
 """The outermost iterator: atomic restore, and exact positions whatever user code raises."""
 
-# An exception out of a user function leaves the stages below it ahead of the stages above.
-# No stage undoes that by itself. This iterator keeps a recent good state and knows the number
-# of items handed out since. After an exception these two are its position: `get_state` returns
-# them without running anything, and the next call starts the pipeline anew from the good
-# state, draws as many items again, and so tries the same item again. Whoever took a state just
-# before the exception sees the same one after it, since each state taken is the good state.
+# An exception out of a user function leaves the stages before it ahead of the stages after it.
+# No stage undoes that by itself. This iterator keeps a recent good state and the number of items
+# handed out since. After an exception these two are its position: `get_state` returns them
+# without running anything. The next call starts the pipeline anew from the good state, draws as
+# many items again, and so tries the same item again. A state taken just before the exception
+# equals one taken after it, because each state that is taken becomes the good state.
 #
-# The exception may also come from a signal handler, which CPython runs when a function is
-# entered, when a call has returned, and when a loop goes back; assignments in a row are not
-# torn. So whatever moves takes first what gives the next item out of the iterator, leaving `IN_USE`
-# there, and puts it back in one row with the new count; a second thread that enters meanwhile finds
-# that and gets an error. Restoring and recovering prepare a new `_Pass`, and put it in the place of
-# the old one in one row with its count and its items.
+# The exception may also come from a signal handler. CPython runs one when a function is entered,
+# when a call has returned, and when a loop goes back, but not between consecutive assignments.
+# So a call that moves first takes the next items out of `_items`, leaving `IN_USE` there. It puts
+# them back and sets the new count in consecutive assignments. A second thread that enters
+# meanwhile finds `IN_USE` and gets an error. Restoring and recovering prepare a new `_Pass`, and
+# replace the old one, its count and its items in consecutive assignments.
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from .stage_iterator import SourceIterator, StageIterator
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Snapshots take about 1/SNAPSHOT_SHARE of the time, so what an exception costs to undo
-# is about SNAPSHOT_SHARE times what a state costs to take.
+# Snapshots take about 1/SNAPSHOT_SHARE of the time, so undoing an exception takes about
+# SNAPSHOT_SHARE times as long as taking a state.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
 EVERYTHING = ITEMS | EPOCHS | RANK
 
-# The next items, each with the step that it is. In their place stands one of these where there is
-# more to do than to take one: they have to be made first, a call is at them, or a call failed.
+# The next items, each with its step. One of the three below stands in their place while no item
+# can just be taken: items must be prepared first, a call is in progress, or a call failed.
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
 UNPREPARED: Numbered = iter(())
 IN_USE: Numbered = iter(())
@@ -58,15 +58,15 @@ BROKEN: Numbered = iter(())
 
 @final
 class _Pass(Generic[T]):
-    """A root in motion, and how to come back to where it is.
+    """A root in motion, and a state from which its position can be reached again.
 
     Attributes:
       root: the iterator of the last stage.
-      epoch: in which it was started.
-      good: a state of the root, once one could be taken, and the step it was taken at.
+      epoch: the epoch in which it was started.
+      good: the last state taken of the root, None before the first, and the step it was taken at.
       due: the step of the next snapshot.
-      source: all items that the root still has, while they are valid.
-      prepared: the step up to which the iterator was given items of it.
+      source: the remaining items of the root; None before they are asked for, and after a `pull`.
+      prepared: the step up to which items of ``source`` were prepared.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class _Pass(Generic[T]):
         self._last_snapshot = perf_counter()
 
     def snapshot(self, step: int) -> None:
-        """Remember the state, which is that of ``step``, and when to do so again."""
+        """Remember the state, at ``step``, and choose the step of the next snapshot."""
         started = perf_counter()
-        # A state that cannot be taken is the user's concern when asking for one, not here.
+        # A state that cannot be taken is an error only where the user asks for one.
         positions = take_state(self.root.get_state)
         if not isinstance(positions, Exception):
             self.good = positions, step
@@ -101,21 +101,21 @@ class _Pass(Generic[T]):
 class PipelineIterator(StageIterator[T]):
     """A running pass through a pipeline.
 
-    A loop over it begins where it stands, and one that was left in its midst, by ``break`` or an
-    interrupt, can be begun again: with the item after the last one handed out.
+    A loop over it begins at its position. After a ``break`` or an interrupt, a new loop continues
+    with the item after the last one handed out.
 
-    It belongs to one thread at a time: a call that finds another thread, or a function of the
-    pipeline, at an item is refused.
+    It belongs to one thread at a time: while an item is being computed, calls from another thread
+    and from functions of the pipeline are refused.
 
     State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
     positions of the stages, and ``ahead``, the number of items handed out since these
-    positions: 0, except after an exception. Taking it is O(number of stages). A ``position`` is the
-    number of items that its stage has handed out in its pass, in batches too; of a `shard`, those of
-    all ranks.
+    positions: 0, except after an exception. Taking it is O(number of stages). A ``position`` counts
+    the items that a stage has handed out in its pass, singly or in batches; that of a `shard`
+    counts the items of all ranks.
 
     Args:
-      stage: the last stage of the pipeline; `Pipeline.start` gives it.
-      epoch: of the pass.
+      stage: the last stage of the pipeline.
+      epoch: number of the pass.
 
     Attributes:
       step: number of items handed out since the very first start, across resumes.
@@ -139,7 +139,7 @@ class PipelineIterator(StageIterator[T]):
             items = self._items
             self._items = IN_USE
             try:
-                # A loop of one round: nothing comes between the item and its count.
+                # A loop of one round: no signal handler runs between the item and its step.
                 for self.step, item in items:
                     self._items = items
                     return item  # type: ignore[no-any-return]
@@ -162,19 +162,19 @@ class PipelineIterator(StageIterator[T]):
         """Pass over up to ``count`` items; returns how many, fewer only at the end.
 
         O(1) where items are looked up by index. Functions of the pipeline are called only where
-        what comes later depends on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or where
-        they carry state.
+        later items depend on it: by ``filter``, ``flat_map``, ``scan``, maps that drop items, or
+        where they carry state.
         """
         passed = self._moved(_skipped, count, int)
-        self._pass.due = self.step  # an exception must not cost as much as what was passed
+        self._pass.due = self.step  # so that a recovery does not pass over these items again
         return passed
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last item handed out; before any, the first one.
+        """The epoch of the last item handed out; before any item, the epoch of the start.
 
-        After the last item of an epoch, also in a state saved there, the next item is the first of
-        the next epoch, with which this changes.
+        It changes with the first item of the next epoch, not after the last item of this one. The
+        same is true after a resume.
         """
         return self._pass.root.epoch
 
@@ -185,21 +185,21 @@ class PipelineIterator(StageIterator[T]):
 
     @property
     def digests(self) -> list[int]:
-        """What each source that is read handed out last, as a number; 0 where it is not known.
+        """For each source being read, a number that depends on its last items; 0 if unknown.
 
-        Equal in every iterator at the same step, unless a source delivers another order. Before a
-        prefetch it is what its thread has read.
+        At the same step they are equal in every iterator, unless a source delivers another order.
+        For a source before a prefetch the last items are those that the thread has read.
         """
         root = self._pass.root
         return [one.digest for one in iterators(root) if isinstance(one, SourceIterator)]
 
     def get_state(self) -> State:
-        """The position as a new value, which later use of the iterator never changes.
+        """The state as a new value, which later use of the iterator never changes.
 
         Raises:
-          ExternalStateError: if a source can neither report nor restore its position.
+          ExternalStateError: if the position of a source cannot be restored.
           UnencodableState: if a stage holds a value without an exact serialised form.
-          InvalidArgument: if an item is being computed meanwhile.
+          InvalidArgument: if an item is being computed.
         """
         for stage, path in self._inexact:
             apply_policy(inexactness(stage, path), stage.inexact_policy or "ignore", stacklevel=2)
@@ -224,11 +224,11 @@ class PipelineIterator(StageIterator[T]):
         """The state after up to ``count`` more items, and how many those are; nothing moves.
 
         O(1) where the last stage looks items up by index (`shuffle`, `skip`, `mix`, sources), also
-        through `map`. None for other stages, where only moving tells, and after an
-        error.
+        through `map`. None for other stages, whose state is known only by moving there, and after
+        an error.
 
         Raises:
-          InvalidArgument: if ``count`` is below 0.
+          InvalidArgument: if ``count`` is below 0, or an item is being computed.
           InvalidType: if it is not an integer.
         """
         count = check_int("count", count, minimum=0)
@@ -246,14 +246,16 @@ class PipelineIterator(StageIterator[T]):
         """Continue at ``state``, whatever this iterator did before.
 
         Raises:
-          StateMismatch: naming the stage that refused, with both values; this iterator is
-            then where it was.
+          StateMismatch: if ``state`` does not fit, naming the stage and both values; this iterator
+            then stays where it was.
+          IteratorClosed: if this iterator was closed.
+          InvalidArgument: if an item is being computed.
         """
         self._check_open()
         try:
             state = freeze(state)
         except UnencodableState as error:
-            raise StateMismatch(f"this is no state: {error}", self._stage) from None
+            raise StateMismatch(f"this is not a state: {error}", self._stage) from None
         names = ("fingerprint", "epoch", "step", "ahead", "pipeline")
         saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
         step = unpack_count(self._stage, "step", step)
@@ -276,8 +278,8 @@ class PipelineIterator(StageIterator[T]):
     def close(self) -> None:
         """End threads and release files; may be called again. The state stays readable.
 
-        From another thread it also ends a wait for an item; some of the items that need nothing of
-        what was ended may still come.
+        From another thread it also ends a wait for an item. A loop there may still get a few items
+        that were ready.
         """
         self._closed = True
         if self._items is not IN_USE and self._items is not BROKEN:
@@ -300,7 +302,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _described(self, positions: State, step: int, ahead: int) -> State:
         return {
-            # The items to be drawn again are counted: everything that groups them must be equal.
+            # A resume draws ``ahead`` items again, so every field that groups items must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
             "epoch": self._pass.epoch,
             "step": step,
@@ -311,7 +313,7 @@ class PipelineIterator(StageIterator[T]):
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
     ) -> R:
-        """What ``move`` returns for the root, which passes ``length`` of it items."""
+        """Move the root by ``move`` and return the result, in which ``length`` counts the items."""
         count = check_int("count", count, minimum=0, maximum=sys.maxsize - self.step)
         items = self._items
         self._items = IN_USE
@@ -336,18 +338,20 @@ class PipelineIterator(StageIterator[T]):
         return result
 
     def _prepare(self, items: Numbered) -> None:
-        """Make what gives the next item, where ``items`` has no more.
+        """Prepare the next items when ``items`` has no more.
 
         Raises:
-          StopIteration: if that is the end.
+          StopIteration: at the end of the pass.
         """
         here = self._made_ready(items)
         if here.source is None:
-            self._items = BROKEN  # should this be interrupted
-            # Nothing in it knows this object: a cycle would keep dropped threads running.
+            self._items = BROKEN  # in case this is interrupted
+            # The source must not refer to this object: a cycle would keep the threads of a dropped
+            # iterator running.
             here.source = iter(here.root.items())
         elif self.step < here.prepared:
-            # Before Python 3.11, an interrupt beside an exception may pass over whoever catches it.
+            # Before Python 3.11, an interrupt during an exception may bypass the handler in
+            # `__next__`, which does this too.
             self._items = items
             raise StopIteration
         steps = range(self.step + 1, here.due + 1)
@@ -356,10 +360,10 @@ class PipelineIterator(StageIterator[T]):
         self._items = prepared
 
     def _made_ready(self, items: Numbered) -> _Pass[T]:
-        """The pass, with a root that can be moved and a state to come back to.
+        """The pass, recovered if a call failed, with a new snapshot if one is due.
 
         Args:
-          items: what stood in the place of `IN_USE` before.
+          items: what stood in ``_items`` before `IN_USE`.
         """
         if items is IN_USE:
             raise _entered_twice()
@@ -392,7 +396,7 @@ class PipelineIterator(StageIterator[T]):
         self._pass = _Pass(root, before.epoch, before.good, self.step)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
-        """Refuse what was asked while the iterator stood at ``step``, if it has been moved since."""
+        """Refuse a call that began at ``step`` if the iterator has been moved since."""
         if self._items is not items or self.step != step:
             raise _entered_twice() from None
 
@@ -417,7 +421,7 @@ class PipelineIterator(StageIterator[T]):
         return root
 
     def _name_stage(self, error: BaseException) -> None:
-        """Say in a mismatch which stage it is that refused, and where it stands."""
+        """Add to a mismatch the name and the path of the stage that raised it."""
         if isinstance(error, StateMismatch) and not error.located:
             for stage, path in walk(self._stage):
                 if stage is error.stage:
@@ -439,6 +443,6 @@ def _skipped(root: StageIterator[Any], count: int) -> int:
 
 def _entered_twice() -> InvalidArgument:
     return InvalidArgument(
-        "the iterator is at an item: it belongs to one thread at a time, and neither a function of "
-        "the pipeline nor a signal handler can use it meanwhile"
+        "the iterator is computing an item: it belongs to one thread at a time, and neither a "
+        "function of the pipeline nor a signal handler can use it meanwhile"
     )

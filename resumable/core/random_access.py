@@ -19,16 +19,16 @@ T = TypeVar("T")
 class Indexed(Generic[T]):
     """Random access to the items of one epoch.
 
-    Stages that make their items of those of others have `reordered`, `joined` and `chosen`, so that
-    the orders before them are computed for many indices at once.
+    Stages that make their items from those of other stages use `reordered`, `joined` or `chosen`,
+    so that the orders before them are computed for many indices at once.
 
     Args:
-      gather: the items at ``indices``, an int64 array within the length, as a block of its own.
-      item: the item at one index; by default a `gather` of one.
-      span: the items from a start to a stop, for items that are pure arithmetic: these may be
-        computed ahead.
-      prepare: the `Run` of the items at ``indices``, which calls no function of the user's yet;
-        by default these are looked up by ``gather`` and ``item``.
+      gather: returns the items at ``indices``, an int64 array within the length, as a new block.
+      item: returns the item at one index; by default a `gather` of one.
+      span: returns the items from a start to a stop, for items that are pure arithmetic: these may
+        be computed ahead.
+      prepare: returns the `Run` of the items at ``indices``, and calls no user function yet; by
+        default a run that uses ``gather`` and ``item``.
     """
 
     __slots__ = ("base", "gather", "index_map", "item", "prepare", "run", "span")
@@ -45,7 +45,7 @@ class Indexed(Generic[T]):
         self.span = span
         self.prepare = prepare
         self.run = prepare or partial(Plain, gather, self.item, span is not None)
-        # Of items that are only reordered: where they come from, and our indices there.
+        # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
 
@@ -72,13 +72,13 @@ class Indexed(Generic[T]):
         blocks: Callable[..., Block],
         items: Callable[..., Iterator[T]],
     ) -> Indexed[T]:
-        """Items made of those at the same index of all ``inputs``.
+        """Items made from those at the same index of all ``inputs``.
 
         Args:
           inputs: one or more.
-          blocks: makes a block of one of each input.
-          items: makes an iterator of one of each input, as the built-in `map` and `zip` do:
-            no item is computed before it is taken.
+          blocks: makes a block from one block of each input.
+          items: makes an iterator from one iterator of each input, as the built-in `map` and `zip`
+            do: no item is computed before it is taken.
         """
 
         def item(index: int) -> T:
@@ -98,12 +98,12 @@ class Indexed(Generic[T]):
         input_at: Callable[[int], Indexed[T]],
         route: Callable[[Indices], tuple[Indices, Indices]],
     ) -> Indexed[T]:
-        """Items each of which is one of one of several inputs.
+        """Items that are each taken from one of several inputs.
 
         Args:
-          input_at: the input with a number.
-          route: for indices of shape (n,) the number of the input of each, and the index in it;
-            both of shape (n,).
+          input_at: returns the input with a number.
+          route: returns for indices of shape (n,) the number of the input of each item, and its
+            index there; both of shape (n,).
         """
 
         def prepare(indices: Indices) -> Run[T]:
@@ -118,7 +118,7 @@ class Indexed(Generic[T]):
         )
 
     def flattened(self) -> tuple[Indexed[T], list[Callable[[Indices], Indices]]]:
-        """What holds the items, and the maps from our indices to its indices, of the same shape."""
+        """The base that holds the items, and the maps from our indices to its; shape is kept."""
         indexed, maps = self, []
         while indexed.base is not None and indexed.index_map is not None:
             maps.append(indexed.index_map)

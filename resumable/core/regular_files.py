@@ -1,4 +1,4 @@
-"""How to open a file that anybody may have put there."""
+"""Flags to open a path that may not be a regular file, and the errors that tell so."""
 
 from __future__ import annotations
 
@@ -12,4 +12,4 @@ NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 # O_NONBLOCK: opening a FIFO must not wait for a writer.
 READ: Final = os.O_RDONLY | CLOSE_ON_EXEC | BINARY | getattr(os, "O_NONBLOCK", 0)
 NOT_A_FILE: Final = (errno.ELOOP, errno.EMLINK, errno.ENXIO, errno.EISDIR)
-"""What the system answers where no regular file is."""
+"""The errors of opening something other than a regular file."""

@@ -1,9 +1,9 @@
-"""Items at many indices that are known ahead: taken in blocks, or one by one."""
+"""Runs: the items at many indices that are known ahead, taken in blocks or one by one."""
 
-# What a vectorised order costs an index falls with the number of indices at once, and a Python call
-# for an item costs more than the item. So indices run ahead, by up to 65,536, and what leads to
-# their items is prepared for all of them: a few MB, most of which are Python integers. Items never
-# run ahead: a part of a run is computed when it is asked for, and one by one each when it is taken.
+# A vectorised order costs less per index when more indices are computed at once, and a Python call
+# for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
+# items is prepared for all of them. This takes a few MB, mostly for Python integers. Items never
+# run ahead: `gather` computes a part of a run when it is called, `items` each when it is taken.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Run(ABC, Generic[T]):
-    """The items at a number of indices. Their places among these are what is asked for."""
+    """The items at a number of indices, each known by its place among these."""
 
     @abstractmethod
     def gather(self, places: range) -> Block:
@@ -29,10 +29,10 @@ class Run(ABC, Generic[T]):
 
     @abstractmethod
     def items(self, places: range) -> Iterator[T]:
-        """The same one by one, each computed when it is taken."""
+        """The items at ``places`` one by one, each computed when it is taken."""
 
     def turns(self, places: range) -> Iterator[Iterator[T]]:
-        """For each of ``places`` what gives its item next; ``length_hint`` tells what is left."""
+        """For each of ``places`` an iterator that gives its item next, with a ``length_hint``."""
         return repeat(self.items(places), len(places))
 
 
@@ -70,12 +70,12 @@ class Plain(Run[T]):
 
 @final
 class Joined(Run[T]):
-    """Items made of one item of each of several runs.
+    """Items made from one item of each of several runs.
 
     Args:
-      blocks: makes a block of one of each run.
-      items: makes an iterator of one of each run, which computes no item before it is taken.
-      runs: of one length.
+      blocks: makes a block from one block of each run.
+      items: makes an iterator from one of each run; no item is computed before it is taken.
+      runs: one or more, of equal length.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class Joined(Run[T]):
 
 @final
 class Chosen(Run[T]):
-    """Items each of which is the next one of one of several runs.
+    """Items that are each taken from one of several runs.
 
     Args:
-      runs: where the items are.
+      runs: one or more.
       numbers: which of ``runs`` has the item at each place, shape (places,).
-      ranks: which of that run's items it is; they ascend for each of the runs.
+      ranks: place of that item in its run, shape (places,); for each run they ascend by 1.
     """
 
     def __init__(self, runs: list[Run[T]], numbers: Any, ranks: Indices) -> None:
@@ -126,7 +126,7 @@ class Chosen(Run[T]):
         return iter(list(map(iterators.__getitem__, numbers)))
 
     def _parts(self, places: range) -> tuple[Indices, Iterable[tuple[int, Run[T], range]]]:
-        """``places`` in the order of their runs, and the number of each run, and its places."""
+        """``places`` sorted by their runs; then for each run its number, itself and its places."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         ranks = self.ranks[places.start : places.stop]
         return order, (
@@ -137,12 +137,12 @@ class Chosen(Run[T]):
 
 
 def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], Run[T]]) -> Run[T]:
-    """The run of the items at ``indices`` of the inputs with ``numbers``.
+    """The run of items that each come from one of several inputs.
 
     Args:
-      numbers: of the inputs, shape (places,), int64.
-      indices: in these, of the same shape.
-      run_of: the run of an input at some of its indices.
+      numbers: number of the input of each item, shape (places,), int64.
+      indices: index of each item in its input, of the same shape.
+      run_of: returns the run of the input with a number, at some of its indices.
     """
     order, groups = grouped(numbers)
     if len(groups) == 1:
@@ -152,7 +152,7 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
     for number, first, last in groups:
         places = order[first:last]
         run = run_of(number, indices[places])
-        # Items of nested choices are taken from where they are, so depth costs nothing an item.
+        # The runs of a nested choice become runs of this one, so nesting costs nothing per item.
         if isinstance(run, Chosen):
             chosen[places] = run.numbers
             chosen[places] += len(runs)
@@ -169,7 +169,8 @@ def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
     """The places of ``numbers``, shape (n,), in ascending order of the numbers.
 
     Returns:
-      the places, shape (n,); and for each number where its places begin and end among them.
+      the places, shape (n,); and for each different number, itself and where its places begin and
+      end among them.
     """
     if not len(numbers):
         return np.empty(0, np.int64), []
@@ -177,7 +178,7 @@ def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:
         least, most = int(numbers.min()), int(numbers.max())
         if least == most:
             return np.arange(len(numbers)), [(least, 0, len(numbers))]
-        if most - least < 1 << 16:  # which a stable sort takes less time for
+        if most - least < 1 << 16:  # a stable sort of 16-bit numbers is faster
             order = np.argsort((numbers - least).astype(np.uint16), kind="stable")
         else:
             order = np.argsort(numbers, kind="stable")

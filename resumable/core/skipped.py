@@ -14,11 +14,9 @@ from .stage_iterator import StageIterator
 def skipped_items(stage: Stage[Any], root: StageIterator[Any]) -> dict[str, int]:
     """How many items each stage that may drop some has dropped so far in this pass, by its path.
 
-    Of several inputs that are read one after another, those that are being read. A stage that
-    stands in several places is named by the first of them that is.
-
-    That is a stage whose iterator has a count ``skipped``. Before a prefetch it counts what its
-    thread has read.
+    These are the stages whose iterator has a count ``skipped``. Of several inputs that are read one
+    after another, only those being read are included. Iterators of a stage that stands in several
+    places get its paths in order. Before a prefetch a stage counts what the thread has read.
 
     Args:
       stage: the last stage of the pipeline.
@@ -36,7 +34,7 @@ def skipped_items(stage: Stage[Any], root: StageIterator[Any]) -> dict[str, int]
 
 
 def iterators(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
-    """``root`` and those it reads, in the order of `walk`."""
+    """``root`` and all iterators that it reads, in the order of `walk`."""
     yield root
     for upstream in root.inputs:
         yield from iterators(upstream)

@@ -1,6 +1,6 @@
 """The describing half of a stage: configuration and nothing else."""
 
-# So it can be pickled, shared and started any number of times.
+# Configuration can be pickled, shared and started any number of times.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 MOST_ITEMS: Final = 2**62
 
 Reliance: TypeAlias = frozenset[str]
-"""What a state relies on in the stages before its own; joined by ``|``."""
+"""What a stage's state relies on in the stages before it; joined by ``|``."""
 NOTHING: Final[Reliance] = frozenset()
 ALWAYS: Final[Reliance] = frozenset({"always"})
 ITEMS: Final[Reliance] = frozenset({"items"})
@@ -38,8 +38,9 @@ ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK
 class Stage(ABC, Generic[T]):
     """One operation of a pipeline: frozen configuration.
 
-    A subclass implements `start`, and says what else is true of it. A field that `identity` does
-    not name may differ between save and resume. A stage with one upstream derives from `Transform`.
+    A subclass implements `start`, and overrides the other members that differ for it. A field that
+    `identity` does not name may differ between save and resume. A stage with one upstream derives
+    from `Transform`.
 
     >>> stage = rs.range(9).take(2).stage
     >>> stage, stage.length, list(stage.start())
@@ -51,15 +52,15 @@ class Stage(ABC, Generic[T]):
     `ALWAYS`, or where a later stage `relies_on` the same `ITEMS`, `EPOCHS` or `RANK`."""
 
     shown_as: ClassVar[Mapping[str, str]] = {}
-    """What an error calls a field of `identity` that is no argument of the user's by this name."""
+    """What errors call a field of `identity` that is not an argument of the same name."""
 
     relies_on: ClassVar[Reliance] = ITEMS
     """What the state takes for granted about the stages before this one: that they deliver the
     same `ITEMS` by number, number their `EPOCHS` alike, or run as the same `RANK`."""
 
     version: ClassVar[int] = 1
-    """Raised when the shape of the state changes. States of a newer version are refused, those of
-    an older one are given to `set_state`, which tells them by their keys."""
+    """Increased when the shape of the state changes. States of a newer version are refused. Those
+    of an older version are passed to `set_state`, which recognises them by their keys."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -82,9 +83,10 @@ class Stage(ABC, Generic[T]):
 
     @property
     def length(self) -> int | float | None:
-        """Number of items of one pass: `math.inf` if endless, None if reading alone tells.
+        """Number of items of one pass: `math.inf` if endless, None if unknown without reading.
 
-        Where it follows from the lengths of `inputs`, `derived` instead of `property` asks them once.
+        Where it follows from the lengths of `inputs`, use `derived` instead of `property`: it
+        computes the length once.
         """
         return None
 
@@ -96,18 +98,18 @@ class Stage(ABC, Generic[T]):
         """The items of ``epoch`` by their index; None if they can only be iterated.
 
         With it, ``len()`` and indexing work, and a resume costs the same at every position. It is
-        also asked while the next stage is built, so it reads nothing and computes no order.
+        also called while the next stage is built, so it must read nothing and compute no order.
         """
         return None
 
     @derived
     def random_access(self) -> bool:
-        """Whether any item can be computed from its index, which is whether there is `indexed`."""
+        """Whether any item can be computed from its index, by the `indexed` of the stage."""
         return self.indexed(0) is not None
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
-        """Other values of its tuning fields, with which it must deliver the same.
+        """Other values of its tuning fields, with which it must deliver the same items.
 
         First without threads and workers, then with more of them; empty where nothing is computed
         ahead.
@@ -116,19 +118,19 @@ class Stage(ABC, Generic[T]):
 
     @property
     def state_levels(self) -> int:
-        """How many dicts and lists its state has around that of upstream."""
+        """How many levels of dicts and lists its state has around that of upstream."""
         return 1
 
     @property
     def state_cost(self) -> str:
-        """What it adds to the state, and what a resume reads again, in words for people."""
+        """What it adds to the state, and what a resume reads again, in a few words."""
         return "not stated"
 
     def __iter__(self) -> StageIterator[T]:
         return self.start(0)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What follows from the fields may be another thing elsewhere: files grow.
+        # Derived values may differ where it is unpickled: files grow.
         return {
             name: value
             for name, value in vars(self).items()
@@ -171,7 +173,7 @@ class Stage(ABC, Generic[T]):
         return indexed.item(position)
 
     def _slice_length(self, index: slice) -> int:
-        """What a slice counts from: any length will do if it says where it ends."""
+        """The length that ``index`` is applied to; an endless stage needs only its bounds."""
         bounds = (index.start or 0, index.stop)
         if self.length == math.inf and bounds[1] is not None and min(bounds) >= 0:
             return int(min(max(bounds), MOST_ITEMS))
@@ -179,7 +181,7 @@ class Stage(ABC, Generic[T]):
 
     @property
     def label(self) -> str:
-        """Its name, and its arguments that are not the default; without the stages before it."""
+        """Its name, and its arguments other than defaults, without the stages before it."""
         shown = []
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
@@ -221,7 +223,7 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
     """The items of ``stage`` by their index.
 
     Raises:
-      InvalidType: if it has no random access.
+      InvalidType: if it has no random access, or no length.
     """
     indexed = stage.indexed(epoch)
     if indexed is None:

@@ -1,11 +1,11 @@
-"""The moving half of a stage: a position, and what is done with it."""
+"""The moving half of a stage: a position, and the methods that move, save and restore it."""
 
 # An iterator is a position and nothing else. The contract between iterators is `pull`: a stage
 # asks its upstream for exactly the items it needs to deliver what it was asked for, so between
 # two calls every position in the graph is exact.
 #
-# Restoring is starting: `set_state` is called on an iterator that `start` has just made. Only one
-# that knows states without moving (`state_at`) is given one of those in mid-pass.
+# Restoring is starting: `set_state` is called on an iterator that `start` has just made. Only an
+# iterator whose `state_at` returned a state may be given that state in mid-pass.
 # The outermost iterator (iterator.py) builds on this rule to make restoring atomic, and to
 # undo a call that an exception interrupted, for every stage at once.
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Mark: TypeAlias = Callable[[], State]
-"""What makes a state that was noted earlier. It raises what taking the state raised then."""
+"""Returns a state that was noted earlier, or raises what taking it raised then."""
 
 SKIPPED_AT_ONCE: Final = 1024
 
@@ -39,12 +39,12 @@ def _always() -> bool:
 class Items(Generic[T]):
     """The remaining items of an iterator, for a loop that takes all of them.
 
-    To iterate it is to iterate ``iterator``, but that a `StopIteration` which was not the end is a
-    `RuntimeError`. Both are valid until the next `pull` or `set_state`.
+    Iterating over it iterates over ``iterator``, and raises `RuntimeError` if a user function
+    raised `StopIteration`. Both are valid until the next `pull` or `set_state`.
 
     Attributes:
-      iterator: gives them.
-      ended: whether a `StopIteration` out of it was the end, and not a user function's.
+      iterator: gives the items.
+      ended: whether a `StopIteration` from it was the end, and not from a user function.
     """
 
     iterator: Iterator[T]
@@ -54,7 +54,7 @@ class Items(Generic[T]):
         return self.iterator if self.ended is _always else chain(self.iterator, self._end())
 
     def through(self, make: Callable[[Iterator[T]], Iterator[U]]) -> Items[U]:
-        """What ``make`` gives, a built-in `map` or `filter` that calls a user's function."""
+        """The items of what ``make`` returns: a built-in `map` or `filter` with a user function."""
         if self.ended is not _always:
             return Items(make(self.iterator), self.ended)
         ended = False
@@ -111,8 +111,8 @@ class StageIterator(ABC, Generic[T]):
     def skip(self, count: int) -> int:
         """Pass over up to ``count`` items and return how many; fewer only at the end.
 
-        The position is then as after a `pull` of as many. A subclass that knows how does it
-        without making the items.
+        The position is then as after a `pull` of as many. A subclass that can do so passes over
+        items without making them.
         """
         passed = 0
         while passed < count:
@@ -125,16 +125,16 @@ class StageIterator(ABC, Generic[T]):
 
     @abstractmethod
     def get_state(self) -> State:
-        """The position, as a value: starts nothing, creates nothing, and never changes afterwards.
+        """The state, as a value that never changes afterwards; starts nothing and creates nothing.
 
-        Nor does whoever asks change it: parts of it may belong to other states too. What users get
-        is a copy, which the outermost iterator makes.
+        Callers must not change it either: parts of it may belong to other states. Users get a copy,
+        which the outermost iterator makes.
         """
 
     def mark(self) -> Mark:
-        """What makes the state of this moment, whenever it is called.
+        """A function that returns the state of this moment, whenever it is called.
 
-        A subclass may note less than a state, where a state takes longer. What it returns must not
+        A subclass may note less than a state, where taking one takes longer. The result must not
         depend on where this iterator has moved meanwhile.
         """
         return partial(taken_state, take_state(self.get_state))
@@ -150,8 +150,8 @@ class StageIterator(ABC, Generic[T]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         """The state ``offset`` items ahead, or back if below 0, and how far that is; nothing moves.
 
-        It is less far only at the end. None where only moving tells. One that answers may be given
-        the state of an item it has handed out again in mid-pass.
+        It is less far only at the end. None if the state is known only by moving there. An iterator
+        that returns states may be given that of an item it has handed out, also in mid-pass.
         """
         return None
 
@@ -162,8 +162,8 @@ class StageIterator(ABC, Generic[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         """The remaining items in blocks of ``size``, fewer only in the last, moving this one along.
 
-        What repeated calls of `pull` give, and valid as long as `items`. A subclass may do it with
-        less work a block.
+        They are what repeated calls of `pull` return, and valid as long as those of `items`. A
+        subclass may do less work per block.
         """
         while length := block_length(block := self.pull(size)):
             yield block
@@ -185,8 +185,8 @@ class StageIterator(ABC, Generic[T]):
 class ItemByItem(StageIterator[T]):
     """Motion that goes from item to item: a subclass implements `items` instead of `pull`.
 
-    Wherever it stands at a ``yield`` its position must be that after the item, since a state may be
-    taken there.
+    At each ``yield`` its position must already be that after the item, since a state may be taken
+    there.
     """
 
     @abstractmethod
@@ -212,7 +212,7 @@ class SourceIterator(StageIterator[T]):
     """Motion that reads no other iterator, in one epoch.
 
     Attributes:
-      reread: how many items it read again only to come to a restored position.
+      reread: how many items it read again only to reach a restored position.
     """
 
     reread = 0
@@ -227,5 +227,5 @@ class SourceIterator(StageIterator[T]):
 
     @property
     def digest(self) -> int:
-        """A number that tells the items it handed out last from others; 0 where it cannot say."""
+        """A number that depends on the items it handed out last; 0 if it computes none."""
         return 0

@@ -50,7 +50,7 @@ class Transform(Stage[T]):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndexedTransform(Transform[T]):
-    """A stage with one upstream that delivers one item for each of its items, so has its length."""
+    """A stage with one item for each item of its upstream, and so of the same length."""
 
     @derived
     def length(self) -> int | float | None:
@@ -79,8 +79,8 @@ class TransformIterator(StageIterator[T]):
     """Motion of a stage with one upstream and no position of its own.
 
     Args:
-      stage: whose motion it is.
-      epoch: of the pass, which upstream is started in too.
+      stage: the stage that it belongs to.
+      epoch: epoch of the pass; upstream is started in the same one.
       reads: the stage whose items it reads, by default the upstream of ``stage``.
 
     >>> from resumable.core import block_items
@@ -151,11 +151,11 @@ class CountingIterator(TransformIterator[T]):
         self._upstream.set_state(upstream)
 
     def skip_counted(self, count: int) -> int:
-        """`skip` where each item is one of upstream's, whose functions need not be called."""
+        """`skip` for a stage whose items are upstream's and need no call of its functions."""
         passed = self._upstream.skip(count)
         self._position += passed
         return passed
 
     def _limit(self) -> int | float | None:
-        """The most items there can have been."""
+        """The most items that a pass can have; None if unknown."""
         return self._stage.length

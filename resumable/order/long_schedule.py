@@ -1,9 +1,9 @@
 """Whose turn it is in rounds of too many turns for a table."""
 
-# As in a short round, the item k of an upstream with w of the turns is due at (2k + 1) / 2w of the
-# round, and the turns follow these times. How many items of each upstream the first t turns hold
-# is a matter of whole numbers, of any size. So a round can be cut into sections, each with its own
-# numbers of turns, which are spread or shuffled as in a short round.
+# As in a short round, item k of an upstream with w of the turns is due at (2k + 1) / 2w of the
+# round, and the turns follow these times. How many items of each upstream are among the first t
+# turns follows by exact arithmetic with integers of any size. So a round can be cut into sections,
+# each with its own numbers of turns, which are spread or shuffled as in a short round.
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .random_bits import derive, derive_many
 from .turns import Rounds
 
 SECTION: Final = 1024
-SECTIONS_AT_ONCE: Final = 1024  # for which some megabytes are needed
+SECTIONS_AT_ONCE: Final = 1024  # which take some megabytes
 
 
 class _Section(NamedTuple):
-    """Consecutive turns: the first of them, and the upstream and its item for each."""
+    """Consecutive turns: the number of the first; for each its upstream, and the item there."""
 
     start: int
     upstreams: Indices
@@ -36,8 +36,8 @@ class _Section(NamedTuple):
 class LongSchedule:
     """What `Schedule` is, for rounds of any length.
 
-    Of a section of which one or two turns are asked for, these take some ten microseconds each.
-    One that is asked for by a number of turns is made as a whole.
+    One or two turns of a section take some ten microseconds each. For more turns the whole section
+    is computed.
 
     Args:
       parts: turns of each upstream in a round.
@@ -57,7 +57,7 @@ class LongSchedule:
         self._before = lru_cache(maxsize=1024)(self._count_before)
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that one of ``upstreams`` has."""
+        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
         wanted = list(upstreams)
         number = self._section_of(turn)
         section = self._section(number)
@@ -72,7 +72,7 @@ class LongSchedule:
         return section.start + int(np.flatnonzero(np.isin(section.upstreams, wanted))[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of the item in it, each of shape (n,)."""
+        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
         rounds, within = np.divmod(turns, min(self._round, MOST_ITEMS))
         places = within % SECTION
         if len(turns):
@@ -94,7 +94,7 @@ class LongSchedule:
     def _items_in(
         self, numbers: Indices, rows: Indices, places: Indices
     ) -> tuple[Indices, Indices]:
-        """The same for ``places`` in the sections ``numbers[rows]``; ``numbers`` ascend."""
+        """The same for ``places`` in the sections ``numbers[rows]``, where ``numbers`` ascend."""
         edges = np.union1d(numbers, numbers + 1)
         counts = self._counts_before(edges).astype(np.int64)
         before = counts[np.searchsorted(edges, numbers)]
@@ -115,7 +115,7 @@ class LongSchedule:
         return upstreams, before[rows, upstreams] + ranks
 
     def turns_before_end(self) -> int:
-        """The first turn for which its upstream has no item."""
+        """The first turn whose upstream has no item for it."""
         return self._first_without_item
 
     @cached_property
@@ -128,7 +128,10 @@ class LongSchedule:
         return min(firsts, default=MOST_ITEMS)
 
     def turns_with_items(self, indices: Indices) -> Indices:
-        """The ``indices``-th turns among those with an item in their upstream; both of shape (n,)."""
+        """The turn of each of ``indices``, where turns without an item are not counted.
+
+        Both have shape (n,).
+        """
         order = np.argsort(indices, kind="stable")
         ascending = indices[order]
         turns: Indices = indices.copy()
@@ -146,7 +149,7 @@ class LongSchedule:
         return turns
 
     def _turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``, if it is one of the first 2**62."""
+        """The turn for item number ``item`` of ``upstream``, or 2**62 if it is a later one."""
 
         def items_before(number: int) -> int:
             return self._before(number)[upstream]
@@ -190,19 +193,20 @@ class LongSchedule:
 
 
 def _due(parts: Sequence[int], total: int, turns: Any) -> Any:
-    """How many items of each upstream the first turns of a round hold, for each of ``turns``.
+    """How many items of each upstream are among the first t turns of a round, for t in ``turns``.
 
-    All are Python integers in arrays, since products exceed 64 bits; shape (turns, upstreams).
+    Arrays of Python integers, since products exceed 64 bits; shape (turns, upstreams).
     """
-    # At the time turns / total there are as many, give or take half an item of each upstream. Those
-    # due next, or last, make up for it; of those due at once, the first upstream's come first.
+    # What is due by the time t / total, rounded for each upstream, may not sum up to t. Then items
+    # due next are added, or those due last removed. Of items due at the same time, those of the
+    # first upstream come first.
     weights = np.array(parts, object)
     counts = (2 * turns[:, np.newaxis] * weights + total) // (2 * total)
     missing = turns - counts.sum(axis=1)
     for step in (1, -1):
         rows = np.flatnonzero(missing * step > 0)
         while len(rows):
-            # Two times are equal or differ by more than one in (total + 1)**2.
+            # Different times differ by more than 1 / (total + 1)**2, so rounding keeps their order.
             times = (2 * counts[rows] + step) * (total + 1) ** 2 // weights
             if step > 0:
                 upstreams = np.argmin(times, axis=1)

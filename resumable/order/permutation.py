@@ -1,8 +1,9 @@
 """Seeded permutations, computed for any block of indices at once."""
 
 # Every random choice of the library is a pure function of (seed, epoch, index), so none of it has
-# to be saved. Beside `random_bits` only one stable sort is used, so an order is the same
-# everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every checkpoint.
+# to be saved. Besides `random_bits` only integer arithmetic and a stable sort are used, so an order
+# is the same everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every
+# checkpoint.
 
 from __future__ import annotations
 
@@ -15,16 +16,16 @@ from ..core.block import Indices
 from .random_bits import derive, random_bits
 
 # Up to this length a permutation is a table: the stable order of random keys is uniform over
-# all permutations, which a network of few bits is not. Above, the network takes O(1) memory.
+# all permutations, which a network of few bits is not. Above it, a network takes O(1) memory.
 TABLE_LENGTH = 4096
 ROUNDS = 6
-# So few indices take less time one by one than in arrays.
+# Up to this many indices take less time one by one than as an array.
 FEW = 8
 
 
 @lru_cache(maxsize=32)
 def permutation(length: int, seed: int, epoch: int) -> Permutation:
-    """The `Permutation` of ``length`` for (``seed``, ``epoch``), remembered."""
+    """The `Permutation` of ``length`` for (``seed``, ``epoch``), cached."""
     return Permutation(length, derive(seed, epoch))
 
 
@@ -33,7 +34,7 @@ class Permutation:
     """A bijection of [0, ``length``), computed for a block of indices at once.
 
     Memory is O(1): a table of at most 4,096 entries, or six keyed rounds of a Feistel
-    network over [0, a) x [0, 2**b) with a * 2**b barely above ``length``; the few values
+    network over [0, a) x [0, 2**b) with a * 2**b barely above ``length``. The few values
     beyond ``length`` walk on along their cycle (Black and Rogaway, *Ciphers with Arbitrary
     Finite Domains*, CT-RSA 2002).
 
@@ -80,7 +81,7 @@ class Permutation:
         return walked_home
 
     def _of_one(self, value: int) -> int:
-        """What the network makes of one number, by Python integers."""
+        """The value that one index is mapped to, computed in Python integers."""
         half, right_bits, left_size = self._half, self._right_bits, self._left_size
         right_shift, mask = 2 * half - right_bits, (1 << 2 * half) - 1
         while True:
@@ -113,7 +114,8 @@ class Permutation:
                 np.right_shift(mixed, right_shift, out=mixed)
                 np.bitwise_xor(right, mixed, out=right)
             else:
-                # left = (left + number below a) mod a, where a - left wraps to a large value.
+                # left = (left + number below a) mod a: where left < a, left - a wraps to a large
+                # value.
                 np.right_shift(mixed, half, out=mixed)
                 np.multiply(mixed, left_size, out=mixed)
                 np.right_shift(mixed, half, out=mixed)

@@ -31,7 +31,7 @@ def derive(*words: int) -> int:
 
 def derive_many(key: int, words: Indices) -> npt.NDArray[np.uint64]:
     """``derive(key, word)`` for each of ``words``; both of shape (n,)."""
-    # The same as in `derive`: first the word that all have, then that of each.
+    # As in `derive`: first the word that all have in common, then each of ``words``.
     first = _mix64(((2 ^ key & MASK64) * GOLDEN + OFFSET) & MASK64)
     keys = words.astype(np.uint64)
     keys ^= np.uint64(first)
@@ -82,7 +82,7 @@ def generator(key: int, index: int) -> np.random.Generator:
 
 
 def _finalized(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """`_mix64` of each of ``bits``, in their place."""
+    """`_mix64` of each of ``bits``, in place."""
     for shift, factor in FINALIZER:
         bits ^= bits >> np.uint64(shift)
         bits *= np.uint64(factor)

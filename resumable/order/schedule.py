@@ -32,13 +32,14 @@ RAREST = 2**31
 def integer_weights(weights: Weights | None, count: int) -> tuple[int, ...]:
     """``weights`` as the smallest whole numbers in the same proportions.
 
-    A float is the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. Where the sum
-    would exceed 2**62, the nearest proportions that do not: over as many turns, which nobody counts
-    beyond, they differ by less than a turn.
+    A float counts as the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. If the sum
+    would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62 turns, the
+    most that there are, they differ by less than a turn.
 
     Raises:
       InvalidArgument: unless there are ``count`` positive finite numbers, none of them less than one
         part in 2**31 of their sum.
+      InvalidType: if ``weights`` are not several numbers.
     """
     if weights is None:
         return (1,) * count
@@ -107,12 +108,12 @@ class Schedule:
         self._lengths = np.array(
             [MOST_ITEMS if length == math.inf else length for length in lengths], np.int64
         )
-        # Turns that are looked through for the next one of some upstreams, many rounds at a time.
+        # `next_turn` searches this many turns at a time: whole rounds.
         self._kept_turns = max(KEPT_TURNS // self._round, 1) * self._round
         self._kept = lru_cache(maxsize=16)(self._make_kept)
 
     def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
-        """The first turn from ``turn`` on that one of ``upstreams`` has."""
+        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
         wanted = list(upstreams)
         number, place = divmod(turn, self._kept_turns)
         while not len(places := np.flatnonzero(np.isin(self._kept(number)[place:], wanted))):
@@ -120,7 +121,7 @@ class Schedule:
         return number * self._kept_turns + place + int(places[0])
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
-        """The upstream of each of ``turns`` and the index of the item in it, each of shape (n,)."""
+        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
         numbers, places = np.divmod(turns, self._round)
         if self._key is None:
             found, keys, rows = np.zeros(1, np.int64), None, np.zeros_like(places)
@@ -131,7 +132,7 @@ class Schedule:
         return upstreams, numbers * self._parts[upstreams] + ranks
 
     def turns_before_end(self) -> int:
-        """The first turn for which its upstream has no item."""
+        """The first turn whose upstream has no item for it."""
         firsts = []
         for upstream, (length, part) in enumerate(zip(self._lengths, self._parts, strict=True)):
             first = int(length) // int(part) * self._round
@@ -144,7 +145,10 @@ class Schedule:
         return min(firsts)
 
     def turns_with_items(self, indices: Indices) -> Indices:
-        """The ``indices``-th turns among those with an item in their upstream; both of shape (n,)."""
+        """The turn of each of ``indices``, where turns without an item are not counted.
+
+        Both have shape (n,).
+        """
         numbers = self._rounds_of(indices)
         within = indices - self._items_before(numbers)
         if len(numbers):
@@ -157,7 +161,7 @@ class Schedule:
         return turns
 
     def _with_items(self, numbers: Indices, rows: Indices, within: Indices) -> Indices:
-        """For each of ``rows`` that turn of round ``numbers[row]`` that has item ``within`` of it."""
+        """The turn with item number ``within`` of round ``numbers[row]``, for each of ``rows``."""
         turns = np.empty_like(within)
         order = np.argsort(rows, kind="stable")
         ascending = rows[order]
@@ -169,15 +173,19 @@ class Schedule:
             held = np.flatnonzero(items < self._lengths[upstreams])
             first, last = np.searchsorted(ascending, (start, start + step)).tolist()
             here, row = order[first:last], ascending[first:last] - start
-            # Where the held turns of each row begin among those of all.
+            # Where the turns with items of each row begin in ``held``.
             begins = np.searchsorted(held, row * self._round)
             turns[here] = some.reshape(-1)[held[begins + within[here]]]
         return turns
 
     @cached_property
     def _stretches(self) -> tuple[Indices, Indices, Indices]:
-        """Rounds in a row that hold as many items each: the first, its items, and those before it."""
-        # In its last round an upstream may have some of its turns.
+        """Stretches of rounds with equally many items.
+
+        Returns:
+          for each stretch its first round, the items of one round, and the items before it.
+        """
+        # In its last round an upstream may have items for only some of its turns.
         last = self._lengths // self._parts
         firsts = np.unique(np.concatenate([[0], last, last + 1]))
         held = np.zeros_like(firsts)
@@ -194,13 +202,13 @@ class Schedule:
         return before[at] + (numbers - firsts[at]) * held[at]
 
     def _rounds_of(self, indices: Indices) -> Indices:
-        """The round that each of ``indices`` falls into."""
+        """The round of each of ``indices``."""
         firsts, held, before = self._stretches
         at = np.searchsorted(before, indices, side="right") - 1
         rounds: Indices = firsts[at] + (indices - before[at]) // np.maximum(held[at], 1)
         return rounds
 
     def _make_kept(self, number: int) -> Indices:
-        """The upstreams of the turns from ``number`` times as many on."""
+        """The upstreams of ``_kept_turns`` turns, from turn ``number * _kept_turns`` on."""
         turns = np.arange(self._kept_turns, dtype=np.int64) + number * self._kept_turns
         return self.items_of(turns)[0]

@@ -1,9 +1,9 @@
 """Which slot of a window each step of a windowed shuffle empties."""
 
-# Every fourth step takes the next slot of a round: a seeded order over all slots, new each
-# time round. The other steps take a random slot. Any 8 * window steps hold one whole round, so
-# each slot is emptied in them, however unlucky the random choices; this bounds how old an
-# item in the window can be, and so how far back a resume has to read.
+# Every fourth step takes the next slot of a round: a seeded order over all slots, another one
+# in each round. The other steps take a random slot. Any 8 * window steps include one whole round,
+# so they empty each slot, however unlucky the random choices. This bounds how old an item in the
+# window can be, and so how far back a resume has to read.
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OLDEST_WINDOWS = 8
 """No item stays longer than this many times ``window`` steps."""
 
 ROUND_EVERY = 4
-# A round of at most so many slots is computed whole and kept, 8 bytes a slot: many small parts of
-# one cost several times as much.
+# A round of at most this many slots is computed whole and kept, at 8 bytes a slot: in many small
+# parts it would take several times as long.
 LARGEST_KEPT_ROUND = 1 << 16
 SLOT, ROUND, DRAIN = 1, 2, 3
 
@@ -42,7 +42,7 @@ class Choices:
         return len(self._slots)
 
     def include(self, start: int, count: int) -> bool:
-        """Whether the steps from ``start`` on are among these, all ``count``."""
+        """Whether all ``count`` steps from ``start`` on are among these."""
         return self._start <= start and start + count <= self._start + len(self._slots)
 
     def slots_of(self, start: int, count: int) -> list[int]:
@@ -71,7 +71,7 @@ class SlotChoice:
         """The slots of steps ``start`` to ``stop``, shape (stop - start,), int64."""
         steps = np.arange(start, stop, dtype=np.int64)
         slots = random_below(self._slot_key, steps, self._window)
-        # The turns of the round in these steps, and where the first of them is.
+        # Every fourth of these steps is one of the turns ``first`` to ``end`` of the rounds.
         first, end = start // ROUND_EVERY, stop // ROUND_EVERY
         if first < end:
             slots[ROUND_EVERY - 1 - start % ROUND_EVERY :: ROUND_EVERY] = self._rounds(first, end)
@@ -96,7 +96,7 @@ class SlotChoice:
         return self._kept_round[1][start:stop]
 
     def choices(self, start: int, stop: int) -> Choices:
-        """The slots of steps ``start`` to ``stop``, kept to be asked for."""
+        """The slots of steps ``start`` to ``stop``, as `Choices`."""
         return Choices(start, self.of_steps(start, stop).tolist())
 
     def draining(self, count: int) -> Indices:
@@ -106,11 +106,11 @@ class SlotChoice:
     def contents(self, steps: int) -> Indices:
         """Index of the item in each slot after ``steps`` steps; shape (window,), int64.
 
-        The slot that the last step emptied still names the item it gave.
+        The slot that the last step emptied still has the index of the item it handed out.
         """
         window = self._window
         items = np.arange(window, dtype=np.int64)
-        # A slot holds the item that its last step let in, which has the largest number.
+        # A slot holds the last item that was put into it, which has the largest index.
         first = max(0, steps - 1 - OLDEST_WINDOWS * window)
         chunk = max(window, 1 << 16)
         for start in range(first, steps - 1, chunk):

@@ -1,8 +1,8 @@
 """The turns of many rounds at once, each round in a random order of its own."""
 
-# A round is a row here. The order of a row is the stable order of random keys, as that of a
-# `Permutation` which is a table; its keys are the same, so the orders are too. Whoever needs most
-# turns of a row sorts it; whoever needs one or two of each finds these by less.
+# A round is a row here. The order of a row is the stable order of random keys, as in the table of a
+# `Permutation`; the keys are the same, so the orders are too. Rows of which many turns are needed
+# are sorted; one or two turns of a row are found with less work.
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 from ..core.block import Indices
 from .random_bits import random_rows
 
-# Rows are worked on so many turns at a time, 8 bytes each for a key: what the nearest caches hold.
+# Rows are computed this many turns at a time, with 8 bytes for each key: these fit into the nearest
+# caches.
 TURNS_AT_ONCE: Final = 1 << 13
 
 
@@ -23,7 +24,7 @@ class Rounds:
     """Rounds of equal length, in which the turns of each upstream are spread evenly.
 
     Args:
-      parts: for each kind of round the turns that each upstream has, shape (kinds, upstreams).
+      parts: number of turns of each upstream in each kind of round, shape (kinds, upstreams).
     """
 
     def __init__(self, parts: Any) -> None:
@@ -39,10 +40,10 @@ class Rounds:
         """The upstream of some turns, and which of its turns in the round each is.
 
         Args:
-          kinds: of the rounds, shape (rounds,).
-          keys: what their orders are made of, uint64, of the same shape; None for rounds as they are.
+          kinds: kind of each round, shape (rounds,).
+          keys: key of the order of each round, uint64, of the same shape; None for no shuffle.
           rows: for each turn the number of its round, shape (turns,).
-          places: for each turn its place in the round.
+          places: for each turn its place in the round, of the same shape.
         """
         if keys is None:
             kinds = kinds[rows]
@@ -53,7 +54,7 @@ class Rounds:
         ascending = rows[order]
         for start, stop in self._chunks(len(keys)):
             first, last = np.searchsorted(ascending, (start, stop)).tolist()
-            # To select takes memory for a round for each turn.
+            # Selecting takes the memory of a whole round for each turn.
             many = last - first > 2 * (stop - start)
             find = self._by_sorting if many else self._by_selecting
             here = order[first:last]
@@ -71,7 +72,7 @@ class Rounds:
     ) -> tuple[Indices, Indices]:
         order = _stable_order(random_rows(keys, self._length))
         upstreams = np.take_along_axis(self._upstreams[kinds], order, axis=1)
-        # In the order of the upstreams, the turns that one has in a round stand side by side.
+        # Sorted by upstream, the turns of one upstream in one round stand side by side.
         sizes = self._parts[kinds].T.reshape(-1)
         ranks = np.empty(order.size, np.int64)
         ranks[np.argsort(upstreams, axis=None, kind="stable")] = np.arange(order.size) - np.repeat(
@@ -99,7 +100,7 @@ def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
 
     Returns:
       For each turn the upstream, and which of its turns this is: at most 4,096 numbers each, of
-      the smallest dtypes that hold them, which take less memory, and less time to be sorted.
+      small dtypes, which take less memory and less time to sort.
     """
     upstreams = np.repeat(np.arange(len(parts)), parts)
     ranks = np.concatenate([np.arange(part) for part in parts])
@@ -111,7 +112,7 @@ def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
 
 def _stable_order(keys: Any) -> Indices:
     """The stable order of each row of ``keys``."""
-    # The other sort takes a fraction of the time, and is as good where no two keys are equal.
+    # The default sort takes a fraction of the time, and gives the same if no two keys are equal.
     order = np.argsort(keys, axis=1)
     ascending = np.take_along_axis(keys, order, axis=1)
     if (ascending[:, 1:] == ascending[:, :-1]).any():

@@ -40,11 +40,11 @@ class CarryingIterator(Reservoir[T]):
                 f"saved slots must be a list of at most window={window} items", self._stage
             )
         if unpack_flag(self._stage, "draining", draining) and hole is not None:
-            raise StateMismatch("a window that drains has no hole", self._stage)
+            raise StateMismatch("saved hole must be None where draining is true", self._stage)
         if hole is not None:
             unpack_count(self._stage, "hole", hole, len(slots) - 1, "the window")
         if not draining and len(slots) not in (0 if hole is None else window, window):
-            raise StateMismatch(f"saved slots={len(slots)} are fewer than the window", self._stage)
+            raise StateMismatch(f"saved slots must fill the window, got {len(slots)}", self._stage)
         self._upstream.set_state(upstream)
         self._slots = freeze(slots)
         self._hole, self._draining = hole, draining

@@ -1,7 +1,7 @@
-"""Which items of upstream a resumed window makes again, beside those that it still holds."""
+"""Which items of upstream a resumed window makes again."""
 
-# Of the up to 9 * window items since the snapshot only those in the window are needed. To pass over
-# the others calls no function, but to turn from one to the other costs something each time.
+# Of up to 9 * window + 256 items since the snapshot only those in the window are needed. Passing
+# over the others calls no function, but each change between making and passing over has a cost.
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def looked_up(upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
 def most_unneeded(upstream: Stage[Any], moving: StageIterator[Any], window: int) -> int | None:
     """How many items that the window does not hold may be made again; None for any number.
 
-    A tenth of the window where passing over spares calls of a user's function. Elsewhere making is
-    as cheap.
+    A tenth of the window where passing over saves calls of a user function. Elsewhere making items
+    costs as little.
     """
     # An iterator without a `skip` of its own makes what it passes over.
     passes_over = type(moving).skip is not StageIterator.skip
@@ -43,7 +43,7 @@ def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
 
     Args:
       numbers: of the items that are needed, shape (n,).
-      unneeded: how many others may stand between those of a group, in all groups together.
+      unneeded: how many other items all groups together may include; None for any number.
 
     Returns:
       where each group begins and ends in ``numbers``.
@@ -59,6 +59,6 @@ def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
 
 
 def _calls_function(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` makes its items by a function; that of a source is what it reads."""
+    """Whether ``stage`` calls a function for its items. That of a source is what it reads."""
     values = (getattr(stage, field.name) for field in fields(stage))
     return bool(stage.inputs) and any(map(callable, values))

@@ -2,7 +2,7 @@
 
 # The window is filled; then each step hands out the item of one slot, and the next item of
 # upstream takes its place before the following step. At the end the window drains in a seeded
-# order. Which slots many steps empty is computed at once (slots.py).
+# order. The slots that many steps empty are computed at once (slots.py).
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reservoir(TransformIterator[T]):
         super().__init__(stage, epoch)
         self._window = window
         self._choice = SlotChoice(seed, epoch, window)
-        self._position = 0  # steps made, which is items handed out
+        self._position = 0  # steps made: one for each item handed out
         # Invariant: while not draining, every slot but `_hole` holds an item still to be
         # handed out. While draining, `_slots` holds the rest, the next one last.
         self._slots: list[Any] = []
@@ -75,7 +75,7 @@ class Reservoir(TransformIterator[T]):
             yield slots[slot]
 
     def _emptied(self) -> Iterator[list[int]]:
-        """The slots that the further steps empty, in runs of many."""
+        """The slots that the further steps empty, in lists of many."""
         while True:
             first = self._position
             choices = self._choices_of(first, 1)
@@ -86,7 +86,7 @@ class Reservoir(TransformIterator[T]):
         return iter(self._upstream.items())
 
     def _make_ready(self) -> None:
-        """What is to be done before the first item after a resume."""
+        """Do what is needed before the first item after a resume."""
 
     def _fill(self) -> list[T]:
         """Fill the window and make the first step."""
@@ -114,7 +114,7 @@ class Reservoir(TransformIterator[T]):
         count, first = len(incoming), self._position - 1
         hole, *others = self._choices_of(first, count + 1).slots_of(first, count + 1)
         slots, items = self._slots, []
-        # On a list: the same over an array of objects, vectorised, takes longer.
+        # A loop over a list takes less time than NumPy with an array of objects.
         for item, slot in zip(incoming, others, strict=True):
             slots[hole] = item
             items.append(slots[slot])

@@ -1,8 +1,8 @@
 """A window whose state is O(1): its items are read again, from a snapshot of upstream's state."""
 
-# The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the items
-# in it at any step are known by number. A resume goes over upstream again from a snapshot taken
-# before the oldest of them, and makes only those (rereading.py).
+# The slots of the window (reservoir.py) are a pure function of (seed, epoch, step), so the numbers
+# of the items in it are known at any step. A resume goes over upstream again, from a snapshot taken
+# before the oldest of them, and passes over other items where that is cheaper (rereading.py).
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class SnapshotIterator(Reservoir[T]):
                 yield item
 
     def _read(self, count: int) -> list[Any]:
-        """Read ``count`` items, and a snapshot wherever one belongs."""
+        """Read ``count`` items, and take a snapshot wherever one is due."""
         items: list[Any] = []
         while missing := count - len(items):
             wanted = self._next_piece(missing)
@@ -104,7 +104,7 @@ class SnapshotIterator(Reservoir[T]):
         return items
 
     def _pass_over(self, count: int) -> int:
-        """Go over ``count`` items without making them, and take a snapshot wherever one belongs."""
+        """Pass over ``count`` items, and take a snapshot wherever one is due."""
         passed = 0
         while missing := count - passed:
             wanted = self._next_piece(missing)
@@ -116,7 +116,7 @@ class SnapshotIterator(Reservoir[T]):
         return passed
 
     def _next_piece(self, count: int) -> int:
-        """How many of ``count`` items come before the next snapshot; takes one that belongs here."""
+        """How many of ``count`` items come before the next snapshot; takes one that is due now."""
         until = self._interval - self._consumed % self._interval
         if until == self._interval:
             self._take_snapshot()
@@ -135,13 +135,13 @@ class SnapshotIterator(Reservoir[T]):
         return items
 
     def _rebuild(self) -> None:
-        """Read the window again, as it was when the last step before the drain was made."""
+        """Read the window again, as it was after the last step before draining, then drain it."""
         position, drained = self._position, self._drained
         self._position, self._drained = position - drained, 0
         if self._position:
             self._refill()
         if drained:
-            # Upstream had ended: filling or exchanging finds that out and drains.
+            # Upstream had ended: filling or exchanging notices that and begins to drain.
             more = self._exchange(1) if self._position else self._fill()
             if more or len(self._slots) < drained:
                 raise self._changed(position)
@@ -166,7 +166,7 @@ class SnapshotIterator(Reservoir[T]):
         """The items ``numbers``, which ascend and lie before ``stop``, in lists."""
         indexed = looked_up(self._stage.upstream, self._start_epoch)
         if indexed is not None:
-            self._move_to(stop)  # or what is to be looked up is not there any more
+            self._move_to(stop)  # which raises if upstream has fewer items now
             for start in range(0, len(numbers), READ_AT_ONCE):
                 yield block_items(indexed.gather(numbers[start : start + READ_AT_ONCE]))
             return
@@ -182,7 +182,7 @@ class SnapshotIterator(Reservoir[T]):
             yield items if whole else [items[number - first] for number in listed[start:end]]
 
     def _move_to(self, number: int) -> None:
-        """Go over the items before ``number``."""
+        """Pass over the items before ``number``."""
         missing = number - self._consumed
         if self._pass_over(missing) < missing:
             raise self._changed(self._position)

@@ -58,7 +58,7 @@ def test_a_save_while_an_item_is_computed_is_refused() -> None:
     with rs.Checkpointer(store, rs.AtEnd(), save_at_end=False) as checkpointer:
         loop = checkpointer.resume(NUMBERS.map(save_at_9).batch(4))
         assert len([next(loop), next(loop)]) == 2
-        with pytest.raises(rs.InvalidArgument, match="the iterator is at an item"):
+        with pytest.raises(rs.InvalidArgument, match="the iterator is computing an item"):
             next(loop)
         assert checkpointer.save() == "memory:2"
     with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:

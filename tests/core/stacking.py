@@ -95,6 +95,6 @@ def _large_numbers(items: list[Any], stacked: Any) -> Any:
 
 def _masked() -> rs.MalformedItem:
     return rs.MalformedItem(
-        "cannot stack masked arrays without their masks; pass a collate function to batch, such as "
+        "cannot stack masked arrays with their masks; pass a collate function to batch, such as "
         "numpy.ma.stack"
     )

@@ -235,7 +235,7 @@ def test_a_function_of_the_pipeline_cannot_use_its_iterator(use: str) -> None:
 
     iterator = iter(rs.range(6).map(enter))
     assert [next(iterator), next(iterator)] == [0, 1]
-    with pytest.raises(rs.InvalidArgument, match="the iterator is at an item"):
+    with pytest.raises(rs.InvalidArgument, match="the iterator is computing an item"):
         next(iterator)
     assert iterator.get_state()["step"] == 2
 

@@ -290,9 +290,9 @@ def test_item_by_item_the_library_costs_one_call_an_item_handed_out() -> None:
 def test_of_a_stream_a_sample_is_taken_once_in_sixteen_items() -> None:
     item_by_item = steady(rs.from_iterable(naturals))
     assert item_by_item.user == {"naturals": STEPS}
-    assert item_by_item.calls["iterable._walk"] == STEPS
+    assert item_by_item.calls["iterable._runs"] <= 2 * (1 + STEPS / 16)
     assert item_by_item.builtins["deque.append"] <= 1 + STEPS / 16
-    assert item_by_item.instructions <= STEPS * 43
+    assert item_by_item.instructions <= STEPS * 29
     for size, samples in ((16, 1), (32, 2), (256, 4)):
         batches = steady(rs.from_iterable(naturals).batch(size))
         assert batches.builtins["deque.append"] <= STEPS * samples
@@ -342,7 +342,7 @@ def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> 
     assert large.calls.total() - small.calls.total() <= more / 40
     assert large.builtins.total() - small.builtins.total() <= more * 1.035
     assert large.instructions - small.instructions <= more * 20
-    assert small.calls.total() <= STEPS * 28
+    assert small.calls.total() <= STEPS * 30
     assert small.builtins.total() <= STEPS * 293
     assert small.instructions <= STEPS * 5730
 
@@ -416,10 +416,10 @@ def test_a_state_costs_the_same_everywhere(length: int) -> None:
     with pipeline.resume(state) as iterator:
         costs.append(spent(iterator.get_state))
     for cost in costs:
-        assert cost.calls.total() <= 17
-        assert cost.builtins.total() <= 13
+        assert cost.calls.total() <= 18
+        assert cost.builtins.total() <= 15
         assert (cost.calls, cost.builtins) == (costs[0].calls, costs[0].builtins)
-        assert cost.instructions <= 557
+        assert cost.instructions <= 585
 
 
 def state_cost(pipeline: rs.Pipeline[Any], steps: int) -> Work:

@@ -91,7 +91,7 @@ MUTATIONS: Final = [
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
     ),
-    Mutation("stages/places.py", "place = self._position + rank", "place = self._position"),
+    Mutation("stages/places.py", "count(self._position + rank", "count(self._position"),
     Mutation("stages/places.py", "first = self._position + rank", "first = self._position"),
     Mutation("stages/places.py", "passed * self._stage.deal.ranks", "passed"),
     Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
@@ -128,7 +128,9 @@ MUTATIONS: Final = [
         "count = min(count, self._stage.count)",
     ),
     Mutation(
-        "stages/take.py", "numbers, items = range(self._position + 1", "numbers, items = range(1"
+        "stages/take.py",
+        "left = max(self._stage.count - self._position",
+        "left = max(self._stage.count",
     ),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     # sources and formats
@@ -136,8 +138,8 @@ MUTATIONS: Final = [
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
     Mutation(
         "sources/iterable.py",
-        "else sample(item))\n                self._noted = None",
-        "else sample(item))",
+        "self._noted, self._due = None, next",
+        "self._due = next",
     ),
     Mutation("core/expansion.py", "upstream.state_at(-1)", "upstream.state_at(0)"),
     Mutation(

@@ -137,6 +137,19 @@ def networked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted(monkeypatch, "_network")
 
 
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many keys of turns each call made."""
+    lengths: list[int] = []
+
+    def counting(keys: Any, length: int) -> Any:
+        lengths.append(len(keys) * length)
+        return random_rows(keys, length)
+
+    monkeypatch.setattr(turns, "random_rows", counting)
+    return lengths
+
+
 def counted(monkeypatch: pytest.MonkeyPatch, method: str) -> list[int]:
     lengths: list[int] = []
     original = getattr(Permutation, method)
@@ -330,6 +343,17 @@ def test_item_by_item_a_stage_over_a_stream_costs_one_call_an_item(name: str) ->
     # Of the outermost iterator, the stage and the source one each, and a sample in sixteen items.
     assert work.calls.total() - of_the_tally <= STEPS * 3.2
     assert work.instructions <= STEPS * 90
+
+
+@pytest.mark.parametrize(
+    "name", ["take", "skip", "enumerate", "concatenate", "repeat", "interleave", "mix"]
+)
+def test_item_by_item_a_stage_over_a_stream_runs_no_code_of_its_own(name: str) -> None:
+    work = steady(OVER_STREAMS[name](rs.from_iterable(naturals)))
+    # Beside the outermost iterator there are samples, and turns planned ahead.
+    assert work.calls.total() - work.calls["iterator.__next__"] <= STEPS * 0.4
+    assert work.builtins.total() <= STEPS * 0.4
+    assert work.instructions <= STEPS * 32
 
 
 @pytest.mark.parametrize("window", [1000, 10_000])
@@ -575,20 +599,25 @@ def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: lis
     [((1, 2), 3), ((1000, 3001), 4001), ((1000, 3097), 1024), ((0.1, 1 / 3), 1024)],
 )
 def test_a_turn_of_a_mix_is_found_by_the_keys_of_its_section_alone(
-    weights: tuple[float, float], section: int, monkeypatch: pytest.MonkeyPatch
+    weights: tuple[float, float], section: int, drawn: list[int]
 ) -> None:
-    drawn: list[int] = []
-
-    def counting(keys: Any, length: int) -> Any:
-        drawn.append(len(keys) * length)
-        return random_rows(keys, length)
-
-    monkeypatch.setattr(turns, "random_rows", counting)
     mixed = rs.mix(rs.range(10**12), rs.range(10**12), weights=weights, seed=0).shuffle(0)
     assert len(mixed)  # which is asked for once
     drawn.clear()
     assert len(iter(mixed).pull(256)) == 256
     assert sum(drawn) <= FIRST_BLOCK * section
+
+
+@pytest.mark.parametrize("inputs", [2, 10])
+def test_the_keys_of_turns_in_a_row_are_made_once(inputs: int, drawn: list[int]) -> None:
+    def stream() -> Iterator[int]:
+        return iter(range(COUNT // inputs))
+
+    streams = [rs.from_iterable(stream) for _ in range(inputs)]
+    for mixed in (rs.mix(*streams, seed=0), rs.mix(*[rs.range(COUNT // inputs)] * inputs, seed=0)):
+        drawn.clear()
+        assert len(list(mixed)) > COUNT - 2 * inputs
+        assert sum(drawn) <= 1.05 * COUNT
 
 
 def test_one_item_by_its_index_runs_no_network(networked: list[int]) -> None:

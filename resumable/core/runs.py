@@ -140,15 +140,15 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
     """The run of the items at ``indices`` of the inputs with ``numbers``.
 
     Args:
-      numbers: of the inputs, shape (places,), int64.
-      indices: in these, of the same shape.
+      numbers: of the inputs, integers of shape (places,).
+      indices: in these, int64, of the same shape.
       run_of: the run of an input at some of its indices.
     """
     order, groups = grouped(numbers)
     if len(groups) == 1:
         return run_of(groups[0][0], indices)
     runs: list[Run[T]] = []
-    chosen, ranks = np.empty_like(numbers), np.empty_like(numbers)
+    chosen, ranks = np.empty_like(indices), np.empty_like(indices)
     for number, first, last in groups:
         places = order[first:last]
         run = run_of(number, indices[places])

@@ -62,13 +62,22 @@ MUTATIONS: Final = [
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
     Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
     Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
-    Mutation("stages/interleave.py", "            start = 0\n", ""),
-    Mutation("stages/interleave.py", "self._taken = 0 if whole else taken", "self._taken = taken"),
     Mutation(
         "stages/interleave.py",
-        "self._turn = (number + 1) % len(self._upstreams) if",
-        "self._turn = (number - 1) % len(self._upstreams) if",
+        "return (number + 1) % len(self._upstreams), 0",
+        "return (number - 1) % len(self._upstreams), 0",
     ),
+    Mutation("stages/interleave.py", "return number, within + 1", "return number, within"),
+    Mutation(
+        "stages/interleave.py",
+        "self._turn, self._within = (number + 1) % len(self._upstreams), 0",
+        "self._turn, self._within = number, 0",
+    ),
+    Mutation(
+        "core/combine.py", "len(self._numbers) + 1 - (self._left() or 1)", "len(self._numbers)"
+    ),
+    Mutation("core/combine.py", "self._pass_end(len(numbers) - left)", "self._pass_end(0)"),
+    Mutation("core/combine.py", "self._pass_turns(self._taken)", "pass"),
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
@@ -76,11 +85,11 @@ MUTATIONS: Final = [
         "if len(mapped) != len(items):  # `map`",
         "if len(mapped) > len(items):  # `map`",
     ),
-    Mutation("stages/mix.py", 'if self._stage.stop == "first":', 'if self._stage.stop == "all":'),
+    Mutation("stages/mix.py", 'self._stage.stop == "all"\n        if', "True\n        if"),
     Mutation(
         "stages/mix.py",
-        "self._ended[number] = True\n                    self._turn = turn + 1",
-        "self._ended[number] = True\n                    self._turn = turn + 2",
+        "self._turn_after(place + goes_on)",
+        "self._turn_after(place)",
     ),
     Mutation(
         "stages/mix.py",
@@ -248,7 +257,7 @@ MUTATIONS: Final = [
         "return upstreams, numbers * self._parts[upstreams] + ranks",
         "return upstreams, numbers + ranks",
     ),
-    Mutation("order/turns.py", 'return np.argsort(keys, axis=1, kind="stable")', "return order"),
+    Mutation("order/turns.py", "if (rest[:, 1:] == rest[:, :-1]).any():", "if False:"),
     Mutation("order/turns.py", "if np.count_nonzero(equal) > len(rows):", "if False:"),
     Mutation("order/permutation.py", "if value < self.length:", "if True:"),
     # items prepared at many indices

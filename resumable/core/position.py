@@ -21,7 +21,7 @@ NO_TICKS: Final[Any] = repeat(True, 0).__length_hint__
 class Position:
     """The number of the next item, which is how many came before it."""
 
-    __slots__ = ("_end", "_left", "_step")
+    __slots__ = ("_step", "end", "left")
 
     def __init__(self) -> None:
         self._step = 1
@@ -30,16 +30,20 @@ class Position:
     @property
     def number(self) -> int:
         """How many items came before the next."""
-        number: int = self._end - self._step * self._left()
+        number: int = self.end - self._step * self.left()
         return number
 
     def move_to(self, number: int) -> None:
         """Stand before item ``number``; what `counting` gave earlier counts no more."""
-        self._end, self._left = number, NO_TICKS
+        self.end, self.left = number, NO_TICKS
+
+    def start_over(self) -> None:
+        """Stand before item 0, and go on counting."""
+        self.end = self._step * self.left()
 
     def counting(self, items: Iterator[T], step: int = 1) -> Iterator[T]:
         """``items``, of which each one taken moves the position on by ``step``."""
         ticks: Any = repeat(True, MOST_TICKS)
         end = self.number + step * MOST_TICKS
-        self._end, self._left, self._step = end, ticks.__length_hint__, step
+        self.end, self.left, self._step = end, ticks.__length_hint__, step
         return compress(items, ticks)

@@ -150,8 +150,9 @@ class StageIterator(ABC, Generic[T]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         """The state ``offset`` items ahead, or back if below 0, and how far that is; nothing moves.
 
-        It is less far only at the end. None where only moving tells. One that answers may be given
-        the state of an item it has handed out again in mid-pass.
+        It is less far only at the end. None where only moving tells; some know no other state than
+        the one before the last item. One that answers 0 may be given the state of an item it has
+        handed out again in mid-pass.
         """
         return None
 

@@ -306,6 +306,16 @@ class _FromIterableIterator(SourceIterator[T]):
             self._noted = self._recent.copy()
         return partial(_state_where_skipped, self._position.number, self._saved, self._noted)
 
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        if offset != -1 or self._recent is None or self._protocol is not None:
+            return None
+        last = self._position.number - 1
+        return {
+            "position": last,
+            "object": freeze(self._saved),
+            "last": self._recent.digest_before(last),
+        }, -1
+
     def set_state(self, state: State) -> None:
         stage, last = self._stage, NOTHING_KNOWN
         if isinstance(state, dict) and "external" in state:  # of version 1

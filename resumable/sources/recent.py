@@ -23,7 +23,9 @@ import msgpack
 import numpy as np
 
 FEW: Final = 4
-"""Samples that are kept."""
+"""Samples that a digest is made of."""
+KEPT: Final = FEW + 1
+"""Samples that are kept, so that the digest before the last item is known too."""
 EVERY: Final = 16
 """From this number on, samples are taken of its multiples only; before, of each item."""
 NOTHING_KNOWN: Final = 0
@@ -50,8 +52,8 @@ def next_sampled(first: int) -> int:
 def sampled(first: int, end: int) -> Sequence[int]:
     """The last few numbers from ``first`` to before ``end`` that samples are taken of."""
     if first >= EVERY:
-        return range(first + -first % EVERY, end, EVERY)[-FEW:]
-    return [*range(first, min(end, EVERY))[-FEW:], *range(EVERY, end, EVERY)[-FEW:]][-FEW:]
+        return range(first + -first % EVERY, end, EVERY)[-KEPT:]
+    return [*range(first, min(end, EVERY))[-KEPT:], *range(EVERY, end, EVERY)[-KEPT:]][-KEPT:]
 
 
 def sample(item: Any) -> Sample:
@@ -93,11 +95,11 @@ class Recent:
     """Samples of the last few items that any are taken of.
 
     Args:
-      samples: those so far, at most `FEW`.
+      samples: those so far, at most `KEPT`.
     """
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
-        self._samples: deque[Sample] = deque(samples, FEW)
+        self._samples: deque[Sample] = deque(samples, KEPT)
         self.append = self._samples.append
 
     def copy(self) -> Recent:
@@ -110,21 +112,27 @@ class Recent:
             item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
 
-    def digest(self, position: int) -> int:
-        """A number that tells these samples from others.
+    def digest(self, position: int, later: int = 0) -> int:
+        """A number that tells these samples, without the last ``later`` of them, from others.
 
         Up to `LARGEST_DIGEST`; `NOTHING_KNOWN` where some of the items before ``position`` that
         samples are taken of did not pass here.
         """
-        samples = self._samples
-        if not len(samples) == min(position, FEW) > 0:
+        samples, end = self._samples, len(self._samples) - later
+        needed = min(position, FEW)
+        if not end >= needed > 0:
             return NOTHING_KNOWN
-        for number, one in enumerate(samples):
+        for number in range(end - needed, end):
+            one = samples[number]
             if type(one) is not _Packed:
                 samples[number] = _Packed(
                     msgpack.packb(_packable(one), unicode_errors="surrogatepass")
                 )
-        return zlib.crc32(b"".join(samples))
+        return zlib.crc32(b"".join(islice(samples, end - needed, end)))
+
+    def digest_before(self, last: int) -> int:
+        """The same as it was before item ``last``, the last one that has passed."""
+        return self.digest(last, int(next_sampled(last) == last))
 
 
 class _Packed(bytes):

@@ -60,8 +60,13 @@ MUTATIONS: Final = [
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
-    Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
-    Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
+    Mutation("core/expansion.py", "position.end = left()", "pass"),
+    Mutation("core/expansion.py", "self._offset.start_over()", "pass"),
+    Mutation(
+        "core/expansion.py", "before = known or self._upstream.mark()", "before = known or before"
+    ),
+    Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
+    Mutation("sources/iterable.py", "if offset != -1 or", "if"),
     Mutation(
         "stages/interleave.py",
         "return (number + 1) % len(self._upstreams), 0",
@@ -150,7 +155,7 @@ MUTATIONS: Final = [
         "self._noted, self._due = None, next",
         "self._due = next",
     ),
-    Mutation("core/expansion.py", "upstream.state_at(-1)", "upstream.state_at(0)"),
+    Mutation("core/expansion.py", "found = upstream.state_at(-1)", "found = upstream.state_at(0)"),
     Mutation(
         "core/combine.py", "self._ended[number] = place < last", "self._ended[number] = False"
     ),

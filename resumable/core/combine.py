@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, TypeVar
+from itertools import chain
+from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -16,9 +18,16 @@ from .derived import derived
 from .random_access import Indexed
 from .runs import grouped
 from .stage import MOST_ITEMS, Stage, as_stage
-from .stage_iterator import StageIterator
+from .stage_iterator import Items, StageIterator
 
 T = TypeVar("T")
+
+FEW_TURNS: Final = 64
+TURNS_AHEAD: Final = 1024
+# Behind the turns of a run stands one that finds no item: so the end of a run is told from that of an
+# upstream at its last turn.
+NO_ITEMS: Final[Iterator[Any]] = iter(())
+UNPLANNED: Final[Any] = iter([NO_ITEMS])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -131,11 +140,62 @@ class CombineIterator(StageIterator[T]):
 
 
 class TurnsIterator(CombineIterator[T]):
-    """Motion of a stage whose upstreams take turns."""
+    """Motion of a stage whose upstreams take turns, until they have ended.
+
+    A subclass plans turns. Item by item they are taken without Python code; how many of those that
+    were planned have been taken tells the position.
+    """
 
     def __init__(self, stage: Combine[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._ended = [False] * len(stage.upstreams)
+        self._numbers: list[int] = []
+        self._left: Callable[[], int] = UNPLANNED.__length_hint__
+
+    def items(self) -> Items[T]:
+        return Items(chain.from_iterable(self._runs(TURNS_AHEAD)))
+
+    @abstractmethod
+    def _plan(self, count: int) -> list[int]:
+        """The upstreams of up to ``count`` of the next turns; empty only at the end."""
+
+    @abstractmethod
+    def _pass_turns(self, count: int) -> None:
+        """Move the position past ``count`` of the turns that were planned last."""
+
+    @abstractmethod
+    def _pass_end(self, place: int) -> bool:
+        """Note that the upstream of turn ``place`` of these has ended; whether others go on."""
+
+    @property
+    def _taken(self) -> int:
+        """How many of the turns that were planned last have given an item."""
+        return len(self._numbers) + 1 - (self._left() or 1)
+
+    def _stop(self) -> None:
+        """Move the position past the turns taken, and forget those planned."""
+        self._pass_turns(self._taken)
+        self._numbers, self._left = [], UNPLANNED.__length_hint__
+
+    def _runs(self, most: int) -> Iterator[Iterator[T]]:
+        """An item for each of the next turns, in runs of up to ``most``."""
+        self._stop()
+        upstreams = [iter(upstream.items()) for upstream in self._upstreams]
+        count = min(FEW_TURNS, most)
+        while numbers := self._plan(count):
+            cursor: Any = iter([*map(upstreams.__getitem__, numbers), NO_ITEMS])
+            self._numbers, self._left = numbers, cursor.__length_hint__
+            yield map(next, cursor)
+            left = self._left()
+            if not left:
+                self._stop()
+                count = min(2 * count, most)
+                continue
+            goes_on = self._pass_end(len(numbers) - left)
+            self._numbers, self._left = [], UNPLANNED.__length_hint__
+            if not goes_on:
+                return
+            count = min(FEW_TURNS, most)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:
         """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.

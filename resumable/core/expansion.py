@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from ..errors import InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
-from .block import Block
 from .indexed import IndexedIterator
+from .position import Position
 from .stage import Stage, as_stage
-from .stage_iterator import Items, Mark, StageIterator
+from .stage_iterator import ItemByItem, Items, Mark, StageIterator
 from .transform import Transform, TransformIterator
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ def _check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
         )
 
 
-class ExpandingIterator(TransformIterator[T]):
+class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
     """Motion through the items that ``fn`` makes of each upstream item."""
 
     def __init__(self, stage: Transform[T], epoch: int, fn: Callable[[Any], Iterable[T]]) -> None:
@@ -106,68 +106,68 @@ class ExpandingIterator(TransformIterator[T]):
         self._inner: Iterator[T] | None = None
         # Upstream's state before the item that `_inner` was made from, while there is one.
         self._before: Mark | None = None
-        # Items of `_inner` that were handed out; while it is None, items of the next one to skip.
-        self._offset = 0
-
-    def pull(self, count: int) -> Block:
-        items: list[T] = []
-        expansions = self._expansions()
-        while len(items) < count and (inner := next(expansions, None)) is not None:
-            drawn = list(islice(inner, count - len(items)))
-            self._offset += len(drawn)
-            items += drawn
-        return items
+        # Items of it that were handed out, or are to be skipped while `_inner` is None.
+        self._offset = Position()
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
-
-    def _walk(self) -> Iterator[T]:
-        for inner in self._expansions():
-            start = self._offset + 1
-            for self._offset, item in enumerate(inner, start):
-                yield item
+        return Items(self._offset.counting(chain.from_iterable(self._expansions())))
 
     def _expansions(self) -> Iterator[Iterator[T]]:
         """The rest of the current expansion, then those of all further items."""
-        upstream = iter(self._upstream.items())
-        # Where upstream has `state_at`, the state before an item need not be noted.
-        known = self._upstream.state_at(0) is not None
-        before = partial(_state_before_last, self._upstream) if known else None
-        while self._inner is not None or self._open(upstream, before or self._upstream.mark()):
-            assert self._inner is not None
-            yield items_of(self._inner)
-            self._close_inner()
-            self._before, self._offset = None, 0
+        if self._inner is not None:
+            yield from self._walked(self._inner)
+        upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
+        offset, left = position.number, position.left
+        # Where upstream knows the state before its last item, which it may not before it has handed out
+        # one, states need not be noted.
+        before, known, first = self._upstream.mark(), None, True
+        while (item := next(upstream, END)) is not END:
+            if first and self._upstream.state_at(-1) is not None:
+                before = known = partial(_state_before_last, self._upstream)
+            first = False
+            made = fn(item)
+            if type(made) in PLAIN and not offset:
+                # Inline, since an expansion may have few items.
+                inner = iter(made)
+                self._inner, self._before = inner, before
+                yield inner
+                self._inner = self._before = None
+                position.end = left()
+            else:
+                inner = expand(made, self._start_epoch, offset, self._stage)
+                self._inner, self._before = inner, before
+                yield from self._walked(inner)
+                offset = 0
+            before = known or self._upstream.mark()
+        if offset:
+            raise self._ended_within(offset)
+
+    def _walked(self, inner: Iterator[T]) -> Iterator[Iterator[T]]:
+        """What is left of ``inner``; then it is closed."""
+        yield items_of(inner)
+        close_expansion(inner)
+        self._inner = self._before = None
+        self._offset.start_over()
 
     def close(self) -> None:
-        self._close_inner()
-        super().close()
-
-    def _close_inner(self) -> None:
         inner, self._inner = self._inner, None
         if inner is not None:
             close_expansion(inner)
+        super().close()
 
     def get_state(self) -> State:
         before = self._before
         upstream = self._upstream.get_state() if before is None else before()
-        return {"offset": self._offset, "upstream": upstream}
+        return {"offset": self._offset.number, "upstream": upstream}
 
     def set_state(self, state: State) -> None:
         offset, upstream = unpack(self._stage, state, "offset", "upstream")
-        self._offset = unpack_count(self._stage, "offset", offset)
+        self._offset.move_to(unpack_count(self._stage, "offset", offset))
         self._upstream.set_state(upstream)
 
-    def _open(self, upstream: Iterator[Any], before: Mark) -> bool:
-        item = next(upstream, END)
-        if item is END:
-            if self._offset:
-                raise StateMismatch(
-                    f"saved offset={self._offset}, but upstream has no further item; "
-                    "did the data shrink since the save?",
-                    self._stage,
-                )
-            return False
-        self._inner = expand(self._fn(item), self._start_epoch, self._offset, self._stage)
-        self._before = before
-        return True
+    def _ended_within(self, offset: int) -> StateMismatch:
+        return StateMismatch(
+            f"saved offset={offset}, but upstream has no further item; "
+            "did the data shrink since the save?",
+            self._stage,
+        )

@@ -140,15 +140,15 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
     """The run of items that each come from one of several inputs.
 
     Args:
-      numbers: number of the input of each item, shape (places,), int64.
-      indices: index of each item in its input, of the same shape.
+      numbers: number of the input of each item, integers of shape (places,).
+      indices: index of each item in its input, int64, of the same shape.
       run_of: returns the run of the input with a number, at some of its indices.
     """
     order, groups = grouped(numbers)
     if len(groups) == 1:
         return run_of(groups[0][0], indices)
     runs: list[Run[T]] = []
-    chosen, ranks = np.empty_like(numbers), np.empty_like(numbers)
+    chosen, ranks = np.empty_like(indices), np.empty_like(indices)
     for number, first, last in groups:
         places = order[first:last]
         run = run_of(number, indices[places])

@@ -150,8 +150,9 @@ class StageIterator(ABC, Generic[T]):
     def state_at(self, offset: int) -> tuple[State, int] | None:
         """The state ``offset`` items ahead, or back if below 0, and how far that is; nothing moves.
 
-        It is less far only at the end. None if the state is known only by moving there. An iterator
-        that returns states may be given that of an item it has handed out, also in mid-pass.
+        It is less far only at the end. None if the state is known only by moving there; some
+        iterators know no other state than the one before the last item. One that answers 0 may be
+        given the state of an item it has handed out, also in mid-pass.
         """
         return None
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .derived import derived
+from .position import Position
 from .random_access import Indexed
 from .stage import NOTHING, Reliance, Stage, as_stage
 from .stage_iterator import Mark, StageIterator
@@ -137,10 +138,18 @@ class CountingIterator(TransformIterator[T]):
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._position = 0
+        self._place = Position()
+
+    @property
+    def _position(self) -> int:
+        return self._place.number
+
+    @_position.setter
+    def _position(self, number: int) -> None:
+        self._place.move_to(number)
 
     def get_state(self) -> State:
-        return {"position": self._position, "upstream": self._upstream.get_state()}
+        return {"position": self._place.number, "upstream": self._upstream.get_state()}
 
     def set_state(self, state: State) -> None:
         position, upstream = unpack(self._stage, state, "position", "upstream")

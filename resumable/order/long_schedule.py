@@ -91,6 +91,10 @@ class LongSchedule:
             )
         return upstreams, items
 
+    def upstreams_from(self, turn: int, count: int) -> Any:
+        """The upstreams of ``count`` turns from ``turn`` on, shape (count,)."""
+        return self.items_of(np.arange(turn, turn + count, dtype=np.int64))[0]
+
     def _items_in(
         self, numbers: Indices, rows: Indices, places: Indices
     ) -> tuple[Indices, Indices]:

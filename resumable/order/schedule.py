@@ -122,6 +122,8 @@ class Schedule:
 
     def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
         """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        if len(turns) and turns[-1] - turns[0] == len(turns) - 1 and (np.diff(turns) == 1).all():
+            return self._items_in_a_row(int(turns[0]), len(turns))
         numbers, places = np.divmod(turns, self._round)
         if self._key is None:
             found, keys, rows = np.zeros(1, np.int64), None, np.zeros_like(places)
@@ -130,6 +132,31 @@ class Schedule:
             keys = derive_many(self._key, found)
         upstreams, ranks = self._rounds.turns(np.zeros_like(found), keys, rows.reshape(-1), places)
         return upstreams, numbers * self._parts[upstreams] + ranks
+
+    def upstreams_from(self, turn: int, count: int) -> Any:
+        """The upstreams of ``count`` turns from ``turn`` on: small integers, shape (count,)."""
+        first, place = divmod(turn, self._round)
+        return self._in_a_row(first, -(-(place + count) // self._round))[place : place + count]
+
+    def _items_in_a_row(self, turn: int, count: int) -> tuple[Any, Indices]:
+        """`items_of` for ``count`` turns from ``turn`` on."""
+        first, place = divmod(turn, self._round)
+        rounds = -(-(place + count) // self._round)
+        upstreams = self._in_a_row(first, rounds)
+        # In the order of the upstreams, the items of each follow each other.
+        sizes = self._parts * rounds
+        starts = self._parts * first - (np.cumsum(sizes) - sizes)
+        items = np.empty(len(upstreams), np.int64)
+        items[np.argsort(upstreams, kind="stable")] = np.repeat(starts, sizes) + np.arange(
+            len(items)
+        )
+        return upstreams[place : place + count], items[place : place + count]
+
+    def _in_a_row(self, first: int, rounds: int) -> Any:
+        """The upstreams of all turns of ``rounds`` rounds from round ``first`` on."""
+        numbers = np.arange(first, first + rounds, dtype=np.int64)
+        keys = None if self._key is None else derive_many(self._key, numbers)
+        return self._rounds.in_a_row(np.zeros_like(numbers), keys)
 
     def turns_before_end(self) -> int:
         """The first turn whose upstream has no item for it."""

@@ -13,13 +13,14 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.external import Protocol, protocol_of
 from ..core.external_source import POLICIES, ExternalSource, apply_policy
+from ..core.position import Position
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import Items, Mark, SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
@@ -233,7 +234,7 @@ class _FromIterableIterator(SourceIterator[T]):
 
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._position = 0
+        self._position = Position()
         # The object's own state, until the iterable is opened: of one that is read from where it
         # stands, that is where it stood when the pipeline was built.
         self._saved: Any = stage._initial
@@ -251,8 +252,9 @@ class _FromIterableIterator(SourceIterator[T]):
 
     def pull(self, count: int) -> Block:
         items = list(islice(self._opened(), count))
-        first, end = self._position, self._position + len(items)
-        self._position = end
+        first = self._position.number
+        end = first + len(items)
+        self._position.move_to(end)
         if first <= self._due < end and self._recent is not None:
             self._recent.extend(items, first)
             self._noted = None
@@ -260,18 +262,26 @@ class _FromIterableIterator(SourceIterator[T]):
         return items
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
+        return Items(chain.from_iterable(self._runs()))
 
-    def _walk(self) -> Iterator[T]:
-        iterator = self._opened()
-        recent, due = self._recent, self._due
-        for number, item in enumerate(iterator, self._position):
-            if number == due and recent is not None:
-                recent.append(item if type(item) in NUMBERS else sample(item))
-                self._noted = None
-                self._due = due = next_sampled(number + 1)
-            self._position = number + 1
-            yield item
+    def _runs(self) -> Iterator[Iterable[T]]:
+        """The items before the next one that a sample is taken of, then that one, and so on."""
+        items = self._position.counting(self._opened())
+        recent, position = self._recent, self._position.number
+        if recent is None:
+            yield items
+            return
+        while True:
+            due = self._due
+            yield islice(items, due - position)
+            # Nobody is asked again after the end.
+            item = next(items, END) if self._position.number == due else END
+            if item is END:
+                return
+            recent.append(item if type(item) in NUMBERS else sample(item))
+            self._noted, self._due = None, next_sampled(due + 1)
+            position = due + 1
+            yield (item,)
 
     def _opened(self) -> Iterator[T]:
         if self._iterator is None:
@@ -283,7 +293,11 @@ class _FromIterableIterator(SourceIterator[T]):
         if self._protocol is not None:
             own = self._protocol.read(self._target)
         try:
-            return {"position": self._position, "object": freeze(own), "last": self._digest()}
+            return {
+                "position": self._position.number,
+                "object": freeze(own),
+                "last": self._digest(),
+            }
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
 
@@ -292,7 +306,17 @@ class _FromIterableIterator(SourceIterator[T]):
             return super().mark()
         if self._noted is None:
             self._noted = self._recent.copy()
-        return partial(_state_where_skipped, self._position, self._saved, self._noted)
+        return partial(_state_where_skipped, self._position.number, self._saved, self._noted)
+
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        if offset != -1 or self._recent is None or self._protocol is not None:
+            return None
+        last = self._position.number - 1
+        return {
+            "position": last,
+            "object": freeze(self._saved),
+            "last": self._recent.digest_before(last),
+        }, -1
 
     def set_state(self, state: State) -> None:
         stage, last = self._stage, NOTHING_KNOWN
@@ -300,9 +324,9 @@ class _FromIterableIterator(SourceIterator[T]):
             position, own = unpack(stage, state, "position", "external")
         else:
             position, own, last = unpack(stage, state, "position", "object", "last")
-        self._position = unpack_count(stage, "position", position)
+        self._position.move_to(unpack_count(stage, "position", position))
         self._last = unpack_count(stage, "last", last, LARGEST_DIGEST)
-        if own is None and self._position and self._saved is not None:
+        if own is None and self._position.number and self._saved is not None:
             raise StateMismatch(
                 f"saved position={position} without a state for {stage.method}; was the "
                 "iterable of another kind at the save?",
@@ -326,12 +350,12 @@ class _FromIterableIterator(SourceIterator[T]):
         stage = self._stage
         source: Any = stage.iterable
         if stage._once is not None:
-            return self._advanced(stage._once, self._position - stage._once.position)
+            return self._advanced(stage._once, self._position.number - stage._once.position)
         if stage._protocol is None:
             iterator = self._made(source) if _is_factory(source) else iter(source)
             protocol = protocol_of(iterator)
-            if protocol is None or (self._saved is None and self._position):
-                return self._advanced(iterator, self._position)
+            if protocol is None or (self._saved is None and self._position.number):
+                return self._advanced(iterator, self._position.number)
             return self._restored(iterator, iterator, protocol)
         if hasattr(source, "__next__") or stage._protocol is TELL:
             if self._saved is None:  # a state of an earlier version, from before the first item
@@ -380,12 +404,12 @@ class _FromIterableIterator(SourceIterator[T]):
     def _advanced(self, iterator: Iterator[T], count: int) -> Iterator[T]:
         if count < 0:
             raise ExternalStateError(
-                f"{self._stage!r} cannot go back from item {self._position - count} to item "
-                f"{self._position}; pass a function that makes the iterator"
+                f"{self._stage!r} cannot go back from item {self._position.number - count} to item "
+                f"{self._position.number}; pass a function that makes the iterator"
             )
         iterator = _iterable(iterator)
         recent = Recent()
-        first = self._position - count
+        first = self._position.number - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:
             # Not refused: nothing in a state tells whether its position is plausible.
@@ -399,25 +423,25 @@ class _FromIterableIterator(SourceIterator[T]):
         self.reread += passed
         if passed < count:
             raise StateMismatch(
-                f"saved position={self._position} lies beyond the end: the iterable has "
+                f"saved position={self._position.number} lies beyond the end: the iterable has "
                 f"{count - passed} items fewer; did the data shrink since the save?",
                 self._stage,
             )
         self._compare(recent)
-        self._recent, self._due = recent, next_sampled(self._position)
+        self._recent, self._due = recent, next_sampled(self._position.number)
         return iterator
 
     def _digest(self) -> int:
         """That of the last samples, if their items have passed here."""
-        return self._last if self._recent is None else self._recent.digest(self._position)
+        return self._last if self._recent is None else self._recent.digest(self._position.number)
 
     def _compare(self, recent: Recent) -> None:
         """Refuse what was skipped if it is not what was handed out before the save."""
-        last, policy = recent.digest(self._position), self._stage.external_state_policy
+        last, policy = recent.digest(self._position.number), self._stage.external_state_policy
         if policy == "ignore" or NOTHING_KNOWN in (last, self._last) or last == self._last:
             return
         message = (
-            f"the items before position {self._position} differ from those of the save: does the "
+            f"the items before position {self._position.number} differ from those of the save: does the "
             "source deliver the same order in every run?"
         )
         if policy == "fail":

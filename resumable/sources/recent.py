@@ -22,7 +22,9 @@ import msgpack
 import numpy as np
 
 FEW: Final = 4
-"""How many samples are kept."""
+"""Samples that a digest is made of."""
+KEPT: Final = FEW + 1
+"""Samples that are kept, so that the digest before the last item is known too."""
 EVERY: Final = 16
 """Every item before this number is sampled; from it on, its multiples only."""
 NOTHING_KNOWN: Final = 0
@@ -49,8 +51,8 @@ def next_sampled(first: int) -> int:
 def sampled(first: int, end: int) -> Sequence[int]:
     """The last `FEW` numbers from ``first`` to before ``end`` whose items are sampled."""
     if first >= EVERY:
-        return range(first + -first % EVERY, end, EVERY)[-FEW:]
-    return [*range(first, min(end, EVERY))[-FEW:], *range(EVERY, end, EVERY)[-FEW:]][-FEW:]
+        return range(first + -first % EVERY, end, EVERY)[-KEPT:]
+    return [*range(first, min(end, EVERY))[-KEPT:], *range(EVERY, end, EVERY)[-KEPT:]][-KEPT:]
 
 
 def sample(item: Any) -> Sample:
@@ -92,11 +94,11 @@ class Recent:
     """The last `FEW` samples.
 
     Args:
-      samples: those so far.
+      samples: those so far, at most `KEPT`.
     """
 
     def __init__(self, samples: Iterable[Sample] = ()) -> None:
-        self._samples: deque[Sample] = deque(samples, FEW)
+        self._samples: deque[Sample] = deque(samples, KEPT)
         self.append = self._samples.append
 
     def copy(self) -> Recent:
@@ -109,20 +111,26 @@ class Recent:
             item = items[number - first]
             self.append(item if type(item) in NUMBERS else sample(item))
 
-    def digest(self, position: int) -> int:
-        """A digest of the samples, up to `LARGEST_DIGEST`.
+    def digest(self, position: int, later: int = 0) -> int:
+        """A number that tells these samples, without the last ``later`` of them, from others.
 
         `NOTHING_KNOWN` if some of the items sampled before ``position`` did not pass here.
         """
-        samples = self._samples
-        if not len(samples) == min(position, FEW) > 0:
+        samples, end = self._samples, len(self._samples) - later
+        needed = min(position, FEW)
+        if not end >= needed > 0:
             return NOTHING_KNOWN
-        for number, one in enumerate(samples):
+        for number in range(end - needed, end):
+            one = samples[number]
             if type(one) is not _Packed:
                 samples[number] = _Packed(
                     msgpack.packb(_packable(one), unicode_errors="surrogatepass")
                 )
-        return zlib.crc32(b"".join(samples))
+        return zlib.crc32(b"".join(islice(samples, end - needed, end)))
+
+    def digest_before(self, last: int) -> int:
+        """The same as it was before item ``last``, the last one that has passed."""
+        return self.digest(last, int(next_sampled(last) == last))
 
 
 class _Packed(bytes):

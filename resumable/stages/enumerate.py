@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -45,12 +44,8 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
         return numbered
 
     def items(self) -> Items[tuple[int, Any]]:
-        return Items(self._pairs())
-
-    def _pairs(self) -> Iterator[tuple[int, Any]]:
-        for pair in builtins.enumerate(self._upstream.items(), self._position):
-            self._position += 1
-            yield pair
+        pairs = builtins.enumerate(self._upstream.items(), self._position)
+        return Items(self._place.counting(pairs))
 
     def skip(self, count: int) -> int:
         return self.skip_counted(count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
@@ -15,7 +15,7 @@ from ..core.block import Block, Indices, concatenate
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -67,48 +67,49 @@ class _InterleaveIterator(TurnsIterator[T]):
     def __init__(self, stage: Interleave[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._turn = 0
-        self._taken = 0  # items of the current turn
+        self._within = 0  # items of the current turn
+        # The places in their turns of those that were planned last.
+        self._planned: Indices = np.empty(0, np.int64)
 
     def pull(self, count: int) -> Block:
+        self._stop()
         if not count or all(self._ended):
             return []
         numbers, within = self._turns(count)
         block, length, last = self.pull_each(numbers)
         if length:
-            number, taken = int(numbers[last]), int(within[last]) + 1
-            whole = taken == self._stage.block_length
-            self._turn = (number + 1) % len(self._upstreams) if whole else number
-            self._taken = 0 if whole else taken
+            self._turn, self._within = self._place_behind(int(numbers[last]), int(within[last]))
         if length == count:
             return block
         return concatenate([block, list(islice(self.items(), count - length))])
 
-    def items(self) -> Items[T]:
-        return Items(self._walk())
+    def _plan(self, count: int) -> list[int]:
+        if all(self._ended):
+            return []
+        numbers, self._planned = self._turns(count)
+        planned: list[int] = numbers.tolist()
+        return planned
 
-    def _walk(self) -> Iterator[T]:
-        count, last, start = len(self._upstreams), self._stage.block_length - 1, self._turn
-        turns = [
-            (number, (number + 1) % count, iter(upstream.items()))
-            for number, upstream in enumerate(self._upstreams)
-        ]
-        while not all(self._ended):
-            for number, following, items in turns[start:]:
-                if self._ended[number]:
-                    continue
-                taken = self._taken if number == self._turn else 0
-                for item in items:
-                    if taken == last:
-                        self._turn, self._taken = following, 0
-                        yield item
-                        break
-                    taken += 1
-                    self._turn, self._taken = number, taken
-                    yield item
-                else:
-                    self._ended[number] = True
-                    self._turn, self._taken = following, 0
-            start = 0
+    def _place_after(self, count: int) -> tuple[int, int]:
+        """The turn and the place in it after ``count`` of the planned ones."""
+        if not count:
+            return self._turn, self._within
+        return self._place_behind(self._numbers[count - 1], int(self._planned[count - 1]))
+
+    def _place_behind(self, number: int, within: int) -> tuple[int, int]:
+        """The turn and the place in it after place ``within`` of the turn of upstream ``number``."""
+        if within + 1 < self._stage.block_length:
+            return number, within + 1
+        return (number + 1) % len(self._upstreams), 0
+
+    def _pass_turns(self, count: int) -> None:
+        self._turn, self._within = self._place_after(count)
+
+    def _pass_end(self, place: int) -> bool:
+        number = self._numbers[place]
+        self._ended[number] = True
+        self._turn, self._within = (number + 1) % len(self._upstreams), 0
+        return not all(self._ended)
 
     def _turns(self, count: int) -> tuple[Indices, Indices]:
         """The upstream of each of the next ``count`` items, and the item's place in the turn.
@@ -117,15 +118,16 @@ class _InterleaveIterator(TurnsIterator[T]):
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
         first = bisect_left(going, self._turn) % len(going)
-        taken = self._taken if going[first] == self._turn else 0
-        start = first * self._stage.block_length + taken
-        turns, within = np.divmod(np.arange(start, start + count), self._stage.block_length)
-        return np.array(going)[turns % len(going)], within
+        within = self._within if going[first] == self._turn else 0
+        start = first * self._stage.block_length + within
+        turns, places = np.divmod(np.arange(start, start + count), self._stage.block_length)
+        return np.array(going)[turns % len(going)], places
 
     def get_state(self) -> State:
+        turn, within = self._place_after(self._taken)
         return {
-            "turn": self._turn,
-            "taken": self._taken,
+            "turn": turn,
+            "taken": within,
             "ended": list(self._ended),
             "upstreams": self.upstream_states(),
         }
@@ -134,6 +136,6 @@ class _InterleaveIterator(TurnsIterator[T]):
         names = ("turn", "taken", "ended", "upstreams")
         turn, taken, ended, states = unpack(self._stage, state, *names)
         self._turn = unpack_count(self._stage, "turn", turn, len(self._upstreams) - 1)
-        self._taken = unpack_count(self._stage, "taken", taken, self._stage.block_length - 1)
+        self._within = unpack_count(self._stage, "taken", taken, self._stage.block_length - 1)
         self._ended = self.check_flags("ended", ended)
         self.set_upstream_states(states)

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_choice, check_seed
 from ..core.block import Block, Indices, concatenate
-from ..core.combine import Combine, TurnsIterator
+from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.indexed import LookedUp, check_reach, countable
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
-from ..core.stage_iterator import Items, StageIterator, in_blocks
+from ..core.stage_iterator import StageIterator, in_blocks
 from ..order.long_schedule import LongSchedule
 from ..order.schedule import LONGEST_ROUND, Schedule, Weights, integer_weights
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
 
-FEW_TURNS: Final = 64
-TURNS_AHEAD: Final = 1024
 MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
@@ -142,6 +140,8 @@ class _MixIterator(TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._schedule = stage.schedule()
         self._turn = 0
+        # The turns that were planned last.
+        self._planned: Sequence[int] | Indices = NO_TURNS
         # The turn at which the first upstream ends, where that is the end and known.
         self._last = None if stage.stop == "all" or None in stage.lengths else stage.length
         # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
@@ -151,8 +151,9 @@ class _MixIterator(TurnsIterator[T]):
         self._known_from = 0
 
     def pull(self, count: int) -> Block:
+        self._stop()
         if self._goes_singly:
-            return list(islice(self._walk(min(count, TURNS_AHEAD)), count))
+            return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
         blocks: list[Block] = []
         missing = count
         while missing:
@@ -172,28 +173,25 @@ class _MixIterator(TurnsIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         return in_blocks(self.items(), size) if self._goes_singly else super().blocks(size)
 
-    def items(self) -> Items[T]:
-        return Items(self._walk(TURNS_AHEAD))
+    def _plan(self, count: int) -> list[int]:
+        self._planned, numbers = self._next_turns(count)
+        planned: list[int] = numbers.tolist()
+        return planned
 
-    def _walk(self, ahead: int) -> Iterator[T]:
-        upstreams = [iter(upstream.items()) for upstream in self._upstreams]
-        while True:
-            turns, numbers = self._next_turns(ahead)
-            for turn, number in zip(turns.tolist(), numbers.tolist(), strict=True):
-                for item in upstreams[number]:
-                    self._turn = turn + 1
-                    yield item
-                    break
-                else:
-                    if self._stage.stop == "first":
-                        return
-                    self._ended[number] = True
-                    self._turn = turn + 1
-                    break
-            if not len(turns):
-                return
+    def _turn_after(self, count: int) -> int:
+        return int(self._planned[count - 1]) + 1 if count else self._turn
 
-    def _next_turns(self, count: int) -> tuple[Indices, Indices]:
+    def _pass_turns(self, count: int) -> None:
+        self._turn = self._turn_after(count)
+
+    def _pass_end(self, place: int) -> bool:
+        goes_on = self._stage.stop == "all"
+        if goes_on:
+            self._ended[self._numbers[place]] = True
+        self._turn = self._turn_after(place + goes_on)
+        return goes_on
+
+    def _next_turns(self, count: int) -> tuple[Sequence[int] | Indices, Indices]:
         """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.
 
         Both are empty only at the end.
@@ -205,6 +203,8 @@ class _MixIterator(TurnsIterator[T]):
             known = self._upstreams_from(self._turn, looked_at)
             if self._last is not None:
                 known = known[: int(min(self._last - self._turn, len(known)))]
+            if len(going) == len(self._ended):
+                return range(self._turn, self._turn + len(known)), known
             places = np.flatnonzero(~np.array(self._ended)[known])[:count]
             if len(places):
                 return self._turn + places, known[places]
@@ -218,13 +218,14 @@ class _MixIterator(TurnsIterator[T]):
         if start < 0 or start + count > len(self._known):
             follows = 0 <= start <= len(self._known)
             size = min(2 * len(self._known), MOST_TURNS) if follows else 0
-            turns = np.arange(turn, min(turn + max(count, size), MOST_ITEMS), dtype=np.int64)
-            self._known, self._known_from, start = self._schedule.items_of(turns)[0], turn, 0
+            size = min(max(count, size), MOST_ITEMS - turn)
+            self._known = self._schedule.upstreams_from(turn, size)
+            self._known_from, start = turn, 0
         return self._known[start : start + count]
 
     def get_state(self) -> State:
         return {
-            "turn": self._turn,
+            "turn": self._turn_after(self._taken),
             "ended": list(self._ended),
             "upstreams": self.upstream_states(),
         }

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import repeat
+from itertools import chain, count, repeat
 from typing import Any, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
@@ -131,15 +131,13 @@ class _PlacesIterator(CountingIterator[Placed]):
         return placed
 
     def items(self) -> Items[Placed]:
-        return Items(self._placed_items())
+        (rank, ranks), items = self._stage.deal, self._upstream.items()
+        placed = zip(repeat(self._key), count(self._position + rank, ranks), items, strict=False)
+        return Items(chain(self._place.counting(placed, ranks), self._end()))
 
-    def _placed_items(self) -> Iterator[Placed]:
-        key, (rank, ranks) = self._key, self._stage.deal
-        for item in self._upstream.items():
-            place = self._position + rank
-            self._position += ranks
-            yield key, place, item
+    def _end(self) -> Iterator[Placed]:
         self._ended = True
+        yield from ()
 
     def skip(self, count: int) -> int:
         passed = self._upstream.skip(count)

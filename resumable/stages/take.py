@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
@@ -75,13 +76,9 @@ class _TakeIterator(CountingIterator[T]):
         return block
 
     def items(self) -> Items[T]:
-        return Items(self._taken())
-
-    def _taken(self) -> Iterator[T]:
-        # The number comes first: after the last one upstream is not asked.
-        numbers, items = range(self._position + 1, self._stage.count + 1), self._upstream.items()
-        for self._position, item in zip(numbers, items, strict=False):
-            yield item
+        # After the last one upstream is not asked.
+        left = max(self._stage.count - self._position, 0)
+        return Items(self._place.counting(islice(self._upstream.items(), left)))
 
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))

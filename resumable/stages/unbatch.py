@@ -41,6 +41,8 @@ class Unbatch(Transform[Any]):
 
 
 def _rows(batch: Any) -> list[Any]:
+    if type(batch) is list:
+        return batch
     if isinstance(batch, list) or (isinstance(batch, np.ndarray) and batch.ndim):
         return block_items(batch)
     if isinstance(batch, Mapping) and batch:

@@ -60,15 +60,29 @@ MUTATIONS: Final = [
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
-    Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
-    Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
-    Mutation("stages/interleave.py", "            start = 0\n", ""),
-    Mutation("stages/interleave.py", "self._taken = 0 if whole else taken", "self._taken = taken"),
+    Mutation("core/expansion.py", "position.end = left()", "pass"),
+    Mutation("core/expansion.py", "self._offset.start_over()", "pass"),
+    Mutation(
+        "core/expansion.py", "before = known or self._upstream.mark()", "before = known or before"
+    ),
+    Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
+    Mutation("sources/iterable.py", "if offset != -1 or", "if"),
     Mutation(
         "stages/interleave.py",
-        "self._turn = (number + 1) % len(self._upstreams) if",
-        "self._turn = (number - 1) % len(self._upstreams) if",
+        "return (number + 1) % len(self._upstreams), 0",
+        "return (number - 1) % len(self._upstreams), 0",
     ),
+    Mutation("stages/interleave.py", "return number, within + 1", "return number, within"),
+    Mutation(
+        "stages/interleave.py",
+        "self._turn, self._within = (number + 1) % len(self._upstreams), 0",
+        "self._turn, self._within = number, 0",
+    ),
+    Mutation(
+        "core/combine.py", "len(self._numbers) + 1 - (self._left() or 1)", "len(self._numbers)"
+    ),
+    Mutation("core/combine.py", "self._pass_end(len(numbers) - left)", "self._pass_end(0)"),
+    Mutation("core/combine.py", "self._pass_turns(self._taken)", "pass"),
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
@@ -76,11 +90,11 @@ MUTATIONS: Final = [
         "if len(mapped) != len(items):  # `map`",
         "if len(mapped) > len(items):  # `map`",
     ),
-    Mutation("stages/mix.py", 'if self._stage.stop == "first":', 'if self._stage.stop == "all":'),
+    Mutation("stages/mix.py", 'self._stage.stop == "all"\n        if', "True\n        if"),
     Mutation(
         "stages/mix.py",
-        "self._ended[number] = True\n                    self._turn = turn + 1",
-        "self._ended[number] = True\n                    self._turn = turn + 2",
+        "self._turn_after(place + goes_on)",
+        "self._turn_after(place)",
     ),
     Mutation(
         "stages/mix.py",
@@ -91,7 +105,7 @@ MUTATIONS: Final = [
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
     ),
-    Mutation("stages/places.py", "place = self._position + rank", "place = self._position"),
+    Mutation("stages/places.py", "count(self._position + rank", "count(self._position"),
     Mutation("stages/places.py", "first = self._position + rank", "first = self._position"),
     Mutation("stages/places.py", "passed * self._stage.deal.ranks", "passed"),
     Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
@@ -128,7 +142,9 @@ MUTATIONS: Final = [
         "count = min(count, self._stage.count)",
     ),
     Mutation(
-        "stages/take.py", "numbers, items = range(self._position + 1", "numbers, items = range(1"
+        "stages/take.py",
+        "left = max(self._stage.count - self._position",
+        "left = max(self._stage.count",
     ),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
     # sources and formats
@@ -136,10 +152,10 @@ MUTATIONS: Final = [
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
     Mutation(
         "sources/iterable.py",
-        "else sample(item))\n                self._noted = None",
-        "else sample(item))",
+        "self._noted, self._due = None, next",
+        "self._due = next",
     ),
-    Mutation("core/expansion.py", "upstream.state_at(-1)", "upstream.state_at(0)"),
+    Mutation("core/expansion.py", "found = upstream.state_at(-1)", "found = upstream.state_at(0)"),
     Mutation(
         "core/combine.py", "self._ended[number] = place < last", "self._ended[number] = False"
     ),
@@ -246,7 +262,7 @@ MUTATIONS: Final = [
         "return upstreams, numbers * self._parts[upstreams] + ranks",
         "return upstreams, numbers + ranks",
     ),
-    Mutation("order/turns.py", 'return np.argsort(keys, axis=1, kind="stable")', "return order"),
+    Mutation("order/turns.py", "if (rest[:, 1:] == rest[:, :-1]).any():", "if False:"),
     Mutation("order/turns.py", "if np.count_nonzero(equal) > len(rows):", "if False:"),
     Mutation("order/permutation.py", "if value < self.length:", "if True:"),
     # items prepared at many indices

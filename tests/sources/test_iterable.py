@@ -229,3 +229,18 @@ def test_reading_many_items_again_is_told(monkeypatch: pytest.MonkeyPatch) -> No
             assert next(pipeline.resume(state)) == position
         assert len(told) == (position == 41)
     assert "reads 1 more items again" in str(told[0].message)
+
+
+def test_a_stream_knows_the_state_before_its_last_item() -> None:
+    stage = rs.from_iterable(lambda: iter(range(100))).map(str).stage
+    for resumed in (0, 3, 16, 20):
+        iterator = stage.start()
+        iterator.skip(resumed)
+        restored = stage.start()
+        restored.set_state(iterator.get_state())
+        items = iter(restored.items())
+        for _ in range(60):
+            before = restored.get_state()
+            next(items)
+            assert restored.state_at(-1) == (before, -1)
+            assert restored.state_at(0) is None

@@ -13,7 +13,6 @@ import select
 import signal
 import socket
 import sys
-import warnings
 from contextlib import suppress
 from multiprocessing import process
 from types import FrameType
@@ -21,10 +20,11 @@ from typing import Any, Final, NoReturn, final
 
 # Imported only so that it is there in each worker.
 import loky.process_executor  # noqa: F401
-import numpy as np
+import numpy  # noqa: F401
 from loky.backend import spawn
 
 from . import worker_process
+from .fork import fork
 from .worker_process import HEARTBEAT
 
 MOST_DESCRIPTORS: Final = 253
@@ -67,8 +67,6 @@ def serve(descriptor: int, parent: int) -> None:
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    # OpenBLAS has threads since the import, and starts them anew in a forked child.
-    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()
     server = os.getpid()
     reports: dict[int, int] = {}  # the second pipe of each worker, by its process id
@@ -87,7 +85,7 @@ def serve(descriptor: int, parent: int) -> None:
             requests = None
             continue
         try:
-            pid = os.fork() if len(descriptors) == message[0] else None
+            pid = fork() if len(descriptors) == message[0] else None
         except OSError:  # no more processes are possible
             pid = None
         if pid == 0:
@@ -135,8 +133,6 @@ def _be_worker(server: int, todo: int, streams: list[int], descriptors: list[int
             os.close(descriptor)
         Passed.received = descriptors[len(streams) :]
         worker_process.forked_by = server
-        if "numpy.random" in sys.modules:
-            np.random.seed()  # or all workers draw the same numbers; `random` knows of forks itself
         current: Any = process.current_process()
         with os.fdopen(todo, "rb") as source:
             current._inheriting = True

@@ -23,7 +23,11 @@ from benchmarks.result import Options, Result
 
 
 def main() -> int:
-    """Print and write the tables; 1 if items differ or a peer crashed."""
+    """Print and write the tables; returns the exit status.
+
+    It is 1 if items differ, a contestant crashed, there is nothing to update, or a claim is not met
+    and ``--strict`` is given.
+    """
     arguments = _parse()
     arguments.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="resumable-benchmarks-") as folder:
@@ -49,8 +53,8 @@ def main() -> int:
             print(markdown(result), flush=True)
             _write(arguments.output, where, [results[name] for name in sorted(results)], options)
     if arguments.quick:
-        print("Small sizes: the figures say nothing.")
-    print(f"Written to {arguments.output}.")
+        print("Small sizes: the figures mean nothing.")
+    print(f"The results are in {arguments.output}.")
     return _status([results[name] for name in arguments.workloads], arguments.strict)
 
 
@@ -79,19 +83,19 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--output",
         type=Path,
-        help="where the tables and plots are written (default: benchmarks/results for a whole run "
-        "and with --update, its folder `partial` for any other)",
+        help="folder of the tables and plots (default: benchmarks/results for a whole run and with "
+        "--update, else benchmarks/results/partial)",
     )
     parser.add_argument(
         "--update",
         action="store_true",
-        help="keep the other workloads of the last whole run, if the machine, the versions and the "
-        "rounds are the same",
+        help="keep the results of the other workloads from the last whole run; the machine, the "
+        "versions and the rounds must be the same",
     )
     parser.add_argument("--strict", action="store_true", help="fail if a claim is not met")
     arguments = parser.parse_args()
     if arguments.update and arguments.peers is not None:
-        parser.error("--update takes all peers")
+        parser.error("--update needs all peers, so it cannot be used with --peers")
     whole = arguments.peers is None and arguments.workloads == names("workloads")
     if arguments.output is None:
         published = Path("benchmarks/results")

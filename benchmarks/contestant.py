@@ -1,7 +1,7 @@
-"""A process of its own for each contestant, told when to run."""
+"""Run each contestant in a process of its own, on request."""
 
-# Threads, allocators and memory of one library then do not disturb another's, and the
-# comparison interleaves by messages.
+# So the threads, allocators and memory of one library do not disturb another's. The passes of all
+# contestants are interleaved by messages to their processes.
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Contestant:
         return prepared
 
     def digest(self, variant: str, configuration: str) -> Digest:
-        """Of one untimed pass."""
+        """The digest of one untimed pass."""
         result: Digest = self._ask("digest", variant, configuration)
         return result
 
     def seconds(self, variant: str, configuration: str) -> float:
-        """Of a pass, its start included; see `seconds_of_a_pass` for short and long ones."""
+        """The seconds of a pass with its start; see `seconds_of_a_pass` for short and long ones."""
         result: float = self._ask("seconds", variant, configuration)
         return result
 
@@ -98,7 +98,7 @@ class Contestant:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._connection.close()  # which ends it
+        self._connection.close()  # which ends the process
         self._process.join(10)
         if self._process.is_alive():
             self._process.kill()
@@ -145,7 +145,11 @@ class _Served:
 
 
 def _in_time(delivered: Iterable[Any]) -> Iterator[Any]:
-    """The same; a pass over all of it must not take longer than all other contestants together."""
+    """The same items, for at most `LONGEST_CHECK` seconds.
+
+    Raises:
+      Unsupported: if there are more.
+    """
     ends = time.monotonic() + LONGEST_CHECK
     for number, each in enumerate(delivered):
         if time.monotonic() > ends:
@@ -157,7 +161,7 @@ def _in_time(delivered: Iterable[Any]) -> Iterator[Any]:
 
 def _serve(connection: Connection, log: Path, name: str, workload: str, options: Options) -> None:
     _write_output_to(log)
-    multiprocessing.set_start_method(None, force=True)  # the default, not how this one was started
+    multiprocessing.set_start_method(None, force=True)  # the default, not this process's own
     served: _Served | None = None
     while True:
         try:
@@ -175,7 +179,7 @@ def _serve(connection: Connection, log: Path, name: str, workload: str, options:
 
 
 def _write_output_to(log: Path) -> None:
-    """Frameworks print from C++ too, so the descriptors are redirected."""
+    """Redirect the descriptors, since frameworks print from C++ too."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)

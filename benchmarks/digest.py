@@ -1,4 +1,4 @@
-"""A digest of a multiset of items, whatever their order, their batches or their framework."""
+"""A digest of a multiset of items that ignores their order, batches and framework."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_same(expected: Digest, name: str, got: Digest) -> None:
     """Compare with what the bare loop delivered.
 
     Raises:
-      MultisetsDiffer: with both counts.
+      MultisetsDiffer: if the digests differ.
     """
     if got != expected:
         which = "" if got.count != expected.count else ", but not the same ones"
@@ -42,7 +42,7 @@ def check_same(expected: Digest, name: str, got: Digest) -> None:
 
 
 def digest(delivered: Iterable[Any], batched: bool) -> Digest:
-    """Of all items; with ``batched`` of those in the batches."""
+    """The digest of all items; with ``batched``, of the items in the batches."""
     count = total = 0
     waiting: list[Any] = []
     for each in delivered:
@@ -66,14 +66,14 @@ def _total_of_items(items: list[Any]) -> int:
 
 
 def _values(item: Any) -> list[Any]:
-    """What an item or a batch consists of; names are put in order and left out."""
+    """The values in an item or a batch; those of a dict in the order of their names."""
     if isinstance(item, dict):
         return [item[name] for name in sorted(item)]
     return list(item) if isinstance(item, (list, tuple)) else [item]
 
 
 def _columns(batch: Any) -> list[npt.NDArray[Any]]:
-    """Arrays with one row an item."""
+    """Arrays with one row for each item."""
     values = _values(batch)
     if values and isinstance(batch, list) and np.ndim(values[0]) == 0:
         if isinstance(values[0], dict):  # a list of items that are rows
@@ -85,7 +85,7 @@ def _columns(batch: Any) -> list[npt.NDArray[Any]]:
 
 
 def _hashes(columns: list[npt.NDArray[Any]]) -> Words:
-    """One hash a row: equal for equal values, whatever the width of the integers."""
+    """One hash for each row; equal values have equal hashes, also as integers of other widths."""
     count = len(columns[0])
     total = np.zeros(count, np.uint64)
     for number, column in enumerate(columns):

@@ -1,7 +1,7 @@
 """Find workloads and peers by listing their folders."""
 
-# Both folders are namespace packages: a folder `benchmarks/peers` elsewhere on the path adds to
-# them, and nothing registers anything.
+# Both folders are namespace packages, so a folder `benchmarks/peers` elsewhere on the path adds to
+# them. Nothing has to be registered.
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ OURS = "resumable"
 
 
 def names(folder: str) -> list[str]:
-    """Of the modules in ``workloads`` or ``peers``."""
+    """The names of the modules in ``workloads`` or ``peers``."""
     package = importlib.import_module(f"benchmarks.{folder}")
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__))
 
 
 def load(folder: str, name: str) -> ModuleType:
-    """A module of ``workloads`` or ``peers``; those import their framework when asked for work."""
+    """A module of ``workloads`` or ``peers``; a peer imports its framework when asked for work."""
     return importlib.import_module(f"benchmarks.{folder}.{name}")
 
 
 def is_installed(peer: str) -> bool:
-    """Whether what it needs is installed."""
+    """Whether the packages that a peer needs are installed."""
     needs: tuple[str, ...] = load("peers", peer).NEEDS
     return all(importlib.util.find_spec(package) is not None for package in needs)
 
 
 def version(peer: str) -> str:
-    """Of the distribution."""
+    """The version of a peer's distribution."""
     distribution: str = load("peers", peer).DISTRIBUTION
     try:
         return metadata.version(distribution)

@@ -1,4 +1,4 @@
-"""Draw how many times as long as by hand each operator takes: a dot for each of its variants."""
+"""Draw the time of each operator as a multiple of the time by hand: a dot for each variant."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from benchmarks.style import OUR_COLOUR, TEXT, times
 __all__ = ["draw_dots"]
 
 FILLED: Final = "random access"
-"""What its dots are filled for; they are hollow for anything else."""
+"""Dots over this are filled; all others are hollow."""
 NEAR: Final = (1 / 4, 1 / 2, 1, 2, 4, 8, 16)
 FAR: Final = (1 / 100, 1 / 10, 1, 10, 100, 1000)
-"""Places on the axis, if all dots are near, and if they are not."""
+"""Ticks of the axis, `NEAR` if all dots are there, else `FAR`."""
 
 
 def draw_dots(path: Path, panels: dict[str, dict[str, list[tuple[str, float]]]]) -> Path:
-    """A panel for each way, a row for each operator in it, and its variants as dots."""
+    """Draw a panel for each way, with a row for each operator and a dot for each variant."""
     import matplotlib.pyplot as plt
 
     names = sorted({name for marks in panels.values() for name in marks}, key=str.lower)

@@ -1,9 +1,9 @@
-"""The loaders that are resumed with other ranks or workers: how each is made, saved and restored."""
+"""Make, save and restore the loaders that are resumed with other ranks or workers."""
 
-# Each is sharded, saved and restored in the way its documentation says. Where a loader has one
-# state for all ranks, rank 0 writes it and every rank reads it; else each rank has a file of its own.
-# The global batch is always the same, so that ranks and workers are all that changes. Whoever can
-# shuffle everything does; tf.data and datasets do not shuffle, as datasets would lose its buffer.
+# Each is sharded, saved and restored as its documentation says. Where a loader has one state for
+# all ranks, rank 0 writes it and every rank reads it; else each rank has a file of its own. The
+# global batch is always the same, so that only ranks and workers change. A loader that can shuffle
+# everything does. tf.data and datasets do not shuffle, as datasets would lose its buffer.
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["GLOBAL_BATCH", "ITEMS", "LOADERS", "Elastic", "Part", "installed"]
 
 ITEMS: Final = 1_200
 GLOBAL_BATCH: Final = 24  # of all ranks together: 6 items on each of 4, 8 on each of 3
-SHARDS: Final = 12  # of a loader that gives whole shards to ranks and workers
+SHARDS: Final = 12  # for loaders that give whole shards to ranks and workers
 
 
 class Part(NamedTuple):
-    """What one rank of a run is.
+    """One rank of a run.
 
     Attributes:
       folder: for states, and for data that a loader needs as files.
@@ -46,22 +46,22 @@ class Part(NamedTuple):
 
     @property
     def own(self) -> Path:
-        """The state of this rank alone."""
+        """The file of this rank's own state."""
         return self.folder / f"state-{self.rank}"
 
     @property
     def common(self) -> Path:
-        """The state of all ranks."""
+        """The file of a state for all ranks."""
         return self.folder / "state"
 
 
 class Elastic(NamedTuple):
-    """How somebody's loader is iterated, saved and restored.
+    """How a loader is iterated, saved and restored.
 
     Attributes:
       start: a new iterator over batches.
       save: writes its state.
-      restore: an iterator that continues at the state that was written.
+      restore: an iterator that continues at the state written.
     """
 
     start: Callable[[], Iterator[Any]]
@@ -82,7 +82,7 @@ def pipeline(part: Part) -> Elastic:
 
 
 def torch_adapter(part: Part) -> Elastic:
-    """The same in torch's loader."""
+    """The same pipeline in torch's loader, with the loader's workers."""
     from resumable_torch import PipelineDataset, ResumableDataLoader
 
     numbers = rs.range(ITEMS).shuffle(SEED).shard(part.rank, part.ranks)
@@ -93,7 +93,7 @@ def torch_adapter(part: Part) -> Elastic:
 
 
 def grain_slices(part: Part) -> Elastic:
-    """A slice a rank and its `CheckpointHandler`, whose files are named after rank and ranks."""
+    """A slice for each rank; `CheckpointHandler` names its files by rank and ranks."""
     import grain
 
     data: Any = grain.MapDataset.range(ITEMS).shuffle(SEED)[part.rank :: part.ranks]
@@ -104,7 +104,7 @@ def grain_slices(part: Part) -> Elastic:
 
 
 def grain_elastic(part: Part) -> Elastic:
-    """Its experimental `ElasticIterator`."""
+    """Grain's experimental `ElasticIterator`."""
     import grain
     from grain.experimental import ElasticIterator
 
@@ -126,7 +126,7 @@ def _of_grain(data: Any, part: Part) -> Elastic:
     from grain._src.core import sharding
     from grain.checkpoint import CheckpointHandler
 
-    # JAX would say this, and start a process for each rank.
+    # Otherwise these numbers come from JAX, which needs a process for each rank.
     sharding.get_process_index_and_count = lambda: (part.rank, part.ranks)
     handler: Any = CheckpointHandler()
     return Elastic(
@@ -142,7 +142,7 @@ def _set(iterator: Any, state: Any) -> Any:
 
 
 def torchdata(part: Part) -> Elastic:
-    """Its `StatefulDataLoader` with its sampler; it leaves the states of ranks to the user."""
+    """`StatefulDataLoader` and its sampler; the states of the ranks are left to the user."""
     from torchdata.stateful_dataloader import StatefulDataLoader
     from torchdata.stateful_dataloader.sampler import StatefulDistributedSampler
 
@@ -165,7 +165,7 @@ def datasets(part: Part) -> Elastic:
 
 
 def streaming(part: Part) -> Elastic:
-    """Its loader over shards of files. Rank and ranks are variables of the environment."""
+    """Its loader over shards of files; rank and ranks come from environment variables."""
     from streaming import MDSWriter, StreamingDataLoader, StreamingDataset
 
     shards = part.folder / "shards"
@@ -184,7 +184,7 @@ def streaming(part: Part) -> Elastic:
 
 
 def _of_torch(loader: Any, part: Part, path: Path) -> Elastic:
-    """Whatever has `state_dict` and `load_state_dict`; of a common state, rank 0 writes it."""
+    """A loader with `state_dict` and `load_state_dict`; a common state is written by rank 0."""
 
     def save(iterator: Any) -> None:
         state = loader.state_dict()
@@ -199,7 +199,7 @@ def _of_torch(loader: Any, part: Part, path: Path) -> Elastic:
 
 
 def tf_data(part: Part) -> Elastic:
-    """`shard`, and a `tf.train.Checkpoint` of the iterator on each rank."""
+    """`shard`, and on each rank a `tf.train.Checkpoint` of the iterator."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     import tensorflow as tf
 
@@ -228,11 +228,11 @@ LOADERS: Final = {
     "datasets in a StatefulDataLoader": (datasets, ("datasets", "torchdata")),
     "MosaicML Streaming": (streaming, ("streaming",)),
 }
-"""By title: the function here that makes it, and the modules of ``peers`` that it needs."""
+"""By title, the function that makes the loader and the modules of ``peers`` that it needs."""
 
 
 def installed(options: Options) -> list[str]:
-    """The titles of those that are asked for and can run here."""
+    """The titles of the loaders that are asked for and can run here."""
     return [
         title
         for title, (_, peers) in LOADERS.items()

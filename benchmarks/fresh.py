@@ -18,6 +18,6 @@ def fresh_process() -> ProcessPoolExecutor:
 
 
 def in_fresh_process(fn: Callable[..., T], *arguments: Any) -> T:
-    """What ``fn(*arguments)`` returns; the function must stand at the top of a module."""
+    """Return ``fn(*arguments)``; the function must be defined at the top of a module."""
     with fresh_process() as executor:
         return executor.submit(fn, *arguments).result()

@@ -1,8 +1,8 @@
-"""Small pieces that several peers need around the functions of a `Work`."""
+"""Small functions that several peers need around those of a `Work`."""
 
-# What a peer may be given: its own classes choose the order and make the batches, and functions
-# that a user may write do the rest. Where it allows to look up or to map a batch at once,
-# `Each` still calls the function once an item.
+# The rule for peers: their own classes choose the order and make the batches, and functions that a
+# user could write do the rest. Where a peer can look up or map a whole batch, `Each` still calls
+# the function once for each item.
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Each", "batch_of", "identity", "lines_of", "stack"]
 
 
 class Each:
-    """The function of ``work``, or nothing, for every item of a batch of indices; then stacked."""
+    """Calls the function of ``work``, if any, with each item of a batch, and stacks the results."""
 
     def __init__(self, work: Work) -> None:
         self._fn = work.map or identity
@@ -28,7 +28,7 @@ class Each:
 
 
 def batch_of(work: Work) -> Callable[[Any], Any]:
-    """What makes a batch of a list of indices."""
+    """A function that makes a batch from a list of indices."""
     source = work.source
     if isinstance(source, Arrays):
         columns = list(source.columns.values())
@@ -41,14 +41,14 @@ def batch_of(work: Work) -> Callable[[Any], Any]:
 
 
 def stack(items: list[Any]) -> Any:
-    """An array, or a tuple of arrays, one row an item."""
+    """An array, or a tuple of arrays, with one row for each item."""
     if isinstance(items[0], tuple):
         return tuple(np.asarray(column) for column in zip(*items, strict=True))
     return np.asarray(items)
 
 
 def identity(item: Any) -> Any:
-    """The same."""
+    """``item`` itself."""
     return item
 
 

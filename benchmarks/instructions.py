@@ -1,21 +1,22 @@
-"""Instructions an item, of the library and of the loop written by hand: no clock takes part.
+"""Count the instructions of an item, in the library and in a loop by hand, without a clock.
 
 Run as `python benchmarks/instructions.py [WORKLOAD ...]`, on Linux with valgrind installed. The
 workloads are those of the speed budget: arrays in batches, a mapped range in batches, a mapped
 and filtered range item by item, a step of a checkpointed loop between two saves, and a state of six
-stages (whose loop by hand is the dict of the same positions). For each, callgrind counts the instructions of two processes that run it for two
-lengths, one after a short pass that warms the caches of Python and NumPy up. The difference,
-divided by that of the lengths, is what an item costs; it leaves out starting, importing and
-warming up. Both sides keep their functions, sizes and seeds equal.
+stages (whose loop by hand makes the dict of the same positions). For each workload, callgrind
+counts the instructions of two processes that run it at two lengths, each after a short pass that
+warms up the caches of Python and NumPy. The difference, divided by that of the lengths, is the cost
+of an item, without starting, importing and warming up. Functions, sizes and seeds are the same on
+both sides.
 
-A count differs by less than a hundredth from run to run, and is no time: it weighs a cheap
-instruction like a cache miss. Compare it with an older one only for the same machine and
-versions, which are printed above it. NumPy chooses its code by the processor, here by the one
-that valgrind imitates.
+A count differs by less than a hundredth from run to run. It is no time: a cheap instruction counts
+as much as a cache miss. Compare it only with a count from the same machine and versions, which
+are printed above it. NumPy chooses its code for the processor, which here is the one that valgrind
+imitates.
 """
 
 # The tests count calls and bytecode of the library alone (tests/test_work_counts.py). This counts
-# what all of it comes to, NumPy and the interpreter included, but takes minutes.
+# everything, NumPy and the interpreter included, but takes minutes.
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ COLUMNS = 16  # bytes in a row of the first array
 
 
 def triple(item: int) -> int:
-    """Next to nothing, so that what is around it counts."""
+    """Compute next to nothing, so that the work around it counts."""
     return 3 * item + 1
 
 
@@ -58,7 +59,7 @@ def is_even(item: int) -> bool:
 
 
 def arrays(count: int) -> Iterable[Any]:
-    """Two arrays of narrow rows, so that more than copying counts; shuffled, in batches."""
+    """Two arrays, shuffled, in batches; their rows are narrow, so that more than copying counts."""
     return rs.from_arrays(_arrays(count)).shuffle(SEED).batch(BATCH)
 
 
@@ -76,7 +77,7 @@ def _arrays(count: int) -> tuple[Any, Any]:
 
 
 def mapped(count: int) -> Iterable[Any]:
-    """Integers, shuffled, a Python function of each, in batches."""
+    """Shuffled integers, a Python function of each, in batches."""
     return rs.range(count).shuffle(SEED).map(triple).batch(BATCH)
 
 
@@ -112,7 +113,7 @@ def steps_by_hand(count: int) -> Iterator[Any]:
 
 
 def states(count: int) -> Iterator[Any]:
-    """The state of six stages, taken so many times."""
+    """The state of six stages, taken ``count`` times."""
     pipeline = rs.range(10**9).shuffle(SEED).map(abs).batch(BATCH).repeat().take(10**9).enumerate()
     with iter(pipeline) as iterator:
         next(iterator)
@@ -121,7 +122,7 @@ def states(count: int) -> Iterator[Any]:
 
 
 def states_by_hand(count: int) -> Iterator[Any]:
-    """A dict of the same shape, written down."""
+    """A dict of the same shape, made ``count`` times."""
     for step in range(count):
         yield {
             "fingerprint": "",
@@ -151,7 +152,7 @@ class Workload(NamedTuple):
     more: int
 
 
-# The lengths of shuffled ones are whole blocks of permuted indices after the first of 512.
+# The lengths of shuffled workloads are whole blocks of permuted indices, after a first one of 512.
 WORKLOADS = {
     "arrays": Workload(arrays, arrays_by_hand, 512 + 65536, 512 + 4 * 65536),
     "map": Workload(mapped, mapped_by_hand, 512 + 65536, 512 + 4 * 65536),
@@ -162,7 +163,7 @@ WORKLOADS = {
 
 
 def an_item(name: str, side: str) -> float:
-    """Instructions an item of that workload."""
+    """Instructions for an item of a workload."""
     workload = WORKLOADS[name]
     fewer, more = (instructions(name, side, count) for count in (workload.fewer, workload.more))
     return (more - fewer) / (workload.more - workload.fewer)
@@ -177,7 +178,7 @@ def instructions(name: str, side: str, count: int) -> int:
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p"]
         command += [sys.executable, __file__, "--run", name, side, str(count)]
-        # Hashes, and what BLAS does in threads of its own, would differ from run to run.
+        # Random hashes and threads of BLAS would differ from run to run.
         fixed = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         process = subprocess.run(command, capture_output=True, text=True, env=os.environ | fixed)
     found = re.search(r"^==\d+== Collected : (\d+)", process.stderr, re.MULTILINE)
@@ -187,14 +188,14 @@ def instructions(name: str, side: str, count: int) -> int:
 
 
 def run(name: str, side: str, count: int) -> None:
-    """Be the process that is measured."""
+    """Run a workload, in the process that is measured."""
     make: Callable[[int], Iterable[Any]] = getattr(WORKLOADS[name], side)
     for length in (WARM, count):
         deque(make(length), maxlen=0)
 
 
 def main() -> int:
-    """Print a line for each workload; 1 if there is no valgrind."""
+    """Print a line for each workload; returns 1 if there is no valgrind."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -208,12 +209,12 @@ def main() -> int:
     if unknown := set(options.workloads) - set(WORKLOADS):
         parser.error(f"WORKLOAD must be one of {', '.join(WORKLOADS)}, got {min(unknown)}")
     if shutil.which("valgrind") is None:
-        print("valgrind is not installed; it counts the instructions", file=sys.stderr)
+        print("valgrind is not installed: it is needed to count instructions", file=sys.stderr)
         return 1
     valgrind = subprocess.run(["valgrind", "--version"], capture_output=True, text=True).stdout
     print(
         f"resumable {rs.__version__}, Python {platform.python_version()}, "
-        f"NumPy {np.__version__}, {valgrind.strip()}, {platform.machine()}; instructions an item"
+        f"NumPy {np.__version__}, {valgrind.strip()}, {platform.machine()}; instructions per item"
     )
     for name in options.workloads or WORKLOADS:
         library, by_hand = an_item(name, "library"), an_item(name, "by_hand")

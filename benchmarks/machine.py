@@ -1,4 +1,4 @@
-"""Where the figures come from: processor, system and versions."""
+"""Describe where the figures come from: processor, system and versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["machine"]
 
 
 def machine(peers: tuple[str, ...] | None) -> dict[str, str]:
-    """What a reader must know of the machine, by name; ``peers`` as in `Options`."""
+    """What a reader must know of the machine and the versions; ``peers`` as in `Options`."""
     found = {
         "processor": _processor(),
         "cores": str(len(os.sched_getaffinity(0)))

@@ -1,4 +1,4 @@
-"""How much memory this process has for itself."""
+"""Measure the private memory of this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ STATUS = Path("/proc/self/status")
 
 
 def private_bytes() -> int:
-    """Bytes that no file stands behind; where that is not told, the largest resident size so far."""
+    """Resident bytes that belong to no file; if unknown, the largest resident size so far."""
     if STATUS.exists():
         for line in STATUS.read_text().splitlines():
             if line.startswith("RssAnon:"):

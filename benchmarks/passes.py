@@ -1,4 +1,4 @@
-"""How long a pass takes: short ones are repeated, long ones are stopped and scaled."""
+"""Time a pass: short passes are repeated, long ones are stopped and scaled."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PORTION = 64  # items or batches between two looks at the clock
 
 
 def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = False) -> float:
-    """Seconds from the making of the iterator to its end, for ``expected`` items.
+    """Seconds from making the iterator to its end, for ``expected`` items.
 
-    Passes are repeated until they have taken `SHORTEST` seconds together, and the mean is returned,
-    unless ``once``. The time up to the first item or batch includes what is done once. The pass
-    is stopped `LONGEST` seconds after it, and these are scaled by the number of those left.
-    Where the first items are not timed, since workers start, their end is not timed either.
+    Unless ``once``, passes are repeated until they have taken `SHORTEST` seconds together, and the
+    mean is returned. A pass is stopped `LONGEST` seconds after its first item or batch, and the
+    time since then is scaled to all the others; the time before, with what is done once, is not. If
+    the first items are untimed, while workers start, the end is not timed either.
     """
     gc.collect()
     batches = -(-(expected - work.untimed) // (work.batch or 1))
@@ -50,7 +50,7 @@ def _one(start: Start, untimed: int, batches: int) -> float:
         _consume(items, portion)
         done += portion
     if done == batches and not untimed:
-        _consume(items, 1)  # which finds the end
+        _consume(items, 1)  # this finds the end
     seconds = clock() - began
     if done < batches:
         return first + (seconds - first) * (batches - 1) / (done - 1)

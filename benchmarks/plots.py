@@ -1,6 +1,6 @@
-"""Draw the results: who is how fast, and what grows with a buffer or a position."""
+"""Draw the results: how fast each contestant is, and what grows with a buffer or a position."""
 
-# `python -m benchmarks.plots` draws those that are published again, without measuring anything.
+# `python -m benchmarks.plots` draws the published results again, without measuring anything.
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ WORKS: Final = {
     "arrays 2 thread": "arrays of 1 MiB\nfrom two threads",
     "zlib 2 process": "compression\nin two processes",
 }
-"""What the picture shows of a whole run, from top to bottom."""
+"""The rows of the picture of a whole run, from top to bottom."""
 CLOSE: Final = 1.2
-"""Marks hide each other where the times are closer than this factor."""
+"""Marks would hide each other if the times are closer than this factor."""
 NEXT: Final = {0.0: 0.22, 0.22: -0.22, -0.22: 0.0}
 MOST_TICKS: Final = 5
 ALONG: Final = {"resume_time": "items handed out before the save"}
@@ -39,7 +39,7 @@ COUNTS: Final = ((1e9, "billion"), (1e6, "million"), (1, ""))
 
 
 def write_plots(folder: Path, results: list[Result]) -> list[Path]:
-    """PNG files of what there is to draw; none without matplotlib."""
+    """Write PNG files of all that can be drawn; none without matplotlib."""
     if importlib.util.find_spec("matplotlib") is None:
         print("no plots: matplotlib is not installed")
         return []
@@ -64,7 +64,7 @@ def write_plots(folder: Path, results: list[Result]) -> list[Path]:
 
 
 def _ratios(path: Path, works: dict[str, dict[str, tuple[float, float, float]]]) -> Path:
-    """A row for each work, and in it a mark for each contestant."""
+    """Draw a row for each work, with a mark for each contestant."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(6.6, 1.7 + 0.6 * len(works)), layout="constrained")
@@ -103,7 +103,7 @@ def _ratios(path: Path, works: dict[str, dict[str, tuple[float, float, float]]])
 
 
 def _apart(medians: dict[str, float]) -> dict[str, float]:
-    """How far above or below its row each mark stands, so that none hides another."""
+    """How far above or below its row each mark is, so that none hides another."""
     places: dict[str, float] = {}
     before, place = 0.0, 0.0
     for name in sorted(medians, key=lambda name: medians[name]):
@@ -120,13 +120,13 @@ def _mark(axes: Any, name: str, ratio: float, row: float) -> Any:
 
 
 def _limits(lines: list[Series]) -> tuple[float, float]:
-    """Wide enough that what is flat looks flat."""
+    """Limits wide enough that a flat line looks flat."""
     values = [value for line in lines for value in line.values]
     return min(values) / 3, max(values) * 3
 
 
 def _curves(path: Path, result: Result) -> Path:
-    """One panel a quantity, on logarithmic axes, with the name of each line at its end."""
+    """Draw a panel for each quantity, on logarithmic axes, with each line's name at its end."""
     import matplotlib.pyplot as plt
 
     count = len(result.series)
@@ -158,7 +158,7 @@ def _curves(path: Path, result: Result) -> Path:
 
 def _line(panel: Any, line: Series, loses: bool) -> None:
     colour, mark = style_of(line.name)
-    dashed = loses or "," in line.name  # something is to be said of it
+    dashed = loses or "," in line.name  # its name has a remark
     panel.plot(
         line.sizes,
         line.values,
@@ -170,7 +170,7 @@ def _line(panel: Any, line: Series, loses: bool) -> None:
 
 
 def _name_lines(panel: Any, lines: list[Series], exact: dict[str, str]) -> None:
-    """The name of each line at its right end, none upon another."""
+    """Write the name of each line at its right end, without overlaps."""
     low, high = panel.get_ylim()
     least = (high / low) ** (1 / 17)  # the factor of one line of text
     above = 0.0
@@ -201,7 +201,7 @@ def _in_units(value: float, units: tuple[tuple[float, str], ...]) -> str:
 
 
 def _read(path: Path) -> list[Result]:
-    """What was measured, whoever measured it and where."""
+    """The results in a file, wherever they were measured."""
     return [
         Result(
             written["name"],

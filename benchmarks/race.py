@@ -1,4 +1,4 @@
-"""Run all contestants of a throughput workload in turns, and compare what they deliver."""
+"""Time all contestants of a throughput workload in turns, and compare what they deliver."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Claims: TypeAlias = Callable[[dict[str, Timings]], list[Claim]]
 
 @dataclass
 class _Heat:
-    """One work: who takes part, by label."""
+    """One work, and the configurations that take part, by label."""
 
     variant: str
     entries: dict[str, tuple[Contestant, str]] = field(default_factory=dict)
@@ -34,7 +34,7 @@ def race(options: Options, workload: str, claims: Claims) -> Result:
     """Time every work of the module ``workload`` for every contestant that is installed.
 
     Raises:
-      MultisetsDiffer: if one delivers other items than the bare loop.
+      MultisetsDiffer: if a contestant delivers other items than the bare loop.
     """
     module = importlib.import_module(workload)
     works = module.works(options)
@@ -69,7 +69,7 @@ def _contestants(options: Options) -> list[str]:
 
 
 def _entered(variant: str, contestants: list[Contestant]) -> _Heat:
-    """All configurations whose items are those of the bare loop."""
+    """Check every configuration against the bare loop, and enter those that can do the work."""
     heat = _Heat(variant)
     expected = None
     for contestant in contestants:
@@ -95,10 +95,10 @@ def _entered(variant: str, contestants: list[Contestant]) -> _Heat:
 
 
 def _run(heats: list[_Heat], rounds: int) -> dict[str, dict[str, list[float]]]:
-    """Each round runs each once; the order rotates, so that none always follows the same one.
+    """Run each configuration once in each round; the order rotates from round to round.
 
-    After the first round those of like speed follow each other: the machine is not the same an
-    hour later, and the ratios that are looked at most are those of neighbours.
+    After the first round, configurations of similar speed follow each other: the machine may change
+    within an hour, and the ratios between neighbours matter most.
     """
     entries = [(heat, label) for heat in heats for label in heat.entries]
     seconds: dict[str, dict[str, list[float]]] = {

@@ -14,11 +14,11 @@ __all__ = ["OtherCircumstances", "markdown", "read_json", "write_json", "write_m
 
 
 class OtherCircumstances(Exception):
-    """Results are not from this machine, these versions, sizes and rounds."""
+    """Results are from another machine, other versions, sizes or rounds."""
 
 
 def write_json(path: Path, where: dict[str, str], results: list[Result], options: Options) -> None:
-    """Everything that was measured."""
+    """Write everything that was measured."""
     content = {
         **_circumstances(where, options),
         "results": [asdict(result) for result in results],
@@ -27,7 +27,7 @@ def write_json(path: Path, where: dict[str, str], results: list[Result], options
 
 
 def read_json(path: Path, where: dict[str, str], options: Options) -> list[Result]:
-    """What `write_json` wrote.
+    """Read what `write_json` wrote.
 
     Raises:
       OtherCircumstances: if it was measured on another machine or in another way.
@@ -56,19 +56,20 @@ def _result(written: dict[str, Any]) -> Result:
 def write_markdown(
     path: Path, where: dict[str, str], results: list[Result], options: Options
 ) -> None:
-    """The tables and claims for readers."""
+    """Write the tables and claims for readers."""
     lines = ["# Side by side", ""]
     lines += [", ".join(f"{name} {value}" for name, value in where.items()) + ".", ""]
     lines += [
         f"Each configuration ran once in each of {options.rounds} rounds, in turns. A ratio is the "
-        "median over the rounds; quartiles stand beside it. A pass is stopped "
-        f"{LONGEST:g} s after its first item, and its time scaled to all items. MiB is the private memory of the "
-        "contestant's process after its last pass. All contestants of a workload are from one run; the "
-        "workloads may be from several, on the same machine with the same versions.",
+        "median over the rounds; the quartiles are beside it. A pass is stopped "
+        f"{LONGEST:g} s after its first item, and its time is scaled to all items. MiB is the "
+        "private memory of the contestant's process after its last pass. All contestants of a "
+        "workload are from one run; the workloads may be from several runs, on the same machine "
+        "with the same versions.",
         "",
     ]
     if options.quick:
-        lines += ["Small sizes (`--quick`): the figures say nothing.", ""]
+        lines += ["Small sizes (`--quick`): the figures mean nothing.", ""]
     for result in results:
         lines += [f"## {result.name}", "", markdown(result)]
     path.write_text("\n".join(lines))
@@ -86,7 +87,7 @@ def markdown(result: Result) -> str:
 
 
 def _first_and_last(problem: str) -> str:
-    """Who, and the exception."""
+    """The contestant and the exception."""
     return f"{problem.partition(':')[0]}: {problem.strip().splitlines()[-1]}"
 
 

@@ -1,4 +1,4 @@
-"""What a workload hands back: tables, claims, and series for the plots."""
+"""What a workload returns: tables, claims, and series for the plots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Options:
     Attributes:
       folder: for data and other files that are removed afterwards.
       rounds: how often each configuration runs.
-      quick: small sizes, to see that everything works; the figures then say nothing.
+      quick: use small sizes, to see that everything works; the figures then mean nothing.
       peers: names of modules in ``benchmarks/peers``; None for all.
     """
 
@@ -34,7 +34,7 @@ class Claim:
 
     Attributes:
       figure: what was measured; None if there was nothing to measure.
-      met: None if it cannot be told.
+      met: whether it holds; None if nothing was measured.
     """
 
     text: str
@@ -69,14 +69,14 @@ class Series:
 
 @dataclass
 class Result:
-    """Of one workload.
+    """The result of one workload.
 
     Attributes:
-      ratios: for the plot of bars: of each work, each contestant's time as a multiple of the
-        bare loop's: median, lower and upper quartile.
-      multiples: for the plot of operators: by how they are used and by name, what each is over, and
-        its time as a multiple of the same by hand.
-      series: for the plot against size, by the label of the vertical axis.
+      ratios: for the plot of marks: for each work, each contestant's time as a multiple of the
+        bare loop's, as median, lower and upper quartile.
+      multiples: for the plot of operators: for each way and operator, what each variant is over,
+        and its time as a multiple of the time by hand.
+      series: for the plots against size, by the label of the vertical axis.
       problems: peers that crashed, with the reason.
       raw: everything measured, for the JSON file.
     """

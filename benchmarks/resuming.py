@@ -1,7 +1,7 @@
-"""The loaders whose resume is measured: how each is iterated, saved and restored."""
+"""Make, save and restore the loaders whose resume is measured."""
 
-# Each shuffles integers in the way it recommends, and is saved and restored in the way its
-# documentation says. One without a state is started anew, and what was seen is passed over.
+# Each shuffles integers in the way it recommends, and is saved and restored as its documentation
+# says. A loader without a state is started anew, and the batches already seen are passed over.
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from benchmarks.work import SEED
 __all__ = ["BATCH", "Loader", "made", "measured", "plain"]
 
 BATCH: Final = 64
-BUFFER: Final = 10_000  # of those that cannot shuffle everything
-TITLES: Final = {"torchdata": "torchdata"}  # not its nodes
+BUFFER: Final = 10_000  # for loaders that cannot shuffle everything
+TITLES: Final = {"torchdata": "torchdata"}  # its loader, not its nodes
 
 
 class Loader(NamedTuple):
-    """How somebody's loader is iterated, saved and restored.
+    """How a loader is iterated, saved and restored.
 
     Attributes:
       start: a new iterator over batches.
-      save: its state as bytes, as many as the loader would write.
-      restore: an iterator that continues at those bytes, after so many batches.
+      save: its state as the bytes that the loader would write.
+      restore: an iterator that continues at those bytes, saved after so many batches.
     """
 
     start: Callable[[], Iterator[Any]]
@@ -56,7 +56,7 @@ def ours(pipeline: rs.Pipeline[Any]) -> Loader:
 
 
 def resumable_window(window: int, length: int) -> Loader:
-    """A stream through a window."""
+    """A stream, shuffled in a window."""
     stream = rs.from_iterable(integers(length))
     return ours(stream.shuffle(SEED, window=window).batch(BATCH))
 
@@ -67,12 +67,12 @@ def resumable_position(length: int) -> Loader:
 
 
 def stream_position(length: int) -> Loader:
-    """A stream that is read anew."""
+    """A stream that is read anew, shuffled in a window."""
     return resumable_window(BUFFER, length)
 
 
 def grain_window(window: int, length: int) -> Loader:
-    """Windows one after the other."""
+    """A stream, shuffled in one window after the other."""
     import grain
     from grain.experimental import WindowShuffleIterDataset
 
@@ -121,12 +121,12 @@ def infinibatch_window(window: int, length: int) -> Loader:
 
 
 def infinibatch_position(length: int) -> Loader:
-    """The same: it has no other shuffle that ends."""
+    """A buffered shuffle: infinibatch has no other shuffle that ends."""
     return infinibatch_window(BUFFER, length)
 
 
 def tf_data_window(window: int, length: int) -> Loader:
-    """Its iterator in a `tf.train.Checkpoint`."""
+    """A buffered shuffle, its iterator saved in a `tf.train.Checkpoint`."""
     import tensorflow as tf
 
     data = tf.data.Dataset.range(length).shuffle(window, SEED).batch(BATCH)
@@ -149,7 +149,7 @@ def tf_data_window(window: int, length: int) -> Loader:
 
 
 def tf_data_position(length: int) -> Loader:
-    """The same: a buffer of everything would be saved whole."""
+    """A buffered shuffle: a buffer of everything would be saved whole."""
     return tf_data_window(BUFFER, length)
 
 
@@ -182,7 +182,7 @@ def _datasets(data: Any) -> Loader:
 
 
 def torch_position(length: int) -> Loader:
-    """No state: started anew, and what was seen is passed over."""
+    """No state: it is started anew, and the batches already seen are passed over."""
     from torch.utils.data import DataLoader
 
     data: Any = range(length)
@@ -200,7 +200,7 @@ def torch_position(length: int) -> Loader:
 
 
 def torchdata_position(length: int) -> Loader:
-    """Its `StatefulDataLoader`."""
+    """A shuffling `StatefulDataLoader`."""
     from torchdata.stateful_dataloader import StatefulDataLoader
 
     data: Any = range(length)
@@ -220,12 +220,12 @@ def torchdata_position(length: int) -> Loader:
 
 
 def streaming_window(window: int, length: int) -> Loader:
-    """Shards of files, shuffled in blocks of as many items."""
+    """Shards of files, shuffled in blocks of ``window`` items."""
     return _streaming(length, window)
 
 
 def streaming_position(length: int) -> Loader:
-    """Shards of files, shuffled in its usual blocks."""
+    """Shards of files, shuffled in blocks of the default size."""
     return _streaming(length, None)
 
 
@@ -277,7 +277,7 @@ def plain(batch: Any) -> Any:
 
 
 def measured(options: Options, kind: str) -> dict[str, str]:
-    """Whoever is installed and can do it: its title, and the function here that makes it.
+    """The installed loaders of this kind: the title of each, and the function that makes it.
 
     Args:
       options: with the peers that are asked for.
@@ -292,6 +292,6 @@ def measured(options: Options, kind: str) -> dict[str, str]:
 
 
 def made(make: str, *arguments: int) -> Loader:
-    """What the function called ``make`` gives."""
+    """Call the function of this module named ``make``."""
     loader: Loader = globals()[make](*arguments)
     return loader

@@ -1,10 +1,10 @@
-"""What a save costs: a durable one against its bare system calls, an asynchronous one to the loop.
+"""Measure a durable save against its bare system calls, and an asynchronous one in the loop.
 
 Run as `python benchmarks/save_cost.py [--folder DIR]`, with DIR on the disk in question.
 """
 
-# The two sides of each comparison take turns in one run, so that what else the machine does
-# meets both alike.
+# The two sides of each comparison take turns in one run, so that other work on the machine slows
+# both alike.
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bare_save(folder: Path, number: int, data: bytes, kept: int | None) -> float
 
 
 def durable(folder: Path, saves: int, kept: int | None) -> tuple[list[float], list[float], int]:
-    """Seconds of bare saves and of whole ones, taking turns, and the bytes of a checkpoint."""
+    """Seconds of bare and of whole saves, in turns, and the bytes of a checkpoint."""
     bare, whole = [], []
     (folder / "bare").mkdir()
     retention = None if kept is None else rs.Retention(kept)
@@ -95,7 +95,7 @@ def folder_in(parent: Path | None) -> Iterator[Path]:
 
 
 def main() -> int:
-    """Print both comparisons; 1 if one is over its budget."""
+    """Print both comparisons; returns 1 if one is over its budget."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--saves", type=int, default=400)
     parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")

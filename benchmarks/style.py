@@ -1,7 +1,7 @@
 """Colours and marks of the pictures."""
 
-# The pictures have no background, and their text is of a grey that is readable on white and on
-# black. Each contestant has a colour and a mark of its own, so that they can be told apart in print.
+# The pictures have no background. Their text has a grey that is readable on white and on black.
+# Each contestant has its own colour and mark, so that they can be told apart in print.
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ STYLES: Final = {
     "LitData": ("#8c6d4f", "X"),
     "MosaicML Streaming": ("#8a8f98", "d"),
 }
-"""Colour and mark of each peer, by how its label begins."""
+"""Colour and mark of each peer, by the beginning of its label."""
 OTHER: Final = (OUR_COLOUR, "o")
 
 
 def times(ratio: float, _: float = 0) -> str:
-    """A ratio at an axis."""
+    """A ratio as the text of a tick."""
     return f"{ratio:g}\N{MULTIPLICATION SIGN}" if ratio >= 1 else f"1/{1 / ratio:g}"
 
 

@@ -1,4 +1,4 @@
-"""Bytes and time of an input's checkpoint: ours, and tf.data's own, for growing shuffle buffers."""
+"""Measure an input's checkpoint, ours and tf.data's own, for growing shuffle buffers."""
 
 # python benchmarks/tf_checkpoints.py, with TensorFlow installed
 
@@ -31,7 +31,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def saved_and_restored(make: Callable[[], tuple[Any, Iterator[Any]]]) -> tuple[int, float, float]:
-    """Bytes on disk, and the seconds to save and to restore until the next item is there."""
+    """Bytes on disk, seconds to save, and seconds to restore up to and including the next item."""
     folder = Path(tempfile.mkdtemp())
     try:
         tracked, items = make()
@@ -54,7 +54,7 @@ def saved_and_restored(make: Callable[[], tuple[Any, Iterator[Any]]]) -> tuple[i
 
 
 def ours(pipeline: rs.Pipeline[Any]) -> Callable[[], tuple[Any, Iterator[Any]]]:
-    """Makes what is tracked, and its items."""
+    """A function that makes a tracked object for ``pipeline`` and an iterator of its items."""
 
     def make() -> tuple[Any, Iterator[Any]]:
         tracked = CheckpointableInput(pipeline)
@@ -64,7 +64,7 @@ def ours(pipeline: rs.Pipeline[Any]) -> Callable[[], tuple[Any, Iterator[Any]]]:
 
 
 def theirs(length: int) -> Callable[[], tuple[Any, Iterator[Any]]]:
-    """The same of tf.data."""
+    """The same for a shuffle of tf.data with a buffer of ``length`` items."""
 
     def make() -> tuple[Any, Iterator[Any]]:
         iterator = iter(tf.data.Dataset.range(2 * length).shuffle(length, seed=1))
@@ -74,7 +74,7 @@ def theirs(length: int) -> Callable[[], tuple[Any, Iterator[Any]]]:
 
 
 def file_bytes(pipeline: rs.Pipeline[Any]) -> int:
-    """Of the file that a hook writes."""
+    """The size of the file that a hook writes."""
     with pipeline.start() as iterator:
         next(iterator)
         return len(encode(Checkpoint(10**6, time.time(), iterator.get_state())))
@@ -82,7 +82,7 @@ def file_bytes(pipeline: rs.Pipeline[Any]) -> int:
 
 def main() -> None:
     """Print a table."""
-    saved_and_restored(ours(rs.range(9).shuffle(1)))  # the first one pays for more than itself
+    saved_and_restored(ours(rs.range(9).shuffle(1)))  # the first save pays for what is done once
     saved_and_restored(theirs(9))
     print(f"Python {platform.python_version()}, TensorFlow {tf.__version__}")
     for length in SIZES:

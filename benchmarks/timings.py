@@ -21,14 +21,14 @@ def spread(ratios: list[float]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Timings:
-    """Of one work.
+    """The timings of one work.
 
     Attributes:
-      items: that were timed in each pass.
-      seconds: of each round, by label of the configuration.
+      items: how many are timed in each pass.
+      seconds: of each round, by the label of the configuration.
       owner: the name of the contestant's module, by label.
-      unsupported: why a contestant cannot do it.
-      crashed: the traceback of one that failed.
+      unsupported: why a contestant cannot do the work, by label.
+      crashed: the traceback of a contestant that failed, by label.
       memory: private bytes of each contestant's process after the last round.
     """
 
@@ -66,7 +66,7 @@ class Timings:
 
     @property
     def better(self) -> list[str]:
-        """Of each contestant the label of its fastest configuration."""
+        """The label of each contestant's fastest configuration."""
         best: dict[str, str] = {}
         for label in sorted(self.seconds, key=lambda label: self.ratio(label, BARE)[0]):
             best.setdefault(self.owner[label], label)
@@ -83,7 +83,7 @@ class Timings:
 
 
 def table_of(title: str, timings: Timings) -> Table:
-    """A row for each configuration, the fastest first, then who did not take part."""
+    """A row for each configuration, the fastest first; then those that crashed."""
     rows: list[tuple[object, ...]] = []
     ours = timings._ours
     for label, seconds in sorted(

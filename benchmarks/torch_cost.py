@@ -1,4 +1,4 @@
-"""What the torch adapter costs, beside torch's own sampler and torchdata's loader, in one run."""
+"""Compare the torch adapter with torch's own sampler and torchdata's loader, in one run."""
 
 # python benchmarks/torch_cost.py, with torch and torchdata installed
 
@@ -21,7 +21,7 @@ from resumable_torch import ResumableDataLoader, ResumableSampler
 from torch.utils.data import DataLoader, Dataset, RandomSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 
-ROUNDS = 8  # of all six orders
+ROUNDS = 8  # each with all six orders
 ROWS = 40_000
 BATCH = 64
 HUGE = 10**8
@@ -48,12 +48,12 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
 
 
 def consume(loader: Any) -> int:
-    """One pass."""
+    """Run one pass; returns the number of batches."""
     return sum(1 for _ in loader)
 
 
 def epochs(workers: int) -> None:
-    """Whole epochs, interleaved; without workers by the time of the processor, which is steadier."""
+    """Time interleaved epochs; without workers by processor time, which is steadier."""
     clock = time.perf_counter if workers else time.process_time
     images = Images()
     options: dict[str, Any] = {"batch_size": BATCH, "num_workers": workers}
@@ -67,7 +67,7 @@ def epochs(workers: int) -> None:
     for loader in loaders.values():
         consume(loader)
     times: dict[str, list[float]] = {name: [] for name in loaders}
-    # Each comes as often after each other one, and never owes a collection of garbage to it.
+    # Each loader follows every other equally often, and has no garbage of it to collect.
     for _ in range(ROUNDS):
         for order in permutations(loaders):
             for name in order:
@@ -76,7 +76,7 @@ def epochs(workers: int) -> None:
     for name in ("resumable", "torchdata"):
         ratios = [ours / theirs for ours, theirs in zip(times[name], times["torch"], strict=True)]
         low, high = np.quantile(ratios, [0.25, 0.75])
-        # Other work on the machine only ever adds: the fastest rounds hold the least of it.
+        # Other work on the machine only adds time; the fastest rounds have the least of it.
         least = np.quantile(times[name], 0.1) / np.quantile(times["torch"], 0.1)
         print(
             f"W={workers} {name:10} {median(ratios):.3f} x DataLoader with RandomSampler "
@@ -86,7 +86,7 @@ def epochs(workers: int) -> None:
 
 
 def starts() -> None:
-    """The first sample of an epoch of 10^8."""
+    """Time the first sample of an epoch of 10^8."""
 
     def first(sampler: Iterator[int]) -> int:
         return next(iter(sampler))
@@ -104,7 +104,7 @@ def starts() -> None:
 
 
 def states(workers: int) -> None:
-    """A state after each of 150 batches."""
+    """Time a state after each of 150 batches."""
     images = Images()
     for name, kind, options in (
         ("resumable", ResumableDataLoader, {"shuffle": True}),

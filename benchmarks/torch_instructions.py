@@ -1,7 +1,7 @@
-"""Instructions of the main process for a batch, by loader: a clock's noise is no part of them."""
+"""Count the instructions of the main process for a batch of each loader, without a clock."""
 
 # python benchmarks/torch_instructions.py, with torch, torchdata and valgrind installed.
-# It runs each loader for two numbers of batches; the difference leaves out the start.
+# Each loader runs for two numbers of batches; the difference leaves out the start.
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def make(name: str, workers: int) -> Any:
 
 
 def instructions(name: str, workers: int, batches: int, states: int = 0) -> int:
-    """What callgrind counts in a process that draws so many batches, each with so many states."""
+    """What callgrind counts in a process that draws ``batches``, with so many states after each."""
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/%p"]
         command += [sys.executable, __file__, name, str(workers), str(batches), str(states)]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         _, printed = process.communicate()
-    # Workers, forked, print theirs too.
+    # Forked workers print their counts too.
     found = re.search(rf"^=={process.pid}== Collected : (\d+)", printed, re.MULTILINE)
     if process.returncode or found is None:
         raise RuntimeError(f"valgrind failed with status {process.returncode}: {printed[-2000:]}")
@@ -45,7 +45,7 @@ def instructions(name: str, workers: int, batches: int, states: int = 0) -> int:
 
 
 def main() -> None:
-    """Print every figure; with arguments, be the process that is measured."""
+    """Print every figure; with arguments, run the loader in the process that is measured."""
     if len(sys.argv) > 1:
         name, (workers, batches, states) = sys.argv[1], map(int, sys.argv[2:])
         loader = make(name, workers)

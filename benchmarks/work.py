@@ -1,8 +1,8 @@
-"""What a throughput workload asks for, as a value that every peer can read."""
+"""The work of a throughput workload, as a value that every peer can read."""
 
-# A peer translates a `Work` into its own words, so a new workload needs no change in a peer and a
-# new peer none in a workload. `map` and `keep` are called with one item at a time: a peer may
-# compile them, but not hand them several items at once, since functions in general cannot take that.
+# A peer translates a `Work` into its own words. So a new workload needs no change in any peer, and
+# a new peer none in any workload. `map` and `keep` are called with one item at a time: a peer may
+# compile them, but not call them with several items, which functions in general cannot take.
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Start: TypeAlias = Callable[[], Iterable[Any]]
 """Makes a new pass over all items or batches."""
 
 Prepare: TypeAlias = Callable[[Path], Start]
-"""Does once, outside of the timing, what a pass needs, such as files in the given folder."""
+"""Prepares untimed, and once, what a pass needs, such as files in the given folder."""
 
 
 class Unsupported(Exception):
@@ -62,7 +62,7 @@ class Integers:
 
 @dataclass(frozen=True)
 class Stream:
-    """Integers of an iterator, ``length`` of them, which cannot be looked up by index."""
+    """The ``length`` integers of an iterator, which cannot be looked up by index."""
 
     make: Callable[[], Iterator[int]]
     length: int
@@ -87,7 +87,7 @@ Source: TypeAlias = Arrays | Integers | Stream | JsonLines
 
 @dataclass(frozen=True)
 class Work:
-    """Source, shuffle, map, filter and batch, in this order; what is None is left out.
+    """Source, shuffle, map, filter and batch, in this order; a step that is None is left out.
 
     Attributes:
       source: where the items come from.
@@ -95,9 +95,9 @@ class Work:
       window: items in the window of a shuffle that reads the source in order.
       map: called with each item; returns an integer, an array, or a tuple of integers.
       result: an example of what ``map`` returns, for peers that must know dtype and shape.
-      keep: the items it accepts are delivered.
+      keep: whether an item is delivered.
       batch: items per batch.
-      workers: threads or processes that call ``map``, in the order of the source.
+      workers: threads or processes that call ``map``; the results come in order.
       executor: ``"thread"`` or ``"process"``.
       untimed: items delivered before the clock starts, so that workers have started.
     """
@@ -115,7 +115,7 @@ class Work:
 
     @property
     def item(self) -> Any:
-        """An example of what is delivered, or batched."""
+        """An example of an item that is delivered or batched."""
         if self.map is not None:
             return self.result
         if isinstance(self.source, Arrays):

@@ -1,7 +1,7 @@
 """What an item costs as a pipeline grows: in depth, in inputs, in files, in epochs."""
 
-# Everything should be linear: what is doubled costs twice as much, and so the same an item (and, in
-# depth or where an item has a field of each input, for each stage or field).
+# All costs should be linear, so that the cost of an item is the same at each size. In depth, or
+# where an item has a field of each input, it is the cost for each stage or field.
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ ITEMS_OF_AN_INPUT: Final = 512
 LINES_OF_A_FILE: Final = 10
 ITEMS_OF_AN_EPOCH: Final = 100
 LONGEST: Final = 0.5
-"""Seconds after which a pass is stopped; what has many inputs takes its time to begin."""
+"""Seconds after which a pass is stopped; many inputs take long to begin."""
 FLAT: Final = 2.0
-"""Between the largest and the smallest size: more than noise, less than growth."""
+"""Largest ratio between the largest and the smallest size: more than noise, less than growth."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Growth:
 
     Attributes:
       sizes: numbers of stages, inputs, files or epochs.
-      make: a pass, of such a number.
-      shared: how many items one delivered stands for, of such a number.
+      make: a pass at a size.
+      shared: by how much the time of what is delivered is divided, at a size.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Growth:
 
 
 def growths(folder: Path, quick: bool = False) -> Iterator[Growth]:
-    """All of them; of the smaller sizes alone if ``quick``."""
+    """All growths; only with the smaller sizes if ``quick``."""
     for over in (STREAM, RANDOM_ACCESS):
         for way, batch in (("item by item", 0), ("before batch(256)", BATCH)):
             for name, sizes, build, each in _built(over, folder):
@@ -68,7 +68,7 @@ def growths(folder: Path, quick: bool = False) -> Iterator[Growth]:
 def _built(
     over: str, folder: Path
 ) -> Iterator[tuple[str, tuple[int, ...], Callable[[int], rs.Pipeline[Any]], bool]]:
-    """Name, sizes, pipeline of a size, and whether an item costs once for each of the size."""
+    """Name, sizes, pipeline at a size, and whether the cost of an item is divided by the size."""
     yield "stages of map", (10, 20, 40), partial(maps, over, folder), True
     for name, join in (("mix", mixed), ("concatenate", rs.concatenate)):
         build = partial(nested, join, over, folder)
@@ -98,20 +98,20 @@ def _shared(batch: int, each: bool, size: int) -> float:
 
 
 def maps(over: str, folder: Path, depth: int) -> rs.Pipeline[Any]:
-    """So many functions, one after the other; integers are kept small."""
+    """``depth`` functions, one after the other, that keep the integers small."""
     numbers = Numbers(over, DEPTH_ITEMS, folder).pipeline
     return reduce(lambda pipeline, _: pipeline.map(abs), range(depth), numbers.map(triple))
 
 
 def mixed(deep: rs.Pipeline[Any], one: rs.Pipeline[Any], inputs: int) -> rs.Pipeline[Any]:
-    """As many items of ``one`` as of each input of ``deep``."""
+    """A mix with as many items of ``one`` as of each input of ``deep``."""
     return rs.mix(deep, one, weights=[inputs, 1], seed=0)
 
 
 def nested(
     join: Callable[..., rs.Pipeline[Any]], over: str, folder: Path, depth: int
 ) -> rs.Pipeline[Any]:
-    """A pipeline joined with the next, that with the next, and so on."""
+    """A pipeline joined with another, the result with another, and so on ``depth`` times."""
     parts = [part.pipeline for part in Numbers(over, DEPTH_ITEMS, folder).parts(depth + 1)]
     made = parts[0]
     for number, part in enumerate(parts[1:], 1):
@@ -122,13 +122,13 @@ def nested(
 def inputs(
     combine: Callable[..., rs.Pipeline[Any]], over: str, folder: Path, number: int
 ) -> rs.Pipeline[Any]:
-    """So many of equal length."""
+    """``number`` inputs of equal length, combined."""
     every = Numbers(over, number * ITEMS_OF_AN_INPUT, folder).parts(number)
     return combine(*(part.pipeline for part in every))
 
 
 def lines(folder: Path, files: int) -> rs.Pipeline[Any]:
-    """Of so many short files."""
+    """The lines of ``files`` short files."""
     there = folder / f"{files}-files"
     if not there.exists():
         there.mkdir()
@@ -138,12 +138,12 @@ def lines(folder: Path, files: int) -> rs.Pipeline[Any]:
 
 
 def epochs(over: str, folder: Path, number: int) -> rs.Pipeline[Any]:
-    """So many short passes."""
+    """``number`` short passes."""
     return Numbers(over, ITEMS_OF_AN_EPOCH, folder).pipeline.repeat(number)
 
 
 class Grown(NamedTuple):
-    """Which growth."""
+    """The key of a growth."""
 
     name: str
     over: str
@@ -173,7 +173,7 @@ def _growth(costs: dict[int, float]) -> float:
 
 
 def table(grown: dict[Grown, dict[int, float]]) -> Table:
-    """A row for each."""
+    """A row for each growth."""
     rows: list[tuple[Any, ...]] = [
         (
             *key,
@@ -184,12 +184,12 @@ def table(grown: dict[Grown, dict[int, float]]) -> Table:
         for key, costs in grown.items()
     ]
     header = ("what grows", "over", "way", "sizes", "ns an item", "last ÷ first")
-    note = "Nested stages, and the fields of a zip, count each: the time is that of one of them."
+    note = "With nested stages, and with a zip, the time is that of one stage or one field."
     return Table("everything is linear", header, rows, (note,))
 
 
 def claim(grown: dict[Grown, dict[int, float]]) -> Claim:
-    """Of the one that grows most."""
+    """The claim about the growth with the largest ratio."""
     worst = max(grown, key=lambda key: _growth(grown[key]))
     text = f"an item at the largest ÷ the smallest size: {', '.join(worst)}"
     return at_most(text, _growth(grown[worst]), FLAT)

@@ -1,4 +1,4 @@
-"""Operators with one input that deliver an item, or none, for each of it."""
+"""Operators with one input that deliver at most one item for each of its items."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from benchmarks.work import SEED
 from benchmarks.workloads.stream_shuffle import reservoir
 
 SLOWER = 20
-"""An item handed from thread to thread takes so much longer that fewer will do."""
+"""Passes of prefetch have so many times fewer items: handing one to a thread takes long."""
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
-    """Of ``numbers``; where they have random access, batches by hand are NumPy's."""
+    """Operators over ``numbers``; with random access, batches by hand are made by NumPy."""
     yield from _functions(numbers)
     yield from _places(numbers)
     yield from _orders(numbers)
@@ -38,22 +38,22 @@ def operators(numbers: Numbers) -> Iterator[Operator]:
 
 
 def triple(item: int) -> int:
-    """Next to nothing."""
+    """A function that does next to nothing."""
     return 3 * item
 
 
 def is_even(item: int) -> bool:
-    """Next to nothing."""
+    """A condition that is next to nothing."""
     return item % 2 == 0
 
 
 def add_noise(item: int, rng: np.random.Generator) -> float:
-    """One random number."""
+    """Draw one random number."""
     return item + rng.random()
 
 
 def add(total: int, item: int) -> tuple[int, int]:
-    """A running sum."""
+    """Make a running sum."""
     return total + item, total + item
 
 
@@ -80,7 +80,7 @@ def _functions(numbers: Numbers) -> Iterator[Operator]:
     yield Operator("filter", pipeline.filter(is_even), kept, arrays(kept))
 
     def noisy() -> Iterator[float]:
-        """A generator of its own for every item, so that its noise belongs to it."""
+        """Every item has its own generator, so that its noise depends on no other item."""
         for number, item in enumerate(numbers.items()):
             yield add_noise(item, np.random.Generator(np.random.Philox(key=[SEED, number])))
 
@@ -102,7 +102,7 @@ def _places(numbers: Numbers) -> Iterator[Operator]:
     some = count // 10
 
     def batches(items: Pass, begin: int, end: int, step: int = 1) -> Pass:
-        """NumPy's, where the items are those of a range."""
+        """The batches by hand; NumPy's own where the items are a range."""
         length = len(range(begin, end, step))
 
         def parts() -> Iterator[Any]:
@@ -116,7 +116,7 @@ def _places(numbers: Numbers) -> Iterator[Operator]:
             yield item
 
     name = "range" if by_index else "from_iterable"
-    most = math.inf if by_index else 3  # nothing but the outermost iterator, which is what it is
+    most = math.inf if by_index else 3  # only the outermost iterator, which has no limit
     yield Operator(name, pipeline, everything, batches(everything, 0, count), most_items=most)
 
     def numbered() -> Iterator[tuple[int, int]]:
@@ -212,7 +212,7 @@ def _threads(numbers: Numbers) -> Iterator[Operator]:
 
 
 def in_a_thread(items: Pass, size: int) -> Iterator[Any]:
-    """A thread that puts items into a queue of ``size``."""
+    """Items that a thread puts into a queue of ``size``."""
     queue: Queue[Any] = Queue(size)
     ended = object()
     stopped = False

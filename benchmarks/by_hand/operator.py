@@ -1,4 +1,4 @@
-"""An operator of the library beside the same written by hand, and the numbers both are given."""
+"""An operator of the library beside the same by hand, and the numbers that both are given."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Pass: TypeAlias = Callable[[], Iterable[Any]]
 
 @dataclass(frozen=True)
 class Numbers:
-    """Consecutive integers, ``count`` of them, as a stream or by their index.
+    """``count`` consecutive integers, as a stream or with random access.
 
     Attributes:
       folder: where files may be written.
@@ -51,34 +51,34 @@ class Numbers:
 
     @property
     def pipeline(self) -> rs.Pipeline[int]:
-        """The library's source of them."""
+        """The library's source of these numbers."""
         if self.over == RANDOM_ACCESS:
             return rs.range(self.first, self.first + self.count)
         return rs.from_iterable(self.items)
 
     def items(self) -> Iterator[int]:
-        """What a loop by hand goes over."""
+        """The numbers for a loop by hand."""
         return iter(range(self.first, self.first + self.count))
 
     def parts(self, number: int) -> list[Numbers]:
-        """Cut into so many of equal length."""
+        """The numbers cut into ``number`` parts of equal length."""
         count = self.count // number
         return [replace(self, first=count * part, count=count) for part in range(number)]
 
 
 @dataclass(frozen=True)
 class Operator:
-    """One of the library, and by hand.
+    """An operator of the library, and the same by hand.
 
     Attributes:
       name: as users call it.
-      pipeline: the library's, item by item.
-      items: the plainest generator with the same items; None for what makes batches.
-      batches: the plainest loop with the same as ``pipeline.batch(256)``; None for what is not batched.
-      variant: what tells it from others of the same name.
-      most_items: the claim, as a multiple of the time by hand; infinite for none.
+      pipeline: the library's.
+      items: the plainest generator of the same items; None if only batches are timed.
+      batches: the plainest loop for ``pipeline.batch(256)``; None if only items are timed.
+      variant: distinguishes it from others of the same name.
+      most_items: the limit, as a multiple of the time by hand; infinite for none.
       most_batches: the same before a batch.
-      compared: what of a list of items, or of batches, must be the same by hand.
+      compared: makes of a list of items or batches what must be the same by hand.
     """
 
     name: str
@@ -92,17 +92,17 @@ class Operator:
 
     @property
     def label(self) -> str:
-        """What a reader looks for."""
+        """Name and variant, for readers."""
         return f"{self.name} {self.variant}".strip()
 
 
 def arrays(items: Pass) -> Pass:
-    """Batches of numbers, of a generator."""
+    """Batches of the numbers of a generator."""
     return partial(cut, items, np.asarray)
 
 
 def tuples(items: Pass) -> Pass:
-    """Batches of tuples of numbers, of a generator."""
+    """Batches of a generator's tuples of numbers."""
     return partial(cut, items, _columns)
 
 
@@ -111,14 +111,14 @@ def _columns(part: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def cut(items: Pass, collate: Callable[[list[Any]], Any]) -> Iterator[Any]:
-    """Lists of 256 items, each made a batch."""
+    """Batches that ``collate`` makes from lists of 256 items."""
     iterator = iter(items())
     while part := list(islice(iterator, BATCH)):
         yield collate(part)
 
 
 def ranges(count: int) -> Iterator[tuple[int, int]]:
-    """Where each batch begins and ends."""
+    """The begin and end of each batch of ``count`` items."""
     return ((begin, min(begin + BATCH, count)) for begin in range(0, count, BATCH))
 
 
@@ -128,5 +128,5 @@ def parts_of(sequence: Any) -> Iterator[Any]:
 
 
 def how_many(delivered: list[Any]) -> list[int]:
-    """All that can be the same of what is random."""
+    """The number of items: all that can be the same where they are random."""
     return [len(delivered)]

@@ -25,11 +25,11 @@ from benchmarks.work import SEED
 
 CYCLE = 16
 MOST_MIXED = 2
-"""The claim of a mix, whose schedule is ready before a loop by hand begins."""
+"""The limit for a mix; the loop by hand has its schedule ready before it begins."""
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
-    """Of ``numbers``; where they have random access, batches by hand are NumPy's if they can be."""
+    """Operators over ``numbers``; with random access, NumPy makes batches by hand if it can."""
     yield from _joined(numbers)
     for inputs in (2, 10):
         yield _interleave(numbers.parts(inputs))
@@ -94,7 +94,7 @@ def _interleave(parts: list[Numbers]) -> Operator:
 
 
 def _mix(parts: list[Numbers], seed: int | None) -> Operator:
-    """By hand, a loop draws from a schedule that is ready."""
+    """By hand, a loop follows a schedule that is ready."""
     mixed = rs.mix(*(part.pipeline for part in parts), seed=seed)
     count = parts[0].count
     turns = schedule(len(parts), count, seed)
@@ -129,7 +129,7 @@ def _mix(parts: list[Numbers], seed: int | None) -> Operator:
 
 @cache
 def schedule(inputs: int, count: int, seed: int | None) -> npt.NDArray[np.int64]:
-    """Whose turn it is, told by the library: a mix of numbers that tell their input."""
+    """The input of each item of the library's mix, from a mix of numbers that name their input."""
     told = [rs.range(number * count, (number + 1) * count) for number in range(inputs)]
     batches = list(rs.mix(*told, seed=seed).batch(1 << 16))
     turns: npt.NDArray[np.int64] = np.concatenate(batches) // count
@@ -166,7 +166,7 @@ def _expanded(numbers: Numbers) -> Iterator[Operator]:
 
 
 def in_turns(items: Iterator[int], fn: Callable[[int], Iterable[int]]) -> Iterator[int]:
-    """An item of each of 16 expansions in turn; one that ends makes place for the next."""
+    """An item from each of `CYCLE` expansions in turn; one that ends is replaced by the next."""
     places: list[Iterator[int] | None] = [iter(fn(item)) for item in islice(items, CYCLE)]
     while any(places):
         for number, place in enumerate(places):
@@ -205,7 +205,7 @@ def _unbatch(numbers: Numbers, batches: list[Any], variant: str) -> Operator:
 
 
 def rebatched(batches: list[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
-    """Arrays joined and cut to 256 rows."""
+    """Arrays joined and cut into parts of 256 rows."""
     held = batches[0][:0]
     for batch in batches:
         held = np.concatenate([held, batch])

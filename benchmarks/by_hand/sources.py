@@ -1,4 +1,4 @@
-"""Sources with random access, what makes batches of their items, and chains of several stages."""
+"""Sources with random access, batches of their items, and chains of several stages."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from benchmarks.by_hand.operator import (
 from benchmarks.work import SEED
 
 MOST_COLLATED = 1.5
-"""The claim of batches of anything but numbers."""
+"""The limit for batches of anything but numbers."""
 MOST_CHAINED = 1.2
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
-    """As many items as ``numbers`` has; they are random access alone."""
+    """Operators with as many items as ``numbers``; only with random access."""
     if numbers.over != RANDOM_ACCESS:
         return
     yield from _memory(numbers.count)
@@ -62,7 +62,7 @@ def _memory(count: int) -> Iterator[Operator]:
 
 
 def _as_numbers(rows: list[Any]) -> list[Any]:
-    """NumPy's scalars compared by value."""
+    """The values of rows, with NumPy's scalars as Python's."""
     return [[np.asarray(value).tolist() for value in row] for row in rows]
 
 
@@ -85,7 +85,7 @@ def _files(numbers: Numbers) -> Iterator[Operator]:
 
 
 def written(path: Path, count: int) -> Path:
-    """A file of so many JSON lines of two numbers."""
+    """A file of ``count`` JSON lines with two numbers each."""
     if not path.exists():
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(
@@ -95,7 +95,7 @@ def written(path: Path, count: int) -> Path:
 
 
 def _batches(count: int) -> Iterator[Operator]:
-    """What a batch is made of: its items come from a list, by their index."""
+    """Batches of various items from a list."""
     numbers = range(count)
     kinds: dict[str, tuple[list[Any], Callable[[list[Any]], Any]]] = {
         "of numbers": (list(numbers), np.asarray),
@@ -130,7 +130,7 @@ def _by_place(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 
 def _chains(numbers: Numbers) -> Iterator[Operator]:
-    """The order of the README: two epochs of shuffled items, every other one for this rank."""
+    """The chain of the README: two epochs of shuffled items, every other one for this rank."""
     count = numbers.count
     epochs = numbers.pipeline.shuffle(SEED).repeat(2).shard(0, 2)
 

@@ -1,4 +1,4 @@
-"""Seconds of passes in one process, by turns, so that a slow minute of the machine meets all."""
+"""Time passes in one process, in turns, so that a slow minute of the machine slows all alike."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ Key = TypeVar("Key", bound=Hashable)
 
 SHORTEST = 0.02
 INSTANT = 0.001
-"""For passes of which the time says nothing."""
+"""The longest time of a pass whose figures mean nothing."""
 
 
 def take_turns(passes: Mapping[Key, Pass], rounds: int, longest: float) -> dict[Key, list[float]]:
-    """Seconds for an item or a batch, of each round; the order rotates, and turns round.
+    """Seconds for an item or a batch in each round.
 
-    Neighbours stay neighbours, so that their ratio within a round is of one moment. Short passes are
-    repeated, and those that take more than ``longest`` seconds are stopped there.
+    The order rotates, and is reversed in every other round, so that neighbours stay neighbours: the
+    two times of a ratio are close together. Short passes are repeated, and those that take more
+    than ``longest`` seconds are stopped then.
     """
     shortest = min(SHORTEST, longest)
     counts = {key: _count(start, longest) for key, start in passes.items()}
@@ -40,7 +41,7 @@ def take_turns(passes: Mapping[Key, Pass], rounds: int, longest: float) -> dict[
 
 
 def _count(start: Pass, longest: float) -> int:
-    """What a pass delivers within ``longest`` seconds."""
+    """How many items or batches a pass delivers within ``longest`` seconds."""
     ends = time.perf_counter() + longest
     count = 0
     with _opened(start) as items:
@@ -52,7 +53,7 @@ def _count(start: Pass, longest: float) -> int:
 
 
 def _seconds_each(start: Pass, count: int, shortest: float) -> float:
-    """Seconds for each, of passes up to there that take ``shortest`` seconds or more together."""
+    """Seconds for each of ``count``, over passes of ``shortest`` seconds or more together."""
     passes, taken = 0, 0.0
     while taken < shortest:
         began = time.perf_counter()

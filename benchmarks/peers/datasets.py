@@ -1,7 +1,7 @@
 """Hugging Face datasets."""
 
 # Recommended: `shuffle`, a format or a transform of rows, and `iter(batch_size)`. Lean: the table
-# has indices only, of which the transform makes a batch.
+# has only indices, and the transform makes a batch of them.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXACT_WINDOW = "no: the buffer is filled anew, so its items are lost"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """Map-style where all items are shuffled, else its iterable."""
+    """A map-style data set where all items are shuffled, else an iterable one."""
     if work.workers:
         raise Unsupported("maps ahead of the pass, or in torch's DataLoader")
     if isinstance(work.source, Stream):

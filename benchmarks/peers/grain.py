@@ -1,8 +1,8 @@
 """Grain."""
 
 # Recommended: a source with random access, shuffle, map, batch, and `to_iter_dataset()` with its
-# default threads. Lean: no threads, as its documentation advises for data in memory, and the
-# shuffle and the batches are those of indices, of which one map makes a batch.
+# default threads. Lean: no threads, as its documentation advises for data in memory; indices are
+# shuffled and batched, and one map makes a batch of them.
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def _parallel(work: Work) -> Start:
 
 
 def _stream(work: Work) -> Start:
-    """Its shuffle of a stream takes a dataset, so the integers are one that is read in order."""
+    """Its shuffle of a stream takes a dataset, so the integers are a dataset read in order."""
     import grain
     from grain.experimental import WindowShuffleIterDataset
 
     if work.window is None:
-        raise Unsupported("has no source of an iterator without state")
+        raise Unsupported("has no source for an iterator without state")
     integers: Any = grain.MapDataset.range(len(work.source))
     without_threads = grain.ReadOptions(num_threads=0, prefetch_buffer_size=0)
     stream = integers.to_iter_dataset(without_threads)

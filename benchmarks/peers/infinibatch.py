@@ -18,7 +18,7 @@ EXACT_WINDOW = "yes: a copy of all items of the buffer is in the state"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """One process, or nothing."""
+    """Recommended and lean; both run in this process."""
     if work.workers:
         raise Unsupported("has no parallel map of single items")
     if work.batch is None or isinstance(work.source, Stream):
@@ -27,7 +27,7 @@ def configurations(work: Work) -> dict[str, Prepare]:
 
 
 class _Fresh:
-    """An iterable that begins anew each time, which its source asks for."""
+    """An iterable that begins anew each time, as its source requires."""
 
     def __init__(self, make: Callable[[], Iterator[Any]]) -> None:
         self._make = make

@@ -38,7 +38,7 @@ def _prepare(work: Work, folder: Path, workers: int) -> Start:
 
 
 def _write(work: Work, folder: Path) -> None:
-    """What its `optimize` does in other processes."""
+    """The function that its `optimize` calls in other processes."""
     from litdata.streaming.writer import BinaryWriter
 
     source = work.source

@@ -1,4 +1,4 @@
-"""The library itself, in the same shape as its peers."""
+"""resumable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXACT_WINDOW = "yes: a few hundred bytes of positions; the window is read again"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """As its README writes it."""
+    """One configuration, as the README writes it."""
     return {"": lambda folder: _prepare(work)}
 
 

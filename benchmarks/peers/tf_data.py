@@ -34,7 +34,7 @@ CHUNK = 1024
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """With functions of items, and of batches."""
+    """Recommended, with functions of items, and lean, with a function of batches."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if work.workers and work.executor == "process":
         raise Unsupported("calls Python functions in threads only")
@@ -78,7 +78,7 @@ def _source(work: Work) -> Any:
 
 
 def _mapped(data: Any, work: Work, parallel: int) -> Any:
-    """Compiled if the function lets it."""
+    """The map, compiled if the function allows it."""
     try:
         return data.map(work.map, num_parallel_calls=parallel)
     except Exception:
@@ -122,7 +122,7 @@ def _lean(work: Work) -> Start:
 
 
 def _in_chunks(source: Stream) -> Any:
-    """A generator is asked for many items at once, which are then taken apart."""
+    """The items of a generator, in arrays of many that are then taken apart."""
     import tensorflow as tf
 
     def chunks() -> Iterator[Any]:

@@ -17,7 +17,7 @@ EXACT_WINDOW = "has no shuffle of a stream"
 
 
 class Items:
-    """A map-style dataset of what `Work.map` returns, by index or by several at once."""
+    """A map-style dataset of the results of `Work.map`, by one index or several at once."""
 
     def __init__(self, work: Work) -> None:
         self._each = Each(work)
@@ -36,7 +36,7 @@ class Items:
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """Without workers unless the work asks for them: batches as small as these do not pay for it."""
+    """Without workers unless the work asks for them: for small batches they do not pay."""
     if work.window is not None or isinstance(work.source, Stream):
         raise Unsupported("has no shuffle of a stream")
     if work.workers and work.executor == "thread":

@@ -17,7 +17,7 @@ EXACT_WINDOW = "has no shuffle of a stream"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """Filters are no node of it, but an iterable may filter."""
+    """Recommended and lean; there is no node for a filter."""
     if work.window is not None or isinstance(work.source, Stream):
         raise Unsupported("has no shuffle of a stream")
     if work.keep is not None:
@@ -64,7 +64,7 @@ def _order(work: Work) -> Any:
 
 
 def _lookups(work: Work) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """What makes an item of an index, and a batch of several."""
+    """A function that makes an item of an index, and one that makes a batch of several."""
     import torch
 
     source = work.source

@@ -14,7 +14,7 @@ from benchmarks.work import SEED, Arrays, Work
 
 
 def works(options: Options) -> dict[str, Work]:
-    """Like CIFAR-10: 32 × 32 × 3 bytes and an integer each."""
+    """Items as in CIFAR-10: 32 × 32 × 3 bytes and an integer each."""
     count = 1_000 if options.quick else 50_000
     rng = np.random.default_rng(SEED)
     images = rng.integers(0, 256, (count, 32, 32, 3), np.uint8)
@@ -34,7 +34,7 @@ def bare(work: Work) -> Iterator[Any]:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget."""
+    """The limits of the speed budget."""
     columns = timings["columns"]
     return [
         at_most("resumable's time ÷ the bare loop's", columns.of_bare, 1.1),
@@ -44,5 +44,5 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def run(options: Options) -> Result:
-    """Time everybody."""
+    """Time all contestants."""
     return race(options, __name__, claims)

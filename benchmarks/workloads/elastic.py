@@ -20,7 +20,7 @@ STEPS = 11  # before the save, so that no number of workers divides it
 
 
 class Crew(NamedTuple):
-    """The ranks of a run, and the workers of each."""
+    """The number of ranks of a run, and of workers for each."""
 
     ranks: int = 1
     workers: int = 0
@@ -40,7 +40,7 @@ QUICK = {
 
 
 class Outcome(NamedTuple):
-    """What became of the items of an epoch.
+    """How many items of an epoch were lost or repeated.
 
     Attributes:
       error: the exception of the resume, or "".
@@ -52,7 +52,7 @@ class Outcome(NamedTuple):
 
     @classmethod
     def of(cls, items: list[int], error: str) -> Outcome:
-        """Of the items that came before the save and after the resume."""
+        """Compare the items that came before the save and after the resume with the epoch."""
         times = Counter(items)
         return cls(ITEMS - len(times), len(items) - len(times), error)
 
@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
 
 
 def run_of(title: str, part: Part, resumes: bool, port: int) -> tuple[list[int], str]:
-    """The items that one rank receives up to its save or, resumed, to the end; and an exception."""
+    """The items that one rank receives up to its save or, resumed, to the end; and any error."""
     os.environ.update(
         RANK=str(part.rank),
         LOCAL_RANK=str(part.rank),
@@ -91,7 +91,7 @@ def run_of(title: str, part: Part, resumes: bool, port: int) -> tuple[list[int],
 
 
 def all_ranks(title: str, folder: Path, crew: Crew, resumes: bool) -> tuple[list[int], str]:
-    """What all ranks receive, each in a process of its own, at the same time."""
+    """What all ranks receive, running at the same time in processes of their own."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
@@ -107,7 +107,7 @@ def all_ranks(title: str, folder: Path, crew: Crew, resumes: bool) -> tuple[list
 
 
 def outcome(title: str, folder: Path, before: Crew, after: Crew) -> Outcome:
-    """Of one epoch, saved in the middle with one crew and resumed with another."""
+    """The outcome of an epoch that is saved with one crew and resumed with another."""
     folder.mkdir()
     first, _ = all_ranks(title, folder, before, resumes=False)
     rest, error = all_ranks(title, folder, after, resumes=True)
@@ -115,7 +115,7 @@ def outcome(title: str, folder: Path, before: Crew, after: Crew) -> Outcome:
 
 
 def run(options: Options) -> Result:
-    """Of whoever is installed."""
+    """Measure all loaders that are installed."""
     changes = QUICK if options.quick else CHANGES
     return result(
         {
@@ -139,9 +139,9 @@ def result(outcomes: dict[str, dict[str, Outcome]]) -> Result:
             for title, each in outcomes.items()
         ],
         (
-            f"An epoch of {ITEMS:,} integers in global batches of {GLOBAL_BATCH} is saved after {STEPS} of them, "
-            "and resumed in fresh processes. Lost are the items that came neither before nor after, "
-            "repeated those that came twice. An error is the one of the resume.",
+            f"An epoch of {ITEMS:,} integers in global batches of {GLOBAL_BATCH} is saved after {STEPS} "
+            "batches and resumed in fresh processes. Lost are the items that came neither before nor "
+            "after, repeated those that came twice. An error is that of the resume.",
         ),
     )
     raw = {

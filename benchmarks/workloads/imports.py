@@ -13,7 +13,7 @@ PROGRAM = "import time; began = time.perf_counter(); import {}; print(time.perf_
 
 
 def run(options: Options) -> Result:
-    """Four times as many rounds as elsewhere, since an import is short."""
+    """Run four times as many rounds as elsewhere, since an import is short."""
     seconds: dict[str, list[float]] = {name: [] for name in IMPORTS}
     for turn in range(options.rounds if options.quick else 4 * options.rounds):
         order = list(IMPORTS) if turn % 2 else list(reversed(IMPORTS))

@@ -28,7 +28,7 @@ def bare(work: Work) -> Iterator[Any]:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget."""
+    """The limits of the speed budget."""
     items = timings["item-by-item"]
     return [
         at_most("resumable's time ÷ the generator expression's", items.of_bare, 1.5),
@@ -37,5 +37,5 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def run(options: Options) -> Result:
-    """Time everybody."""
+    """Time all contestants."""
     return race(options, __name__, claims)

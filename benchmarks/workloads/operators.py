@@ -1,14 +1,14 @@
 """Each operator and source beside the plainest generator or NumPy loop with the same result."""
 
-# All in one process, in turns: what is compared stands next to each other in a round. By hand means what
-# a Python programmer writes for this work alone, with itertools and NumPy but without a ready-made
-# operator: a generator, item by item; before `batch(256)`, lists of 256 of its items as arrays, or what
-# NumPy does for numbers that are known by their index. An order that is random is drawn by NumPy, a mix
-# draws by a schedule that is ready, an item with randomness of its own has a generator of its own, and
-# what is computed ahead comes from a thread through a queue.
+# All run in one process, in turns, so that the two sides of a ratio are neighbours in each round.
+# By hand means what a Python programmer writes for this work alone, with itertools and NumPy but
+# without a ready-made operator. Item by item, that is a generator; before `batch(256)`, arrays of
+# 256 of its items, or what NumPy does for numbers known by their index. NumPy draws a random order,
+# a mix follows a schedule that is ready, an item with randomness has a generator of its own, and
+# items computed ahead come from a thread through a queue.
 #
-# What the outermost iterator adds to every item, so that it can be saved there, has a row of its own, and is
-# taken off the time of every other operator.
+# The outermost iterator adds work to every item, so that a state can be taken after it. It has a
+# row of its own, and is subtracted from the time of every other operator, item by item.
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from resumable.testing.comparing import assert_same
 
 ITEMS, BATCHES = "item by item", "before batch(256)"
 WAYS: Final = {ITEMS: 51_200, BATCHES: 512_000}
-"""How many items a pass has."""
+"""The number of items of a pass."""
 FEW: Final = 2_560
 ROUNDS: Final = 2
-"""As many times the rounds of others: a pass here is short."""
+"""Rounds for each round of other workloads: passes are short here."""
 LONGEST: Final = 0.25
 """Seconds after which a pass is stopped."""
 
 
 class Key(NamedTuple):
-    """Which operator, over what, and how; the label tells its variants apart."""
+    """An operator, over what and in which way; the label distinguishes its variants."""
 
     name: str
     label: str
@@ -54,7 +54,7 @@ class Key(NamedTuple):
 
 
 OUTERMOST: Final = Key("range", "range", RANDOM_ACCESS, ITEMS)
-"""Nothing but what the outermost iterator adds."""
+"""The row of what the outermost iterator adds."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +67,20 @@ class Row:
 
 
 class Cost(NamedTuple):
-    """Seconds of an item or a batch, of each round."""
+    """Seconds for an item or a batch in each round."""
 
     ours: list[float]
     by_hand: list[float]
 
     def ratio(self, less: list[float] | None = None) -> tuple[float, float, float]:
-        """Median and quartiles of ours as a multiple, ``less`` taken off ours in each round."""
+        """Median and quartiles of our time, minus ``less``, as a multiple of that by hand."""
         taken_off = less or [0.0] * len(self.ours)
         rounds = zip(self.ours, self.by_hand, taken_off, strict=True)
         return spread([(mine - off) / theirs for mine, theirs, off in rounds])
 
 
 def run(options: Options) -> Result:
-    """Compare what they deliver, then time all, then the growth."""
+    """Compare the two sides, then time them, then measure the growth."""
     check(options.folder)
     rows = dict(rows_of(options.folder, quick=options.quick))
     rounds = 1 if options.quick else ROUNDS * options.rounds
@@ -101,7 +101,7 @@ def run(options: Options) -> Result:
 
 
 def rows_of(folder: Path, quick: bool = False) -> Iterator[tuple[Key, Row]]:
-    """What is timed."""
+    """The rows to be timed."""
     for way, count in WAYS.items():
         for over, operator in operators_of(folder, FEW if quick else count):
             key = Key(operator.name, operator.label, over, way)
@@ -114,7 +114,7 @@ def rows_of(folder: Path, quick: bool = False) -> Iterator[tuple[Key, Row]]:
 
 
 def operators_of(folder: Path, count: int) -> Iterator[tuple[str, Operator]]:
-    """All, with what each is over."""
+    """All operators, each with what it is over."""
     for over in (STREAM, RANDOM_ACCESS):
         for module in (one_input, several_inputs, sources):
             for operator in module.operators(Numbers(over, count, folder)):
@@ -122,7 +122,7 @@ def operators_of(folder: Path, count: int) -> Iterator[tuple[str, Operator]]:
 
 
 def check(folder: Path) -> None:
-    """Both deliver the same, as far as what is random allows.
+    """Check that both sides deliver the same, as far as randomness allows.
 
     Raises:
       AssertionError: naming the operator, with the first difference.
@@ -143,7 +143,7 @@ def check(folder: Path) -> None:
 
 
 def measured(rows: dict[Key, Row], rounds: int, longest: float) -> dict[Key, Cost]:
-    """By turns."""
+    """Time all rows in turns."""
     passes: dict[tuple[Key, int], Pass] = {}
     for key, row in rows.items():
         passes |= {(key, 0): row.ours, (key, 1): row.by_hand}
@@ -152,13 +152,13 @@ def measured(rows: dict[Key, Row], rounds: int, longest: float) -> dict[Key, Cos
 
 
 def _outermost(costs: dict[Key, Cost]) -> list[float]:
-    """What the outermost iterator adds to an item, in each round."""
+    """The seconds that the outermost iterator adds to an item, in each round."""
     cost = costs[OUTERMOST]
     return [mine - theirs for mine, theirs in zip(*cost, strict=True)]
 
 
 def _ratio(key: Key, cost: Cost, outermost: list[float]) -> tuple[float, float, float]:
-    """That of an item is net of the outermost iterator, whose own row is not."""
+    """The ratio; item by item, without the outermost iterator, except in its own row."""
     gross = key.way == BATCHES or key == OUTERMOST
     return cost.ratio(None if gross else outermost)
 
@@ -193,12 +193,12 @@ def _table(way: str, costs: dict[Key, Cost], rows: dict[Key, Row], outermost: li
         "met",
     )
     added = 1e9 * statistics.median(outermost)
-    note = f"The times are net of what the outermost iterator adds to an item: {added:.0f} ns."
+    note = f"The times are without what the outermost iterator adds to an item: {added:.0f} ns."
     return Table(way, header, made, (note,) if way == ITEMS else ())
 
 
 def _drawn(costs: dict[Key, Cost], outermost: list[float]) -> dict[str, list[tuple[str, float]]]:
-    """For the picture: the multiples of all variants of an operator, and what each is over."""
+    """For the picture, the multiples of all variants of an operator, and what each is over."""
     marks: dict[str, list[tuple[str, float]]] = {}
     for key, cost in costs.items():
         marks.setdefault(key.name, []).append((key.over, _ratio(key, cost, outermost)[0]))
@@ -208,7 +208,7 @@ def _drawn(costs: dict[Key, Cost], outermost: list[float]) -> dict[str, list[tup
 def _claims(
     costs: dict[Key, Cost], rows: dict[Key, Row], outermost: list[float]
 ) -> Iterator[Claim]:
-    """Of each limit the operator that comes closest to it, or passes it by most."""
+    """For each limit, the claim about the operator with the largest multiple."""
     limits = sorted({(key.way, row.most) for key, row in rows.items() if row.most < math.inf})
     for way, most in limits:
         found = {

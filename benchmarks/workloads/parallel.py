@@ -1,7 +1,7 @@
 """A function that computes and one that makes arrays of 1 MiB, with 1 and 2 workers; no batches."""
 
-# An item is one result, so what is compared is the way of an item to a worker and of its result
-# back. The clock starts after the first items, when the workers of everybody run.
+# An item is one result, so the comparison is about sending an item to a worker and its result back.
+# The clock starts after the first items, when all workers run.
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compress(index: int) -> int:
 
 
 def array(index: int) -> npt.NDArray[np.float32]:
-    """1 MiB."""
+    """An array of 1 MiB."""
     return np.full(ELEMENTS, index, np.float32)
 
 
@@ -63,7 +63,7 @@ def _variant(name: str, executor: str, workers: int) -> str:
 
 
 def bare(work: Work) -> Iterator[Any]:
-    """An executor, and a deque of what is being worked on."""
+    """An executor, and a deque of the calls in work."""
     assert work.map is not None
     with _executor(work) as executor:
         indices = iter(range(len(work.source)))
@@ -81,7 +81,7 @@ def _executor(work: Work) -> Executor:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget."""
+    """The limits of the speed budget."""
     one, two = (timings[_variant("zlib", "process", workers)] for workers in (1, 2))
     arrays = timings[_variant("arrays", "process", 2)]
     return [
@@ -95,11 +95,11 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def _quotient(one: Timings, two: Timings) -> float | None:
-    """Of our medians."""
+    """The ratio of our medians."""
     pair: list[float] = [float(np.median(seconds)) for seconds in (one.ours, two.ours) if seconds]
     return pair[0] / pair[1] if len(pair) == 2 else None
 
 
 def run(options: Options) -> Result:
-    """Time everybody."""
+    """Time all contestants."""
     return race(options, __name__, claims)

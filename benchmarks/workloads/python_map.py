@@ -14,7 +14,7 @@ from benchmarks.work import SEED, Integers, Work
 
 
 def works(options: Options) -> dict[str, Work]:
-    """The function does next to nothing, so that what is around it counts."""
+    """The function does next to nothing, so that the work around it counts."""
     count = 10_000 if options.quick else 1_000_000
     return {"python-map": Work(Integers(count), shuffle=True, map=lambda i: 3 * i + 1, batch=256)}
 
@@ -31,7 +31,7 @@ def bare(work: Work) -> Iterator[Any]:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget."""
+    """The limits of the speed budget."""
     mapped = timings["python-map"]
     return [
         at_most("resumable's time ÷ the bare loop's", mapped.of_bare, 1.2),
@@ -40,5 +40,5 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def run(options: Options) -> Result:
-    """Time everybody."""
+    """Time all contestants."""
     return race(options, __name__, claims)

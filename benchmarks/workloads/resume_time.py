@@ -11,13 +11,13 @@ from benchmarks.result import Options, Result, Series, Table
 from benchmarks.resuming import BATCH, made, measured, plain
 
 POSITIONS = (10**2, 10**3, 10**4, 10**5, 10**6)
-LONG = 5.0  # seconds, after which a restore is not repeated
+LONG = 5.0  # seconds; a restore that takes longer is not repeated
 
 
 def times_of(
     make: str, positions: tuple[int, ...], rounds: int
 ) -> tuple[dict[int, list[float]], bool]:
-    """For each position the seconds of each round, and whether all came to the right batch."""
+    """For each position, the seconds of each round and whether the next batch was always right."""
     loader = made(make, 2 * positions[-1])
     iterator, passed, exact = loader.start(), 0, True
     found: dict[int, list[float]] = {}
@@ -38,7 +38,7 @@ def times_of(
 
 
 def run(options: Options) -> Result:
-    """Of whoever is installed."""
+    """Measure all loaders that are installed."""
     positions = POSITIONS[:2] if options.quick else POSITIONS
     measurements = {
         title: in_fresh_process(times_of, make, positions, options.rounds)
@@ -58,8 +58,9 @@ def run(options: Options) -> Result:
             for title, times in medians.items()
         ],
         (
-            "Everything is shuffled where the loader can resume that, else a buffer of 10,000. torch's "
-            "DataLoader has no state: it is started anew, and what was seen is passed over.",
+            "Everything is shuffled where the loader can resume that, else a buffer of 10,000. "
+            "torch's DataLoader has no state: it is started anew, and the batches already seen are "
+            "passed over.",
         ),
     )
     lines = [Series(title, [*positions], times) for title, times in medians.items()]

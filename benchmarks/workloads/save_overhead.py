@@ -1,10 +1,10 @@
 """The loop of `python_map` with saves every 1, 10 and 100 steps, in the loop and beside it."""
 
-# The steps of that loop do nothing with a batch, so a save weighs more than it would beside
-# training; two more tables have the same for steps that last a few milliseconds. Python code
-# computes there without a pause, so that a thread that writes has to take the interpreter's lock
-# from it; or the loop waits, as for an accelerator, and the lock is free. What a save costs by
-# hand, with the system calls of a durable file and nothing else, is that of the disk.
+# The steps of that loop do nothing with a batch, so a save weighs more than it would in training.
+# Two more tables have steps that last a few milliseconds. In one, Python code computes without a
+# pause, so a thread that writes has to take the interpreter's lock from it. In the other, the loop
+# waits, as for an accelerator, and the lock is free. A save by hand, with only the system calls of
+# a durable file, shows the cost of the disk.
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TRAINED_ROUNDS = 2
 
 Step: TypeAlias = Callable[[], object]
 Way: TypeAlias = Callable[[rs.Pipeline[Any], Path], AbstractContextManager[Iterator[Any]]]
-"""What is done once, before the first step, is done when the context is entered."""
+"""A way of saving; entering its context does all that is done before the first step."""
 
 
 def run(options: Options) -> Result:
     """Time the loop with each way of saving, in turns."""
     result = Result("save_overhead", (__doc__ or "").splitlines()[0])
     many, few = (8, 10) if options.quick else (3907, 300)
-    # A save weighs so little in long steps that more rounds tell it from the clock's noise.
+    # In long steps a save weighs so little that only more rounds tell it from noise.
     more = options if options.quick else replace(options, rounds=TRAINED_ROUNDS * options.rounds)
     each = f"{1e3 * STEP_SECONDS:g} ms"
     for title, step, steps, of_these in (
@@ -56,7 +56,7 @@ def run(options: Options) -> Result:
 
 
 def _race(options: Options, count: int, step: Step) -> dict[str, list[float]]:
-    """Seconds of each round, by the way of saving; the order rotates."""
+    """Seconds of each round, by way of saving; the order rotates."""
     ways: dict[str, Way] = {NONE: _without_saves, BY_HAND: _by_hand}
     for beside in (False, True):
         ways |= {_label(steps, beside): _checkpointed(steps, beside) for steps in EVERY}
@@ -96,7 +96,7 @@ def _by_hand(pipeline: rs.Pipeline[Any], folder: Path) -> Iterator[Iterator[Any]
 
 
 def _write_durably(path: Path, data: bytes) -> None:
-    """As little as leaves a whole file or none after a power cut."""
+    """The least work that leaves a whole file or none after a power cut."""
     temporary = path.with_suffix(".tmp")
     with open(temporary, "xb", buffering=0) as file:
         file.write(data)
@@ -110,7 +110,7 @@ def _write_durably(path: Path, data: bytes) -> None:
 def _checkpointed(steps: int, beside: bool) -> Way:
     @contextmanager
     def way(pipeline: rs.Pipeline[Any], folder: Path) -> Iterator[Iterator[Any]]:
-        """The end of an asynchronous one waits for what is being written."""
+        """Our saves; the end of an asynchronous loop waits for the save in work."""
         with rs.Checkpointer(
             folder,
             rs.EverySteps(steps),
@@ -129,14 +129,14 @@ def _do_nothing() -> None:
 
 
 def _compute() -> None:
-    """Run Python code for so long."""
+    """Run Python code for the time of a step."""
     done = time.perf_counter() + STEP_SECONDS
     while time.perf_counter() < done:
         pass
 
 
 def _wait() -> None:
-    """Wait for so long; the end is watched for, since a long sleep may take longer."""
+    """Wait for the time of a step; by polling at the end, since a long sleep may take longer."""
     done = time.perf_counter() + STEP_SECONDS
     time.sleep(0.8 * STEP_SECONDS)
     while time.perf_counter() < done:
@@ -144,7 +144,7 @@ def _wait() -> None:
 
 
 def _overhead(seconds: dict[str, list[float]], label: str) -> float:
-    """Percent more than without saves: the median over the rounds."""
+    """The time beyond that without saves, in percent: the median over the rounds."""
     pairs = zip(seconds[label], seconds[NONE], strict=True)
     return 100 * (statistics.median(mine / none for mine, none in pairs) - 1)
 

@@ -16,7 +16,7 @@ from benchmarks.work import SEED
 FAR = 10**9
 SIX_STAGES = "range, shuffle, map, batch(64), repeat, take"
 SAVES = 4  # in a turn
-FLAT = 2.0  # between the largest and the smallest size: more than noise, less than growth
+FLAT = 2.0  # largest ratio between sizes: more than noise, less than growth
 
 
 def six_stages(length: int) -> rs.Pipeline[Any]:
@@ -25,7 +25,7 @@ def six_stages(length: int) -> rs.Pipeline[Any]:
 
 
 def windowed(window: int) -> rs.Pipeline[Any]:
-    """A shuffle in a window, over enough items that all of it is in use."""
+    """A shuffle in a window, over enough items to fill it."""
     return rs.range(20 * window).map(abs).shuffle(SEED, window=window).batch(64)
 
 
@@ -35,12 +35,12 @@ def prefetched(depth: int) -> rs.Pipeline[Any]:
 
 
 class Place:
-    """A pipeline at a position, and what its state was found to cost there.
+    """A pipeline at a position, and the measured costs of its state there.
 
     Args:
       pipeline: to be measured.
       position: batches passed over before.
-      folder: in which to write.
+      folder: for files.
     """
 
     def __init__(self, pipeline: rs.Pipeline[Any], position: int, folder: Path) -> None:
@@ -57,13 +57,13 @@ class Place:
         self._restore: list[float] = []
 
     def measure(self, calls: int) -> None:
-        """Take the state ``calls`` times, write it some times and restore it once."""
+        """Take the state ``calls`` times, write it `SAVES` times and restore it once."""
         self._take += _seconds_each(self._iterator.get_state, calls)
         self._write += _seconds_to_write(self._pipeline, self._data, self._folder)
         self._restore.append(_seconds_to_restore(self._pipeline, self._data, self._expected))
 
     def costs(self) -> dict[str, float]:
-        """Bytes, and the medians of the seconds."""
+        """The bytes, and the median seconds of each cost."""
         self._iterator.close()
         seconds = {"take": self._take, "write": self._write, "restore": self._restore}
         medians = {key: statistics.median(each) for key, each in seconds.items()}
@@ -71,7 +71,7 @@ class Place:
 
 
 def _seconds_each(fn: Callable[[], object], calls: int) -> list[float]:
-    """Of single calls; from each the cost of reading the clock is taken off."""
+    """Seconds of single calls, without the cost of reading the clock."""
     clock = time.perf_counter
     seconds, empty = [], []
     for _ in range(calls):
@@ -85,7 +85,7 @@ def _seconds_each(fn: Callable[[], object], calls: int) -> list[float]:
 
 
 def _seconds_to_restore(pipeline: rs.Pipeline[Any], data: bytes, expected: Any) -> float:
-    """From bytes up to and including the first item."""
+    """Seconds from bytes up to and including the first item."""
     with pipeline.start() as iterator:
         began = time.perf_counter()
         iterator.set_state(rs.loads(data))
@@ -96,7 +96,7 @@ def _seconds_to_restore(pipeline: rs.Pipeline[Any], data: bytes, expected: Any) 
 
 
 def _seconds_to_write(pipeline: rs.Pipeline[Any], data: bytes, folder: Path) -> list[float]:
-    """Of saves by a `Checkpointer`, up to their being durable."""
+    """Seconds of saves by a `Checkpointer` until they are durable."""
     seconds = []
     with rs.Checkpointer(
         tempfile.mkdtemp(dir=folder), rs.AtEnd(), save_at_end=False
@@ -144,7 +144,7 @@ def run(options: Options) -> Result:
 def _sweep(
     make: Callable[[int], tuple[rs.Pipeline[Any], int]], sizes: tuple[int, ...], options: Options
 ) -> dict[int, dict[str, float]]:
-    """The costs at each size, measured in turns: a slow minute of the machine meets all alike."""
+    """The costs at each size, in turns, so that a slow minute of the machine slows all alike."""
     places = {size: Place(*make(size), options.folder) for size in sizes}
     for _ in range(2 * options.rounds + 1):
         for place in places.values():
@@ -163,7 +163,7 @@ def _row(size: int, each: dict[str, float]) -> tuple[Any, ...]:
 
 
 def _plot(result: Result, sweeps: dict[str, dict[int, dict[str, float]]]) -> None:
-    """The window and the prefetch: what elsewhere grows with the buffer."""
+    """Lines for window and prefetch, where the costs of other loaders grow with the buffer."""
     names = {"shuffle": "window of a shuffle", "prefetch": "depth of a prefetch"}
     labels = {"bytes": ("bytes", 1.0), "take": ("take (µs)", 1e6), "restore": ("restore (ms)", 1e3)}
     for key, (label, factor) in labels.items():

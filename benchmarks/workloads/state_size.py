@@ -9,11 +9,11 @@ from benchmarks.result import Options, Result, Series, Table
 from benchmarks.resuming import BATCH, made, measured, plain
 
 WINDOWS = (10**3, 10**4, 10**5, 10**6)
-TAKEN = 2  # windows of items before the save: some loaders fill their buffer slowly
+TAKEN = 2  # windows of items before the save, as some loaders fill their buffer slowly
 
 
 def states_of(make: str, windows: tuple[int, ...]) -> dict[int, tuple[int, bool]]:
-    """For each window: the bytes of a state, and whether its resume goes on with the same items."""
+    """For each window, the bytes of a state and whether a resume gives the same items."""
     found = {}
     for window in windows:
         loader = made(make, window, 5 * window)
@@ -28,7 +28,7 @@ def states_of(make: str, windows: tuple[int, ...]) -> dict[int, tuple[int, bool]
 
 
 def run(options: Options) -> Result:
-    """Of whoever shuffles a stream, and is installed."""
+    """Measure all installed loaders that shuffle a stream."""
     windows = WINDOWS[:1] if options.quick else WINDOWS
     states = {
         title: in_fresh_process(states_of, make, windows)

@@ -22,7 +22,7 @@ def works(options: Options) -> dict[str, Work]:
 
 
 def bare(work: Work) -> Iterator[Any]:
-    """A reservoir: a random slot is emptied, and takes the next item."""
+    """Shuffle in a reservoir: a random slot gives its item and takes the next one."""
     assert isinstance(work.source, Stream)
     assert work.batch is not None
     batch: list[int] = []
@@ -46,7 +46,7 @@ def reservoir(items: Iterator[int], window: int, length: int) -> Iterator[int]:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget: only of peers whose buffer is the same after a resume."""
+    """The limit, beside those peers whose buffer is the same after a resume."""
     exact = [peer for peer in names("peers") if load("peers", peer).EXACT_WINDOW.startswith("yes")]
     others = [peer for peer in exact if peer != "resumable"]
     return [
@@ -59,7 +59,7 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def run(options: Options) -> Result:
-    """Time everybody, and say what becomes of the buffer."""
+    """Time all contestants, and say whether their buffer survives a resume."""
     result = race(options, __name__, claims)
     peers = [load("peers", name) for name in names("peers")]
     rows = [(peer.NAME, peer.EXACT_WINDOW) for peer in peers]

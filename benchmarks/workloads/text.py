@@ -57,7 +57,7 @@ def _read(path: Path) -> tuple[bytes, npt.NDArray[np.int64]]:
 
 
 def write_lines(path: Path, count: int) -> None:
-    """The file that `works` speaks of."""
+    """Write the file of the `works`."""
     words = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog"]
     rng = np.random.default_rng(SEED)
     texts = [" ".join(rng.choice(words, 18).tolist()) for _ in range(997)]
@@ -68,12 +68,12 @@ def write_lines(path: Path, count: int) -> None:
 
 
 def claims(timings: dict[str, Timings]) -> list[Claim]:
-    """The budget against peers; `run` adds that of the index and of memory."""
+    """The limit beside peers; `run` adds those of the index and the memory."""
     return [at_least("the best peer's time ÷ resumable's", timings["text"].of_best_peer, 1)]
 
 
 def run(options: Options) -> Result:
-    """Time everybody, then the index, then the memory of a pass over a tenth and the whole."""
+    """Time all contestants and the index, and measure the memory of a pass over a tenth and all."""
     (work,) = works(options).values()
     assert isinstance(work.source, JsonLines)
     path, tenth = work.source.path, options.folder / "tenth.jsonl"
@@ -111,8 +111,8 @@ def _seconds_to_index(path: Path, folder: Path) -> float:
 
     import resumable as rs
 
-    path.read_bytes()  # into the page cache
-    lines = rs.lines  # which imports what it needs
+    path.read_bytes()  # so that it is in the page cache
+    lines = rs.lines  # this imports what a pass needs
     began = time.perf_counter()
     assert len(lines(path, index_dir=folder)) > 0
     return time.perf_counter() - began

@@ -1,7 +1,7 @@
 """Name the bottleneck in a sentence, and say what to do about it."""
 
-# A pipeline that already follows a hint gets another one. The stages before and after the bottleneck
-# decide which.
+# A pipeline that already follows a hint gets another one. The stages before and after the
+# bottleneck decide which.
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from .report import brief
 IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
 ONE_PROCESSOR: Final = (0.75, 1.25)
-"""The same share of threads that compute in turn, since Python lets one at a time."""
+"""The same share for threads that compute in turn, since Python runs one at a time."""
 
 
 CALLED_BY: Final = {"Map": "map(fn", "RandomMap": "random_map(fn, seed"}
-"""Stages that take workers, and how a call of their methods begins."""
+"""Stages that take workers, and how a call of their method begins."""
 
 
 class Hint(NamedTuple):
-    """What to do, unless the pipeline does it already."""
+    """What to do, and what else if the pipeline does it already."""
 
     text: str
     is_followed: Callable[[Stage[Any], list[Stage[Any]]], bool]
@@ -64,15 +64,15 @@ def advise(
 
 
 def advise_on_loop(share: int, last: Stage[Any]) -> str:
-    """The same, if the loop takes more time than any stage; ``last`` is the last stage."""
+    """The sentence and hint if the loop takes longer than any stage; ``last`` is the last stage."""
     found = f"The stages are not the bottleneck: {share} % of the time goes into handing out"
     if _gives_batches(last):
-        return f"{found} batches one by one. Larger ones are fewer."
+        return f"{found} batches one by one. Make them larger, so that there are fewer."
     return f"{found} items one by one. batch(n) hands out many at once."
 
 
 def _gives_batches(stage: Stage[Any]) -> bool:
-    """Whether its items are batches, judged by the stages."""
+    """Whether its items are batches, judged by the nearest stage that makes or splits them."""
     for found, _ in walk(stage):
         if type(found).__name__ in ("Batch", "Unbatch"):
             return type(found).__name__ == "Batch"
@@ -104,14 +104,14 @@ def _before(stage: Stage[Any]) -> list[Stage[Any]]:
 
 
 HANDS_ON: Final = Hint(
-    "It only hands items on: batches, where they can be made before it, are fewer.",
+    "It only hands items on: where possible, batch them before it, so that there are fewer.",
     _gets_batches,
-    "It only hands batches on: larger ones are fewer.",
+    "It only hands batches on: make them larger, so that there are fewer.",
 )
 ONE_BY_ONE: Final = Hint(
-    "It works on one item after another in Python: let map, with workers, do what costs most.",
+    "It works on one item at a time in Python: move what costs most into a map with workers.",
     _workers_are_used,
-    "It works on one item after another in Python: let its function do less.",
+    "It works on one item at a time in Python: make its function faster.",
 )
 HINTS: Final = {
     **dict.fromkeys(
@@ -121,21 +121,21 @@ HINTS: Final = {
     "Filter": ONE_BY_ONE,
     "FlatMap": ONE_BY_ONE,
     "InterleaveMap": Hint(
-        "It makes one item after another out of what its function opens: let that return larger "
+        "It makes one item at a time from what its function opens: let the function return larger "
         "pieces, and unbatch() them.",
         _pieces_are_unbatched,
-        "It makes one piece after another out of what its function opens: let them be larger.",
+        "It makes one piece at a time from what its function opens: make the pieces larger.",
     ),
     "Scan": Hint(
-        "Each step needs the one before: let map, with workers, do whatever does not.",
+        "Each step needs the one before: move whatever does not into a map with workers.",
         _workers_are_used,
-        "Each step needs the one before: let its function do less.",
+        "Each step needs the one before: make its function faster.",
     ),
     "Unbatch": Hint(
         "It takes batches apart into single Python objects: map whole batches where that is "
         "possible.",
         _batches_are_mapped,
-        "It takes batches apart into single Python objects: leave it out where what comes after it "
+        "It takes batches apart into single Python objects: leave it out if the stages after it "
         "can take batches.",
     ),
     "Prefetch": Hint(
@@ -148,14 +148,13 @@ HINTS: Final = {
     "Shuffle": Hint(
         "The order itself costs more than the items: shuffle whole batches.",
         _gets_batches,
-        "The order itself costs more than the items, though these are batches: larger ones are "
-        "fewer.",
+        "The order itself costs more than the batches: make them larger, so that there are fewer.",
     ),
     "WindowShuffle": Hint(
-        "It moves single Python objects: shuffle(seed) without a window, if the source can be "
-        "indexed, moves indices only.",
+        "It moves single Python objects: if the source can be indexed, use shuffle(seed) without a "
+        "window, which moves only indices.",
         _gets_batches,
-        "It moves batches one by one: larger ones are fewer.",
+        "It moves batches one by one: make them larger, so that there are fewer.",
     ),
 }
 
@@ -165,17 +164,17 @@ def _workers_hint(stage: Stage[Any], cpu_share: float | None) -> str:
     executor, workers = getattr(stage, "executor", None), getattr(stage, "workers", 0)
     if executor == "thread" and cpu_share is not None and least <= cpu_share <= most:
         return (
-            "Its workers are threads, which compute in Python in turn: processes share the work: "
+            "Its workers are threads, which compute in Python in turn; processes share the work: "
             f'{CALLED_BY.get(type(stage).__name__, "map(fn")}, workers=n, executor="process").'
         )
     if executor == "process" and workers >= (os.cpu_count() or 1):
-        return "The loop waits for its workers, one for each processor: let its function do less."
+        return "The loop waits for its workers, one for each processor: make its function faster."
     return "The loop waits for its workers: give it more of them, or a faster function."
 
 
 def _map_hint(stage: Stage[Any], above: list[Stage[Any]], cpu_share: float | None) -> str:
     if isinstance(stage, CallsFunction) and stage.carries_state:
-        return "Its function carries state, so it is called for one item after another."
+        return "Its function carries state, so it is called for one item at a time."
     waits = cpu_share is not None and cpu_share < IDLE
     call = CALLED_BY[type(stage).__name__]
     how = f"{call}, workers=n)" if waits else f'{call}, workers=n, executor="process")'
@@ -189,16 +188,16 @@ def _map_hint(stage: Stage[Any], above: list[Stage[Any]], cpu_share: float | Non
 
 def _batch_hint(stage: Stage[Any]) -> str:
     if getattr(stage, "collate", None) is not None:
-        return "It puts batches together by its collate: give it one that does less."
+        return "Its collate puts the batches together: give it a faster one."
     before = _before(stage)
     if not any(type(found).__name__ == "FromArrays" for found in before):
         return (
-            "It puts batches together out of single Python objects: arrays out of from_arrays move "
-            "as whole columns; or give a collate that does less."
+            "It puts batches together from single Python objects: arrays from from_arrays move as "
+            "whole columns; or give it a faster collate."
         )
     if any(isinstance(found, CallsFunction) for found in before):
         return (
-            "A function before it takes the columns apart: let it map whole batches, after batch."
+            "A function before it takes the columns apart: map whole batches with it, after batch."
         )
     return "It copies whole columns already: only smaller rows cost less."
 
@@ -207,7 +206,7 @@ def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
     if any(runs_ahead(later) and type(later).__name__ == "Prefetch" for later in above):
         return (
             "Reading the source is slower than the loop, though it is read ahead: read larger "
-            "pieces at once, or several sources by interleave."
+            "pieces at once, or several sources with interleave."
         )
     place = _after_look_ups(above)
     ahead = f"prefetch(n){place}{',' * bool(place)}"
@@ -220,6 +219,6 @@ def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
 
 
 def _after_look_ups(above: list[Stage[Any]]) -> str:
-    """Where to put what runs ahead: after the last stage that looks items up by index."""
+    """Where a stage that runs ahead belongs: after the last one that looks items up by index."""
     looking_up = [later for later in above if looks_up(later)]
     return f", after {type(looking_up[-1]).__name__}" if looking_up else ""

@@ -4,11 +4,11 @@
 # changes, so the seconds between them are booked as a whole, twice:
 #
 # * as work, in each thread, to the stage that runs there;
-# * as the loop's time, to one stage: the one that runs in the thread of the loop. While that stage only
-#   waits for a thread of its own, it is the stage that runs in that thread.
+# * as the loop's time, to one stage: the one that runs in the loop's thread, or, while that stage
+#   only waits for a thread of its own, the stage that runs there.
 #
 # The time of an event itself is not booked. The calls around the events take the same time in each
-# interval, which is taken off as `cost`.
+# interval; this `cost` is subtracted.
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Totals(NamedTuple):
     beside: tuple[float, ...]
 
     def since(self, before: Totals) -> Totals:
-        """What was added after ``before``."""
+        """What has been added since ``before``."""
         return Totals(
             _difference(self.loop, before.loop),
             self.around - before.around,
@@ -48,7 +48,7 @@ class Totals(NamedTuple):
 class Ledger:
     """The times of one running pipeline, recorded by the calls of its stages.
 
-    Stages are identified by their numbers. The thread that makes the ledger is that of the loop.
+    Stages are identified by their numbers. The thread that makes the ledger is the loop's.
 
     Args:
       readers: for each stage the number of the stage that reads it; None for the last one.
@@ -73,16 +73,16 @@ class Ledger:
         self._lock = threading.Lock()
         # Invariant: the stages entered and not left, by thread; a thread in none is absent.
         self._stacks: dict[int, list[int]] = {}
-        # Invariant: a stage that reads from a thread of its own is here while that is in a stage.
+        # Invariant: a stage with a thread of its own is here while that thread is in a stage.
         self._serving: dict[int, list[int]] = {}
-        # The last place is that of the loop itself, the stage -1.
+        # The last place is the loop itself, stage -1.
         self._loops = [0.0] * (len(readers) + 1)
         self._work = [0.0] * len(readers)
         self._beside = [0.0] * len(readers)
         self._last = clock()
 
     def call(self, number: int, function: Callable[..., T], *arguments: Any) -> T:
-        """What ``function`` returns, in a time that is the stage's."""
+        """Call ``function``, and book the time to the stage ``number``."""
         self.enter(number)
         try:
             return function(*arguments)
@@ -134,7 +134,7 @@ class Ledger:
                     self._beside[stack[-1]] += elapsed
 
     def _to_blame(self) -> int:
-        """The stage that the loop gets no further without; -1 for the loop itself."""
+        """The stage that the loop is in or waits for; -1 for the loop itself."""
         stack = self._stacks.get(self._loop)
         if stack is None:
             return -1

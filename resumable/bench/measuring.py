@@ -1,8 +1,8 @@
 """Measure a pipeline: how fast it is, where the time goes, and what its state costs."""
 
-# Each pass starts the pipeline anew. The first only warms up files and imports, the second measures the
-# speed of the unchanged pipeline, and the third has a timing stage after each stage. All graphs are built
-# before any pass, as a copy of a stage keeps the state that its function has at that moment.
+# Each pass starts the pipeline anew. The first only warms up files and imports, the second measures
+# the speed of the unchanged pipeline, and the third has a timing stage after each stage. All graphs
+# are built before any pass, since a copy of a stage keeps the state that its function has then.
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .saving import Saving, measure_saving
 from .timed import empty_interval, readers, timed
 
 WARM_UP: Final = 0.1
-"""How long the warm-up is at most, as a share of a pass."""
+"""The longest warm-up, as a share of the longest pass."""
 NO_ITEM: Final = "The pipeline delivers no item."
 REAL: Final = Clocks(time.perf_counter, time.process_time)
 
@@ -42,7 +42,7 @@ def measure(
     tell: Callable[[str], object] = lambda text: None,
     clocks: Clocks = REAL,
 ) -> Report:
-    """Run ``pipeline`` a few times, the last of them to save and to resume it.
+    """Run ``pipeline`` a few times, then save and resume it.
 
     Args:
       pipeline: to measure.
@@ -132,7 +132,7 @@ class _Measurement:
     ) -> Pipeline[Any] | None:
         try:
             return Pipeline(build(self._stage))
-        except Exception as error:  # a stage of the user's that cannot be put over another one
+        except Exception as error:  # a user's stage that cannot have another upstream
             self._notes.append(f"{problem}: {error}")
             return None
 
@@ -144,7 +144,7 @@ class _Measurement:
         if warm.items and not whole.items:
             raise CannotRun(
                 "the pipeline delivers nothing when it is run again: its source can only be read "
-                "once; pass from_iterable a function that makes the iterator anew"
+                "once; pass from_iterable a function that makes a new iterator"
             )
         return whole
 
@@ -163,14 +163,14 @@ class _Measurement:
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
     def _only_pass(self) -> tuple[Pace, _Times | None]:
-        """A pass that tells both; its speed is without what the timing took."""
+        """One pass for speed and stages; its time is without that of the timing itself."""
         self._tell("timing the pipeline and its stages")
         if self._timed is None:
             return self._run(self._seconds), None
         pace, times = self._run_timed(self._timed, self._items)
         taken = times.totals.around + sum(times.totals.loop)
         net_seconds = min(pace.steady.seconds, taken)
-        timing = pace.steady.seconds - net_seconds  # which is computing
+        timing = pace.steady.seconds - net_seconds  # all of it computing
         steady = pace.steady._replace(
             seconds=net_seconds, cpu_seconds=max(pace.steady.cpu_seconds - timing, 0.0)
         )
@@ -242,7 +242,7 @@ class _Measurement:
 
 
 class _Times(NamedTuple):
-    """What the ledger of a pass says of so many items."""
+    """What the ledger booked in a pass, and for how many items."""
 
     totals: Totals
     items: int

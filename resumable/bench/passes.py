@@ -12,7 +12,7 @@ from ..pipeline import Pipeline
 from ..verify import CannotRun
 
 TICK: Final = 0.01
-"""Seconds between two readings of the clock, where items come faster than that."""
+"""Seconds between two readings of the clock, if items come faster than that."""
 MOST_AT_ONCE: Final = 1 << 16
 
 
@@ -40,9 +40,9 @@ class Pace(NamedTuple):
     """A pass from the first item on.
 
     Attributes:
-      first: the first item, for which threads start and buffers fill; of no item if there is none.
+      first: the first item, for which threads start and buffers fill; empty if there is no item.
       rest: those after it.
-      ended: whether the end was seen.
+      ended: whether the pass came to the end of the pipeline.
     """
 
     first: Part
@@ -51,12 +51,12 @@ class Pace(NamedTuple):
 
     @property
     def items(self) -> int:
-        """All of them."""
+        """The number of all items."""
         return self.first.items + self.rest.items
 
     @property
     def steady(self) -> Part:
-        """What tells the speed: all but the first item, unless it was the only one."""
+        """The part that shows the speed: all but the first item, unless it was the only one."""
         return self.rest if self.rest.items else self.first
 
 
@@ -77,7 +77,7 @@ def run(
       seconds: after this time no further item is drawn.
       items: the largest number of items; None for all.
       after_first: called when the first item has come.
-      after_last: called when the last item has come, before threads are ended.
+      after_last: called when the last item has come, before the iterator is closed.
 
     Raises:
       CannotRun: if an item cannot be made; the message says which and why.

@@ -15,11 +15,11 @@ LONGEST_LABEL: Final = 44
 
 
 def check_plot(path: str) -> None:
-    """Refuse a file that could not be drawn to, before anything is measured for it.
+    """Refuse a file that cannot be drawn to, before anything is measured.
 
     Raises:
       MissingDependency: if matplotlib is not installed.
-      InvalidArgument: if the suffix names no format that it writes.
+      InvalidArgument: if the suffix names no format that matplotlib writes.
       OSError: if the file cannot be written.
     """
     known = _canvas().get_supported_filetypes()
@@ -53,7 +53,7 @@ def draw(report: Report, path: str) -> None:
     places = range(len(names))
     bars = axes.barh(places, [100 * stage.share for stage in report.stages], color=colours)
     axes.bar_label(bars, [f"{share} %" for share in shares], padding=4)
-    axes.set_yticks(places, names, parse_math=False)  # a $ is a $
+    axes.set_yticks(places, names, parse_math=False)  # a name may have a $
     axes.invert_yaxis()  # the last stage on top, as in the table
     axes.set_xlim(0, 110)
     axes.set_xticks(range(0, 101, 20))

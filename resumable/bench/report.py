@@ -10,7 +10,7 @@ from .saving import Saving
 
 WHOLE: Final = 1000
 AROUND: Final = "the loop around them"
-"""Stands for the time in no stage: that of the iterator which the loop holds."""
+"""Stands for the time outside all stages: that of the outermost iterator and the loop."""
 
 
 class StageTime(NamedTuple):
@@ -19,9 +19,9 @@ class StageTime(NamedTuple):
     Attributes:
       stage: with its arguments.
       path: where the stage is, in the form that errors use; empty for the time outside all stages.
-      share: the part of the loop's time in which the loop cannot go on without this stage, from 0 to 1.
+      share: the part of the loop's time in which the loop waits for this stage, from 0 to 1.
       seconds: of work for each item of the pipeline, in all threads; waiting does not count.
-      beside: the share of this work that another thread does, beside the loop's, from 0 to 1.
+      beside: the share of this work that is done in other threads than the loop's, from 0 to 1.
       bytes: its part of the state; None if there is no state.
     """
 
@@ -47,7 +47,7 @@ class Report:
       cpu_share: the seconds that all threads of this process computed, as a share of the time.
       slowdown: how many times slower the pipeline was while its stages were timed; None if it
         was read only once.
-      stages: the last one first, and what is around them; empty if they could not be timed.
+      stages: the last one first, then the loop around them; empty if they could not be timed.
       bottleneck: the index in ``stages`` of the one with the greatest share; None without stages.
       advice: the bottleneck in a sentence, and what to do about it.
       saving: what saving and resuming cost; None if no state could be taken.
@@ -69,17 +69,17 @@ class Report:
 
     @property
     def items_per_second(self) -> float | None:
-        """None if no item came, or the clock saw no time pass."""
+        """The speed; None if no item came, or the clock saw no time pass."""
         return self.items / self.seconds if self.items and self.seconds > 0 else None
 
     @property
     def rate(self) -> str:
-        """The same for people, with four digits or in whole items."""
+        """Items per second as text, with four digits or in whole items."""
         rate = self.items_per_second or 0.0
         return f"{rate:,.0f}" if rate >= WHOLE else f"{rate:.4g}"
 
     def as_json(self) -> dict[str, Any]:
-        """The fields by their names, in terms of JSON."""
+        """The fields by name, as JSON can hold them."""
         found = asdict(self)
         found["stages"] = [stage._asdict() for stage in self.stages]
         found["saving"] = self.saving and self.saving._asdict()

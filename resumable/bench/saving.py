@@ -1,4 +1,4 @@
-"""What saving a position costs, and resuming from it."""
+"""Measure what saving a state and resuming from it cost."""
 
 from __future__ import annotations
 
@@ -45,11 +45,12 @@ def measure_saving(
     position: int,
     clock: Callable[[], float],
 ) -> tuple[Saving, State]:
-    """Save on the way to ``position`` and there, and resume from there; also the state there.
+    """Save on the way to ``position`` and there, and resume from there; returns the state too.
 
     Args:
       pipeline: to save and to resume.
-      counting: the same pipeline without threads, that counts in ``reads`` what it reads.
+      counting: the same pipeline without threads, which counts in ``reads`` what it reads; None to
+        count nothing.
       reads: items read from each source.
       position: in items.
       clock: of seconds.
@@ -93,7 +94,7 @@ def _reread(
 
 
 def _reads_of_last(pipeline: Pipeline[Any], reads: Counter[int], state: State, items: int) -> int:
-    """How much is read for the last of ``items`` items after ``state``."""
+    """How many source items are read for the last of ``items`` items after ``state``."""
     with pipeline.resume(state) as iterator:
         for _ in range(items - 1):
             next(iterator, None)

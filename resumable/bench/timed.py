@@ -1,8 +1,8 @@
-"""Time what happens in each stage, without changing how the items move."""
+"""Time each stage without changing how the items move."""
 
-# There is a timing stage after each stage. It offers everything that its upstream offers (blocks, single
-# items, `items`, random access, a pure change of order), so that the stages around it work in the same
-# way as without it. Any other way would have other costs.
+# There is a timing stage after each stage. It offers everything that its upstream offers (blocks,
+# single items, `items`, random access, a pure change of order), so that the stages around it work
+# in the same way as without it. Any other way would have other costs.
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CALLS: Final = 2000
 
 
 def timed(stage: Stage[Any], ledger: Ledger) -> Stage[Any]:
-    """``stage``, such that ``ledger`` records what goes on in each of its stages."""
+    """A copy of ``stage`` in which ``ledger`` records the time of each stage."""
     return rebuilt(stage, lambda number, found: Timed(found, number, ledger))
 
 
@@ -68,7 +68,7 @@ class Timed(PassThrough[T]):
     Args:
       upstream: the stage whose time is taken.
       number: of that stage.
-      ledger: called when it is entered and left.
+      ledger: called when that stage is entered and left.
     """
 
     number: int
@@ -94,7 +94,7 @@ class Timed(PassThrough[T]):
 
 
 class _TimedRun(Run[T]):
-    """A run in which whatever is computed takes the stage's time."""
+    """A run whose computing is booked to the stage."""
 
     def __init__(self, run: Run[T], number: int, ledger: Ledger) -> None:
         self._run = run
@@ -137,7 +137,7 @@ class _TimedIterator(PassThroughIterator[T]):
 
 
 class _TimedItems(Iterator[T]):
-    """Items, each in a time that is the stage's; it tells whether the end was theirs."""
+    """Items whose time is booked to the stage; ``ended`` says whether they came to their end."""
 
     def __init__(self, items: Iterator[T], number: int, ledger: Ledger) -> None:
         self._items = items

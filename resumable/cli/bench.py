@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _measured(options: argparse.Namespace) -> Report:
-    # Standard output is for the outcome, whatever the pipeline prints.
+    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
     with redirect_stdout(sys.stderr):
         target = target_of(options)
         pipeline = target.load()
@@ -92,7 +92,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
     if report.cpu_share is not None:
         yield "computing", f"{report.cpu_share:.0%} of the time".replace("%", " %")
     if report.slowdown is not None:
-        yield "with its stages timed", f"{report.slowdown:.2f} times as slow, which is taken off"
+        yield "with its stages timed", f"{report.slowdown:.2f} times as slow; this is subtracted"
     yield from _figures_of_saving(report)
     for note in report.notes:
         yield "note", note
@@ -111,7 +111,7 @@ def _figures_of_saving(report: Report) -> Iterator[tuple[str, str]]:
 
 
 def _duration(seconds: float) -> str:
-    """In the unit that fits, with three digits."""
+    """``seconds`` in a unit that fits, with three digits."""
     for size, unit in UNITS:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"

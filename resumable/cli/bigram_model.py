@@ -25,7 +25,7 @@ def bigrams(numbered: tuple[int, bytes]) -> tuple[int, npt.NDArray[np.int64]]:
 
 
 def join_lines(items: list[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """A batch: the numbers of its lines, shape (lines,), and the pairs of all, shape (pairs,)."""
+    """A batch: the numbers of its lines, shape (lines,), and all their pairs, shape (pairs,)."""
     numbers = np.array([number for number, _ in items])
     return numbers, np.concatenate([pairs for _, pairs in items])
 
@@ -36,7 +36,7 @@ class BigramModel:
     Attributes:
       weights: shape (256, 256), float64: a logit for each pair.
       seen: shape (lines,), int64: how often each line was trained on. It is saved with the
-        weights, so it counts the lines in these weights and not those that a process has read.
+        weights, so it counts the lines that went into them, not those that a process has read.
     """
 
     def __init__(self, lines: int) -> None:
@@ -60,7 +60,7 @@ class BigramModel:
     def save(self, path: Path) -> None:
         """Write the model so that ``path`` is complete or absent.
 
-        The checkpoint of the input follows in the same folder, and syncs the folder too.
+        The input's checkpoint, saved next in the same folder, syncs the folder too.
         """
         temporary = path.with_name(f".tmp-{path.name}")
         with open(temporary, "wb") as file:

@@ -26,15 +26,15 @@ from .parsers import BATCH_SIZE
 from .progress import Progress, progress_bar
 
 LATEST_KILL_DELAY: Final = 0.02
-"""Seconds after the chosen step within which the kill comes: in a step, a save or a start."""
+"""The kill comes up to this many seconds after the chosen step, in a step, a save or a start."""
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo; 0 only if nothing was lost or repeated and the weights agree."""
+    """Run the demo; returns 0 only if nothing was lost or repeated and the weights agree."""
     problem = _problem(options)
     files = _files(options.data)
     if problem or not files:
-        missing = f"no text file found: {options.data or 'name some by --data'}"
+        missing = f"no text file found: {options.data or 'name some with --data'}"
         print(f"resumable demo: {problem or missing}", file=sys.stderr)
         return 2
     folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
@@ -130,7 +130,7 @@ def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
 
 
 def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
-    """Train to the end, and kill the process when it reaches each of ``kills``."""
+    """Train to the end, and kill the process just after it reaches each step in ``kills``."""
     report = _Run()
     delays = random.Random(settings.seed + 1)
     pending = list(kills)

@@ -1,6 +1,6 @@
 """The training process of the demo, which is killed and started again."""
 
-# It reports each event to its parent by one line of JSON on standard output, after the event.
+# After each event it reports it to its parent, as one line of JSON on standard output.
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Settings:
         )
 
     def to_json(self) -> str:
-        """As `from_json` reads it."""
+        """The settings as `from_json` reads them."""
         return json.dumps(asdict(self))
 
     @staticmethod

@@ -17,7 +17,7 @@ from ..views.table import table_lines
 from .inspect import explain, show_age, show_time
 
 ABSENT: Final = object()
-"""In the place of a position that only one of the two has."""
+"""Stands for a position that only the other checkpoint has."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +51,7 @@ class _Unreadable(Exception):
 
 
 class _Difference(NamedTuple):
-    """A position that is another in the second checkpoint."""
+    """A position that differs in the two checkpoints."""
 
     label: str
     old: Any
@@ -59,7 +59,7 @@ class _Difference(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """By how much, where that can be said."""
+        """By how much, if both are integers; else empty."""
         if type(self.old) is int and type(self.new) is int:
             return ("+" if self.new > self.old else "") + shorten(self.new - self.old)
         return ""
@@ -74,7 +74,9 @@ def _read(path: Path, name: str | None) -> FoundFile:
     valid = [file for file in survey(path) if file.problem is None and file.aside is None]
     names = sorted({str(file.name) for file in valid})
     if name is None and len(names) > 1:
-        raise _Unreadable(f"{path} holds several inputs, choose one by --name: {', '.join(names)}")
+        raise _Unreadable(
+            f"{path} holds several inputs, choose one with --name: {', '.join(names)}"
+        )
     valid = [file for file in valid if name in (None, file.name)]
     if not valid:
         raise _Unreadable(f"there is no valid checkpoint{f' of {name}' if name else ''} in {path}")

@@ -115,14 +115,14 @@ def _describe(file: FoundFile) -> dict[str, Any]:
 
 
 def explain(error: Exception) -> str:
-    """What is wrong; of what the system says, without its number."""
+    """The message of ``error``; that of the operating system without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def show_time(seconds: float) -> str:
-    """``seconds`` since the epoch as local date and time."""
+    """``seconds`` since 1970 as local date and time."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
     except (ValueError, OverflowError, OSError):

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # for a terminal that lacks our letters
+            stream.reconfigure(errors="replace")  # for a terminal that cannot show every character
     status: int = import_module(f"{__package__}.{options.command}").run(options)
     return status
 

@@ -1,7 +1,7 @@
-"""What the command line takes: each command, and its arguments."""
+"""The commands of the command line, and their arguments."""
 
-# This module imports nothing of the library, so that help and a mistyped argument cost no more than
-# Python itself. What a command does stands in the module of its name, loaded when it is run.
+# This module imports nothing of the library, so that help and a mistyped argument take no longer
+# than Python itself. What a command does is in the module of its name, loaded when it is run.
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BATCH_SIZE: Final = 256
 
 
 def add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add every command to ``parser``; the one chosen is then ``command`` of the options."""
+    """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_show):
         add(commands)
@@ -25,11 +25,14 @@ def _add_demo(commands: Any) -> None:
         "demo",
         help="train on real text, kill the training at random, and check that nothing is lost",
         description=(
-            "Trains a small language model on text lines, once without interruption and once "
-            "killed by SIGKILL at random moments, and compares what both have learnt from."
+            "Trains a small language model on lines of text, once without interruption and once "
+            "killed by SIGKILL at random moments. Compares the lines that each has seen, and the "
+            "weights."
         ),
     )
-    parser.add_argument("--kills", type=int, default=5, metavar="N", help="kills (default: 5)")
+    parser.add_argument(
+        "--kills", type=int, default=5, metavar="N", help="number of kills (default: 5)"
+    )
     parser.add_argument(
         "--steps",
         type=int,
@@ -37,16 +40,28 @@ def _add_demo(commands: Any) -> None:
         help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
     )
     parser.add_argument(
-        "--every", type=int, default=100, metavar="N", help="steps between checkpoints (100)"
+        "--every",
+        type=int,
+        default=100,
+        metavar="N",
+        help="steps between checkpoints (default: 100)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of order and kills (0)")
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="seed of the order and of the kills (default: 0)",
+    )
     parser.add_argument(
         "--data",
         metavar="GLOB",
         help="text files to train on (default: the .py files of Python's standard library)",
     )
     parser.add_argument(
-        "--keep", metavar="DIR", help="keep the checkpoints there (default: a temporary folder)"
+        "--keep",
+        metavar="DIR",
+        help="keep the checkpoints in this empty folder (default: a temporary one)",
     )
 
 
@@ -55,11 +70,11 @@ def _add_verify(commands: Any) -> None:
         "verify",
         help="check that a pipeline resumes exactly, and find out why if it does not",
         description=(
-            "Runs a pipeline for reference, stops it at random positions, resumes it from a "
-            "checkpoint file in fresh processes, stops and resumes it there again, with other "
-            "numbers of workers and ranks and other prefetch depths where it has them, and compares "
-            "every item. If something differs it finds the first stage that does, and says why. "
-            "The file or module is executed, many times. "
+            "Runs a pipeline for reference and stops it at random positions. Resumes it from "
+            "checkpoint files in fresh processes, and stops and resumes it there again, also with "
+            "other numbers of workers and ranks and other prefetch depths, where it has them. "
+            "Compares every item; if one differs, finds the first stage at fault and says why. "
+            "The file or module is executed many times. "
             "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "
             "loaded or run."
         ),
@@ -69,19 +84,25 @@ def _add_verify(commands: Any) -> None:
         "--items",
         type=int,
         metavar="N",
-        help="look at the first N items (default: all; 10,000 of an endless pipeline)",
+        help="check the first N items (default: all; 10,000 of an endless pipeline)",
     )
     parser.add_argument(
-        "--positions", type=int, default=24, metavar="N", help="stops to resume from (default: 24)"
+        "--positions",
+        type=int,
+        default=24,
+        metavar="N",
+        help="number of stops to resume from (default: 24)",
     )
     parser.add_argument(
         "--generations",
         type=int,
         default=3,
         metavar="N",
-        help="how often a run is stopped and resumed, one from the other (default: 3)",
+        help="how many times in a row a run is stopped and resumed (default: 3)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of the random positions (default: 0)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random positions (default: 0)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
@@ -90,10 +111,10 @@ def _add_bench(commands: Any) -> None:
         "bench",
         help="measure how fast a pipeline is, which stage slows it down, and what a save costs",
         description=(
-            "Runs a pipeline as fast as it goes, first as it is, then with each stage timed, and "
-            "saves and resumes it in the middle of what was measured. A stage's share is that of "
-            "the loop's time for which the loop gets no further without it: while prefetch only "
-            "waits for its thread, that is the stage at work there. The file or module is executed. "
+            "Runs a pipeline as fast as possible, first unchanged, then with each stage timed. "
+            "Then saves and resumes it in the middle of the items measured. The share of a stage is "
+            "the part of the loop's time in which the loop waits for it; while prefetch waits for "
+            "its thread, the stage at work there counts. The file or module is executed. "
             "The exit status is 0, or 2 if the pipeline cannot be loaded or run."
         ),
     )
@@ -103,7 +124,7 @@ def _add_bench(commands: Any) -> None:
         type=float,
         default=5.0,
         metavar="S",
-        help="how long a pass is at most; there are two, and parts of others (default: 5)",
+        help="the longest time of a pass; there are two, and a short one before (default: 5)",
     )
     parser.add_argument(
         "--items",
@@ -113,7 +134,7 @@ def _add_bench(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
-        "--plot", metavar="FILE.png", help="draw the shares of the stages too; needs matplotlib"
+        "--plot", metavar="FILE.png", help="also draw the shares of the stages; needs matplotlib"
     )
 
 
@@ -138,14 +159,14 @@ def _add_diff(commands: Any) -> None:
         "diff",
         help="show what moved between two checkpoints",
         description=(
-            "Compares two checkpoints stage by stage. A folder means its newest valid checkpoint, "
-            "that of the input NAME if it holds several. The exit status is 0 if both hold the "
-            "same state, 1 if they differ, 2 if one cannot be read."
+            "Compares two checkpoints stage by stage. A folder stands for its newest valid "
+            "checkpoint, of the input NAME if it holds several. The exit status is 0 if both hold "
+            "the same state, 1 if they differ, 2 if one cannot be read."
         ),
     )
     parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
     parser.add_argument("b", metavar="B", help="another one")
-    parser.add_argument("--name", help="of the input, where a folder holds several")
+    parser.add_argument("--name", help="name of the input, if a folder holds several")
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
@@ -176,7 +197,7 @@ def _add_target(parser: Any) -> None:
         default=[],
         type=_argument,
         help=(
-            "call the function with this argument; again for each further one. "
+            "call the function with this argument; may be given for several names. "
             "A VALUE that is no Python literal is a string"
         ),
     )

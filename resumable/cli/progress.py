@@ -9,7 +9,7 @@ WIDTH = 40
 
 
 class Progress(Protocol):
-    """What callers use of a bar; also a context manager."""
+    """A progress bar, as its callers use it; also a context manager."""
 
     def update(self, count: int) -> object:
         """Move by ``count``."""
@@ -23,7 +23,7 @@ class Progress(Protocol):
 
 
 def progress_bar(total: int | None, unit: str = "steps") -> Progress:
-    """A bar over ``total`` steps, or over an unknown number; only texts without a terminal."""
+    """A bar over ``total`` steps, or None if unknown; without a terminal only its texts."""
     if not sys.stderr.isatty():
         return _NoBar()
     try:
@@ -52,7 +52,7 @@ class _NoBar:
 
 
 class _PlainBar:
-    """Redraws one line, at most once for each percent."""
+    """Redraws one line; at most once for each percent, if the total is known."""
 
     def __init__(self, total: int | None) -> None:
         self._total = total

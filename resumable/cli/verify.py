@@ -20,7 +20,7 @@ from .target import target_of
 
 MOST_PROCESSES: Final = 4
 LONG: Final = 20.0
-"""Seconds from which on it says how to take less time."""
+"""Seconds from which on the estimate says how to take less time."""
 
 
 def run(options: argparse.Namespace) -> int:
@@ -62,7 +62,7 @@ def _tell(estimate: Estimate) -> None:
 
 
 def foretold(estimate: Estimate) -> str:
-    """How long it takes, and how it takes less."""
+    """The estimate as text, with ways to take less time if it is long."""
     text = (
         f"about {show_age(max(estimate.seconds, 1))} to go, for {estimate.positions} positions; "
         "more if something differs"

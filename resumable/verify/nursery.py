@@ -17,9 +17,10 @@ import socket
 import struct
 import subprocess
 import sys
-import warnings
 from contextlib import suppress
 from typing import Any, Final, final
+
+from ..workers.fork import fork
 
 # Not of macOS, whose frameworks do not bear a fork.
 CAN_FORK: Final = sys.platform == "linux"
@@ -152,7 +153,7 @@ def born() -> bytes:
         wish, received, _, _ = socket.recv_fds(requests, MOST_BYTES, 3)
         if not wish:
             sys.exit()
-        if _fork() == 0:
+        if fork() == 0:
             requests.close()
             _be_born(socket.socket(fileno=received[0]), *received[1:])
             return wish
@@ -165,7 +166,7 @@ def born() -> bytes:
 
 def _be_born(control: socket.socket, standard_input: int, output: int) -> None:
     """Fork once more: the one goes on, the other tells how that ends."""
-    child = _fork()
+    child = fork()
     if child:
         os.close(0)  # the requests, which end when no process of these can take them
         os.close(standard_input)
@@ -181,12 +182,3 @@ def _be_born(control: socket.socket, standard_input: int, output: int) -> None:
         os.dup2(number, stream)
     os.close(standard_input)
     os.close(output)
-    if "numpy.random" in sys.modules:  # `random` seeds itself anew after a fork
-        sys.modules["numpy.random"].seed()
-
-
-def _fork() -> int:
-    with warnings.catch_warnings():
-        # Of threads: NumPy's libraries have some, which wait, and make them anew in the child.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return os.fork()

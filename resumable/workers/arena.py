@@ -1,7 +1,7 @@
-"""Memory that a process shares with those it starts, in slots."""
+"""Memory in slots that a process shares with the processes it starts."""
 
-# It has no name in any file system, so nothing is left behind, however a process ends. What
-# nobody has written takes no memory.
+# The memory has no name in any file system, so nothing is left behind, however a process ends.
+# Pages that were never written take no memory.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOT_BYTES: Final = 1 << 28
 class Arena:
     """``slots`` pieces of shared memory of ``size`` bytes each.
 
-    It can be pickled only for a process that is being started.
+    It can be pickled only while a process is being started.
     """
 
     _descriptor = -1
@@ -35,8 +35,8 @@ class Arena:
         self._memory = mmap.mmap(self._descriptor, slots * size)
 
     def write(self, slot: int, parts: Iterable[Any]) -> None:
-        """Put ``parts``, bytes-like, into ``slot``, one after the other."""
-        # Not through a map: pages that a process maps count as its own, and look like a leak.
+        """Write the bytes-like ``parts`` into ``slot``, one after the other."""
+        # Not through the map: pages written there count as this process's, and look like a leak.
         start = slot * self._size
         for part in parts:
             rest = memoryview(part).cast("B")
@@ -45,19 +45,19 @@ class Arena:
                 rest, start = rest[written:], start + written
 
     def read(self, slot: int, lengths: list[int]) -> list[memoryview]:
-        """The parts in ``slot``, which lie there until it is written again."""
+        """Views of the parts in ``slot``, valid until it is written again."""
         assert self._memory is not None
         view = memoryview(self._memory)[slot * self._size :]
         ends = list(accumulate(lengths))
         return [view[end - length : end] for end, length in zip(ends, lengths, strict=True)]
 
     def close(self) -> None:
-        """Let go of the memory; may be called again."""
+        """Release the memory; may be called again."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
         if self._memory is not None:
-            with suppress(BufferError):  # somebody still reads
+            with suppress(BufferError):  # a view is still in use
                 self._memory.close()
 
     def __del__(self) -> None:
@@ -72,7 +72,7 @@ class Arena:
 
 
 def _anonymous_file() -> int:
-    """A descriptor of a file in memory that has no name, or else of a removed one."""
+    """A descriptor of a file without a name: in memory, or else a temporary one."""
     if hasattr(os, "memfd_create"):
         with suppress(OSError):
             return os.memfd_create("resumable-map")

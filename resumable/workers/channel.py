@@ -1,4 +1,4 @@
-"""What a thread hands over: items with the state after each, through a bounded queue."""
+"""A bounded queue of items, each with the state after it, between two threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .threads import HEARTBEAT, leaves_at_exit, when_gone
 
 
 class Entry(NamedTuple):
-    """What the thread delivers: an item, the end, or an error; and upstream's state after it."""
+    """An item, the end or an error, with upstream's state after it."""
 
     item: Any
     state: Mark
@@ -21,23 +21,24 @@ class Entry(NamedTuple):
 
 
 class Channel:
-    """A bounded queue that both sides can leave.
+    """A bounded queue that its reader can leave.
 
-    An entry that the reader was handed when an interrupt came is lost: it then begins anew.
+    An interrupt may lose the entry that `get` was about to return. The reader then has to be
+    started anew.
     """
 
     def __init__(self, size: int, reader: object) -> None:
         self._entries: SimpleQueue[Entry] = SimpleQueue()
-        # Places that nothing was put into yet; only the thread that puts entries counts them.
+        # Places that were never used; only the thread that puts entries changes the number.
         self._unused = size
-        # One for each place that the reader has emptied.
+        # One None for each place that the reader has freed.
         self._room: SimpleQueue[None] = SimpleQueue()
         self._closed = False
         self._reader = when_gone(reader, self._room)
         leaves_at_exit(self)
 
     def put(self, entry: Entry) -> bool:
-        """Wait for room; False if the reader left."""
+        """Wait for room, then add ``entry``; returns False if the reader has left."""
         if self._unused:
             self._unused -= 1
         else:
@@ -48,7 +49,7 @@ class Channel:
         return True
 
     def get(self, check_alive: Callable[[], None]) -> Entry:
-        """Wait for an entry; ``check_alive`` is called now and then meanwhile."""
+        """Wait for an entry, and call ``check_alive`` at each heartbeat meanwhile."""
         while True:
             try:
                 entry = self._entries.get(timeout=HEARTBEAT)
@@ -59,7 +60,7 @@ class Channel:
             return entry
 
     def leave(self) -> None:
-        """Read no more, as when the reader is gone."""
+        """Drop all entries; from now on `put` returns False."""
         self._closed = True
         self._room.put(None)
         with suppress(Empty):

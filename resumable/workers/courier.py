@@ -1,9 +1,11 @@
-"""A thread that deals with an executor for a loop which may be interrupted anywhere."""
+"""A thread that calls an executor for a loop which may be interrupted anywhere."""
 
-# An executor has locks, which an interrupt in the midst of `submit` or `shutdown` would leave
-# locked. So nobody but the courier calls it: the loop puts errands down for it, and looks for the
-# answers, which the executor's own threads give. The courier holds the executor, and its frame
-# outlives a fork in the child, where nothing therefore finalizes what only the parent can use.
+# An executor has locks, which an interrupt in the middle of `submit` or `shutdown` would leave
+# locked. So only the courier calls it. The loop puts errands into the courier's queue and waits for
+# the answers, which the executor's own threads give.
+#
+# The courier's frame refers to the executor. In a forked child this frame is never freed, so no
+# finalizer runs there on what only the parent can use.
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ from .threads import PATIENCE, Answer, Job, Threads, leaves_at_exit, when_gone
 
 @final
 class Errand(Answer[Any]):
-    """A chunk on its way to a worker.
+    """A chunk for a worker, and the answer to come.
 
     Attributes:
       block: its items.
-      begins_pass: whether it is the first one of its iterator.
-      abandoned: whether nobody wants the answer any more.
+      begins_pass: whether it is the first chunk of its iterator.
+      abandoned: whether the answer is no longer wanted.
     """
 
     def __init__(self, block: Block, begins_pass: bool) -> None:
@@ -38,19 +40,19 @@ class Errand(Answer[Any]):
 
 
 class Service(ABC):
-    """What the courier does; all of it in its own thread."""
+    """What the courier does in its thread."""
 
     @abstractmethod
     def send(self, errand: Errand) -> None:
-        """Have ``errand`` answered; an error out of here is the answer too."""
+        """Send ``errand`` to a worker, which answers it; an error raised here is the answer."""
 
     @abstractmethod
     def end(self) -> None:
-        """Let go of the executor."""
+        """Release the executor."""
 
 
 class CourierWorkers(Workers):
-    """Workers that a courier deals with."""
+    """Workers of an executor that only a courier calls."""
 
     def __init__(self, service: Service) -> None:
         self._post = _Post(self)
@@ -77,7 +79,7 @@ class CourierWorkers(Workers):
         return found
 
     def answered(self, answer: Answer[Any]) -> Any:
-        """Wait for ``answer``."""
+        """Wait for ``answer``; returns its value."""
         return self._threads.wait_for(answer)
 
     def abandon(self, answer: Answer[Any]) -> None:
@@ -92,10 +94,10 @@ class CourierWorkers(Workers):
 
 
 class _Post:
-    """What the loop shares with its courier, and all that the courier knows of it.
+    """What the loop and its courier share; the courier refers to nothing else of the loop.
 
     Attributes:
-      errands: to be done, in order; None is only a hint that the loop may have left.
+      errands: to be sent, in order; None makes the courier look whether the loop has left.
     """
 
     def __init__(self, owner: object) -> None:
@@ -106,17 +108,17 @@ class _Post:
 
     @property
     def left(self) -> bool:
-        """Whether the loop wants nothing more."""
+        """Whether the loop has left or is gone."""
         return self._closed or self._owner() is None
 
     def leave(self) -> None:
-        """Want nothing more."""
+        """Let the courier end."""
         self._closed = True
         self.errands.put(None)
 
 
 def _serve(post: _Post, service: Service) -> None:
-    """The courier."""
+    """Send errands until the loop has left; runs in the courier's thread."""
     try:
         while not post.left:
             errand = post.errands.get()
@@ -126,14 +128,14 @@ def _serve(post: _Post, service: Service) -> None:
                 service.send(errand)
             except BaseException as error:
                 errand.give(None, error)
-            del errand  # its items end with the answer
+            del errand  # so that its items are freed with the answer
     finally:
         service.end()
 
 
 @final
 class ForeignService(Service):
-    """An executor that is used, and left running."""
+    """The user's executor, which is left running."""
 
     def __init__(
         self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
@@ -158,7 +160,7 @@ class ForeignService(Service):
 
 
 def deliver(errand: Errand, future: Future[Any]) -> None:
-    """Answer ``errand`` with what ``future`` has, which is done."""
+    """Answer ``errand`` with the result or the error of ``future``, which is done."""
     try:
         result = future.result()
     except BaseException as error:

@@ -1,8 +1,8 @@
-"""What calls the function of a map: threads of its own, or workers elsewhere."""
+"""What a map's workers do, and the workers that are threads of this process."""
 
-# A map hands its workers chunks of items. `attempt` is all that runs in a worker. It never tells
-# of an error beside results: what a worker did before an item failed is delivered first, and
-# the item is tried again when its turn comes, alone and so with an error of its own.
+# A map gives its workers chunks of items. All that runs in a worker is `attempt`. It never raises
+# an error in place of results: the results before the failed item are delivered first. The map then
+# submits the rest of the chunk again, which begins with that item, and so raises its error.
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .threads import PATIENCE, Answer, Job, Threads
 
 
 class Outcome(NamedTuple):
-    """What became of the first items of a chunk.
+    """The results and errors of the first items of a chunk.
 
     Attributes:
       results: of the items whose call returned, in order.
       failed: the error of each item that was dropped, by its index in the chunk, in order; None
-        where nobody asks for it.
+        where errors are not reported.
     """
 
     results: list[Any]
@@ -32,14 +32,15 @@ class Outcome(NamedTuple):
 
     @property
     def tried(self) -> int:
-        """How many items of the chunk were tried; the call for the next one raised."""
+        """How many items of the chunk are done; any others have to be tried again."""
         return len(self.results) + len(self.failed)
 
 
 def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     """Call ``fn`` with each item of ``block``, up to the first whose call raises.
 
-    With ``drop``, such an item is dropped. Otherwise the error is raised if it is the first.
+    With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
+    other error is raised only if no item was tried before it.
     """
     items = block_items(block)
     outcome = Outcome([], {})
@@ -47,11 +48,11 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     while outcome.tried < len(items):
         try:
             outcome.results.extend(map(fn, rest))
-            if outcome.tried < len(items):  # `map` takes it for the end of its items
+            if outcome.tried < len(items):  # `extend` took it for the end of the items
                 raise RuntimeError("a user function raised StopIteration")
-        except BaseException as error:  # a `sys.exit` too comes after what was done before it
+        except BaseException as error:  # a `sys.exit` too comes after the results before it
             if drop and isinstance(error, Exception):
-                # Without this frame, which holds the outcome and so would hold itself.
+                # Without this frame: it refers to the outcome, which would be a cycle.
                 inner = error.__traceback__ and error.__traceback__.tb_next
                 outcome.failed[outcome.tried] = error.with_traceback(inner)
             elif outcome.tried:
@@ -62,7 +63,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
 
 
 def attempt_elsewhere(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Outcome:
-    """`attempt`, with errors that can be pickled, or without them unless ``tell``."""
+    """`attempt`, with errors that can be pickled, or with None for each unless ``tell``."""
     outcome = attempt(fn, block, drop)
     return outcome._replace(failed=sendable_errors(outcome.failed, tell, pickle.dumps))
 
@@ -70,12 +71,12 @@ def attempt_elsewhere(fn: Callable[[Any], Any], block: Block, drop: bool, tell: 
 def sendable_errors(
     failed: dict[int, Exception | None], tell: bool, dumps: Callable[[Any], bytes]
 ) -> dict[int, Exception | None]:
-    """``failed`` as it may be pickled by ``dumps``."""
+    """``failed`` with errors that ``dumps`` can pickle, or with None for each unless ``tell``."""
     return {number: sendable(error, dumps) if tell else None for number, error in failed.items()}
 
 
 def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
-    """``error`` if it arrives when it is pickled, or else one that describes it."""
+    """``error`` if ``dumps`` can pickle it, or else a `WorkerError` that describes it."""
     try:
         pickle.loads(dumps(error))
     except Exception as reason:
@@ -87,17 +88,17 @@ def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
 class Workers(ABC):
     """Workers that belong to one running iterator at a time.
 
-    Its loop may be interrupted anywhere: what has locks of its own is left to threads.
+    Its loop may be interrupted anywhere, so other threads call whatever takes locks.
     """
 
     chunk = 1
-    """How many items are best submitted at once."""
+    """How many items to submit at once."""
 
     replaces_dead = False
-    """Whether there are new workers for what is submitted after one has died."""
+    """Whether new workers take the place of those that died."""
 
     def begin_pass(self) -> None:  # noqa: B027  # most have nothing to do
-        """Work for another iterator; what the function refers to may have changed since."""
+        """Work for another iterator; what the function refers to may have changed."""
 
     @abstractmethod
     def submit(self, block: Block) -> Answer[Any]:
@@ -105,23 +106,23 @@ class Workers(ABC):
 
     @abstractmethod
     def outcome(self, answer: Answer[Any]) -> Outcome:
-        """Wait for what was submitted, and return what became of it, once.
+        """Wait for the outcome of what was submitted; called once for each ``answer``.
 
         Raises:
-          BrokenExecutor: if a worker died meanwhile.
+          BrokenExecutor: if a worker died.
         """
 
     @abstractmethod
     def abandon(self, answer: Answer[Any]) -> None:
-        """Nobody wants the outcome of what was submitted."""
+        """Give up the outcome of what was submitted."""
 
     @abstractmethod
     def close(self) -> bool:
-        """End what was started here; whether it has ended. May be called again."""
+        """End what was started here; returns whether it has ended. May be called again."""
 
 
 class ThreadWorkers(Workers):
-    """Threads of its own."""
+    """Threads of this process."""
 
     def __init__(self, fn: Callable[[Any], Any], drop: bool, count: int) -> None:
         self._fn = fn

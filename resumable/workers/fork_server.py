@@ -1,9 +1,8 @@
-"""A process that has imported what workers need, and forks them."""
+"""A process that imports what workers need, and forks each worker."""
 
 # A new interpreter takes longer to import NumPy and loky than a short epoch lasts, and n of them
-# take n times the processor's time. This one does it once. It runs no thread of Python, unlike the
-# process of the loop, and has called nothing that runs threads of its own, so that its children
-# may go on as they like. They share the memory of what was imported.
+# take n times the processor's time. This process imports them once, and the workers share the
+# memory. Unlike the process of the loop it runs no Python threads, so it may fork at any time.
 
 from __future__ import annotations
 
@@ -14,22 +13,22 @@ import select
 import signal
 import socket
 import sys
-import warnings
 from contextlib import suppress
 from multiprocessing import process
 from types import FrameType
 from typing import Any, Final, NoReturn, final
 
-# What comes first of all in a worker.
+# Imported only so that it is there in each worker.
 import loky.process_executor  # noqa: F401
-import numpy as np
+import numpy  # noqa: F401
 from loky.backend import spawn
 
 from . import worker_process
+from .fork import fork
 from .worker_process import HEARTBEAT
 
 MOST_DESCRIPTORS: Final = 253
-"""That Linux sends with one message."""
+"""As many as Linux sends with one message."""
 
 
 @final
@@ -37,7 +36,7 @@ class Passed:
     """A descriptor on its way to a process that is being started.
 
     Args:
-      number: its place among those that travel along.
+      number: its place among the descriptors that are sent along.
     """
 
     received: list[int]
@@ -51,14 +50,15 @@ class Passed:
 
 
 def serve(descriptor: int, parent: int) -> None:
-    """Fork a worker for each request out of the socket ``descriptor``.
+    """Fork a worker for each request from the socket ``descriptor``.
 
-    A request is a message of bytes: how many descriptors come along, and the numbers of the standard
-    streams among them. The descriptors are, in this order: the pipe with what the worker is to do,
-    the pipe for its number and exit status, these streams, and whatever the worker needs.
+    A request is a message of bytes: how many descriptors come along, and the numbers of the
+    standard streams among them. The descriptors are, in this order: the pipe from which the worker
+    is unpickled, the pipe for its process id and its exit status, these streams, and whatever the
+    worker needs.
 
-    It ends once nobody has any request and no worker is left, or when the process ``parent``, which
-    started it, is gone; the workers notice that.
+    It returns when the other end of the socket is closed and no worker is left, or when the process
+    ``parent``, which started this one, is gone. The workers end soon after this process.
     """
     handlers: dict[int, Any] = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
@@ -67,11 +67,9 @@ def serve(descriptor: int, parent: int) -> None:
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
-    # OpenBLAS has threads since the import, and starts them anew in a forked child.
-    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     gc.freeze()
     server = os.getpid()
-    reports: dict[int, int] = {}  # the pipe of each worker
+    reports: dict[int, int] = {}  # the second pipe of each worker, by its process id
     requests: socket.socket | None = socket.socket(fileno=descriptor)
     while os.getppid() == parent and (requests or reports):
         watched: list[int | socket.socket] = [woken, *([requests] if requests else [])]
@@ -87,8 +85,8 @@ def serve(descriptor: int, parent: int) -> None:
             requests = None
             continue
         try:
-            pid = os.fork() if len(descriptors) == message[0] else None
-        except OSError:  # there can be no more processes
+            pid = fork() if len(descriptors) == message[0] else None
+        except OSError:  # no more processes are possible
             pid = None
         if pid == 0:
             todo, report, *others = descriptors
@@ -101,17 +99,17 @@ def serve(descriptor: int, parent: int) -> None:
         if pid is not None:
             report = reports[pid] = descriptors.pop(1)
             _write(report, pid)
-        # Who asked finds its pipe closed if there is no worker.
+        # If there is no worker, the other side finds its pipe closed.
         for known in descriptors:
             os.close(known)
 
 
 def _wake_up(signal_number: int, frame: FrameType | None) -> None:
-    """Let a signal be written to the pipe, which it is not while it is ignored."""
+    """Do nothing: Python writes a signal to the pipe only if it has a handler."""
 
 
 def _report_ends(reports: dict[int, int]) -> None:
-    """Say of workers that have ended how they did."""
+    """Send the exit status of each worker that has ended."""
     while reports:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
@@ -122,12 +120,12 @@ def _report_ends(reports: dict[int, int]) -> None:
 
 
 def _write(report: int, number: int) -> None:
-    with suppress(BrokenPipeError):  # nobody wants to know
+    with suppress(BrokenPipeError):  # the process that asked for it is gone
         os.write(report, number.to_bytes(8, "little", signed=True))
 
 
 def _be_worker(server: int, todo: int, streams: list[int], descriptors: list[int]) -> NoReturn:
-    """What a process does that was just forked."""
+    """Run the worker that comes out of the pipe ``todo``, in a process that was just forked."""
     code = 1
     try:
         for number, descriptor in zip(streams, descriptors, strict=False):
@@ -135,8 +133,6 @@ def _be_worker(server: int, todo: int, streams: list[int], descriptors: list[int
             os.close(descriptor)
         Passed.received = descriptors[len(streams) :]
         worker_process.forked_by = server
-        if "numpy.random" in sys.modules:
-            np.random.seed()  # or all workers draw the same numbers; `random` knows of forks itself
         current: Any = process.current_process()
         with os.fdopen(todo, "rb") as source:
             current._inheriting = True

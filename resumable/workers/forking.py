@@ -1,12 +1,13 @@
-"""Processes of loky that a server forks, rather than new interpreters."""
+"""Processes of loky that are forked by a server instead of started as new interpreters."""
 
-# The server is started with the first process and ends with this one. What its workers have from
-# it they would otherwise have from here: so it is replaced when the environment has changed, which
-# libraries read as they are imported; the module path, folder and standard streams are sent along. What
-# remains is what this process changes of itself meanwhile: limits, affinity, user, umask.
+# The server is started with the first pool and ends with this process. Its workers inherit from it
+# what they would otherwise inherit from this process. So the server is replaced when the
+# environment has changed, which libraries read as they are imported. The module path, the working
+# directory and the standard streams are sent along. But if this process changes its limits,
+# affinity, user or umask, later workers do not see that.
 #
-# Only under Linux. Of macOS, the import of NumPy may call Accelerate, which does not survive a fork.
-# Where the server does not answer, an interpreter is started, as loky does.
+# This is for Linux only: under macOS, importing NumPy may call Accelerate, which does not survive a
+# fork. Where the server does not answer, an interpreter is started, as loky does.
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ from loky.backend.process import LokyProcess
 
 from .fork_server import Passed
 
-# First of all a group of its own: signals to that of this process are not for the server.
+# Its own process group comes first: signals to that of this process are not for the server.
 COMMAND: Final = (
     "import os, sys; os.setpgid(0, 0); sys.path[:] = {path}; "
     "from {module} import serve; serve{arguments}"
@@ -37,7 +38,7 @@ COMMAND: Final = (
 
 @final
 class _Server:
-    """The server, and what it was started with.
+    """A server, and the environment that it was started with.
 
     Raises:
       OSError: if it cannot be started.
@@ -61,11 +62,11 @@ class _Server:
         util.Finalize(self, self._socket.close, exitpriority=0)
 
     def leave(self) -> None:
-        """Have no more requests."""
+        """Send no more requests."""
         self._socket.close()
 
     def ask(self, descriptors: list[int]) -> None:
-        """Have a process forked that gets ``descriptors``, and this one's standard streams.
+        """Request a process that gets ``descriptors`` and the standard streams of this one.
 
         Raises:
           OSError: if the server is gone.
@@ -85,12 +86,12 @@ def _is_open(descriptor: int) -> bool:
 
 
 _server: _Server | None = None
-_pids: list[int] = []  # of all servers whose end was not seen
-_server_lock = threading.Lock()  # taken only where no signal handler runs
+_pids: list[int] = []  # of the servers that were not waited for yet
+_server_lock = threading.Lock()  # taken only in threads where no signal handler runs
 
 
 def forking_context() -> ForkingContext:
-    """How a pool of loky's is told to start its processes by the server, which begins to import."""
+    """The context of a loky pool that lets the server fork; the server is started here."""
     with suppress(OSError), _server_lock:
         _started()
     return ForkingContext()
@@ -107,11 +108,11 @@ def _started() -> _Server:
 
 
 def _see_ends() -> None:
-    """Let the system forget the servers that have ended."""
+    """Wait for the servers that have ended, so that they are no zombies."""
     for pid in _pids.copy():
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0] == pid
-        except ChildProcessError:  # somebody else waited for it
+        except ChildProcessError:  # it was waited for elsewhere
             ended = True
         if ended:
             _pids.remove(pid)
@@ -122,13 +123,13 @@ def _ask(descriptors: list[int]) -> None:
     with _server_lock:
         try:
             _started().ask(descriptors)
-        except OSError:  # it was killed
+        except OSError:  # the server was killed
             _server = None
             _started().ask(descriptors)
 
 
 def _forget() -> None:
-    """In a forked child: the server is the parent's."""
+    """Drop the server in a forked child: it is the parent's."""
     global _server, _server_lock
     server, _server, _server_lock = _server, None, threading.Lock()
     _pids.clear()
@@ -141,19 +142,22 @@ os.register_at_fork(after_in_child=_forget)
 
 @final
 class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
-    """A process that the server forked, or one of loky's own if that cannot be.
+    """A process that the server forks.
 
     Attributes:
-      pid: its number.
-      sentinel: is ready to be read when it has ended.
-      returncode: its exit status, once that was asked for.
+      pid: its process id.
+      sentinel: a descriptor that can be read when the process has ended.
+      returncode: its exit status; None before `poll` has seen its end.
+
+    Raises:
+      OSError: if the server cannot fork it.
     """
 
     DupFd = Passed
     returncode: int | None
 
     def duplicate_for_child(self, descriptor: int) -> int:
-        """The place of ``descriptor`` among those that travel along."""
+        """The place of ``descriptor`` among those that are sent along."""
         self._fds.append(descriptor)
         return len(self._fds) - 1
 
@@ -162,7 +166,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
             status = _read(self.sentinel)
             if status is not None:
                 self.returncode = status
-            elif self.returncode is None:  # no other thread was faster: the server is gone
+            elif self.returncode is None:  # no other thread has read it: the server is gone
                 self.returncode = 255
         return self.returncode
 
@@ -202,7 +206,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
 
 
 def _read(report: int) -> int | None:
-    """The next number out of ``report``; None if nobody writes there any more."""
+    """The next number from ``report``; None if its other end is closed."""
     found = os.read(report, 8)
     return int.from_bytes(found, "little", signed=True) if found else None
 
@@ -218,6 +222,6 @@ class _Process(LokyProcess):  # type: ignore[misc]
 
 @final
 class ForkingContext(LokyContext):  # type: ignore[misc]
-    """Processes of the server's, and else what loky has."""
+    """The context of loky, with processes that the server forks where it can."""
 
     Process = _Process

@@ -1,4 +1,4 @@
-"""A function as bytes for another process of this machine."""
+"""Pickle a function for another process of this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .mapped import FilePlaces
 
 
 def dumps(fn: Any) -> bytes:
-    """``fn``, by value where it cannot be imported there; arrays over a mapped file by their place."""
+    """``fn`` as bytes, by value if it cannot be imported; arrays in mapped files as their place."""
     written = io.BytesIO()
     _FunctionPickler(written, protocol=pickle.HIGHEST_PROTOCOL).dump(fn)
     return written.getvalue()
@@ -26,7 +26,7 @@ class _FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._places = FilePlaces()
 
     def reducer_override(self, obj: Any) -> Any:
-        # What is a subclass otherwise holds more than its place.
+        # No other subclass: its instances may hold more than their place.
         if type(obj) in (np.ndarray, np.memmap):
             return self._places.reduced(obj) or NotImplemented
         return super().reducer_override(obj)

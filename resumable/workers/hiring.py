@@ -1,4 +1,4 @@
-"""Who calls the function of a map: which workers an executor's name stands for."""
+"""Check what calls the function of a map, and make the workers for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Calls(NamedTuple):
       fn: called with one item.
       drop: whether an item whose call raises is dropped.
       workers: number of threads or processes.
-      executor: ``"thread"``, ``"process"``, or an executor that is there already.
+      executor: ``"thread"``, ``"process"``, or an executor that runs already.
       on_skip: called with the number of an item that is dropped, and its error.
     """
 
@@ -34,11 +34,11 @@ class Calls(NamedTuple):
 
 
 def check_calls(calls: Calls) -> None:
-    """Refuse what `hired` could not carry out.
+    """Refuse calls that `hired` cannot make workers for.
 
     Raises:
       InvalidType: if ``executor`` is no executor.
-      InvalidArgument: if ``workers`` is below 0, or 0 for an executor, or ``fn`` cannot be pickled.
+      InvalidArgument: if ``workers`` is below 0, or 0 without threads, or ``fn`` cannot be pickled.
       MissingDependency: for processes without the extra ``parallel``.
     """
     fn, _, workers, executor, _ = calls
@@ -72,7 +72,7 @@ def hired(calls: Calls, window: int) -> Workers:
 
 
 def _has_processes(executor: str | Executor) -> bool:
-    # Its module is loaded wherever there is one, and takes as long as all of this library.
+    # Not imported, which takes as long as this whole library: where such a pool is, it is loaded.
     module = sys.modules.get("concurrent.futures.process")
     return module is not None and isinstance(executor, module.ProcessPoolExecutor)
 

@@ -1,9 +1,9 @@
-"""Arrays over a mapped file, on their way to a process of this machine: the place, not the bytes."""
+"""Send arrays in mapped files to a process of this machine as places in the file, not as bytes."""
 
-# Which file a `numpy.memmap` shows, and from where, is asked of the kernel. Its `filename` may by now
-# be another file's, or no file's; the kernel knows the name that the mapped one has today. Where it
-# cannot be asked, or says that the file was removed, bytes are sent. So they are for a map whose
-# changes are private (mode "c"), which are in no file.
+# The kernel says which part of which file a `numpy.memmap` maps. The `filename` of the memmap may
+# by now be the name of another file or of none; the kernel knows the present name. Where it cannot
+# be asked, or the file was removed, the bytes are sent. So are those of a private map (mode "c"),
+# whose changes are in no file.
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MAPS: Final = "/proc/self/maps"
 @final
 @dataclass(frozen=True)
 class MappedFile:
-    """A part of a file, which is mapped once in every process that it comes to.
+    """A part of a file, which is mapped once in every process that it is sent to.
 
     Attributes:
       path: absolute.
       identity: device and inode; another file of that name is refused.
-      offset: first byte.
+      offset: of the first byte in the file.
       size: in bytes.
-      writable: whether what is written there goes to the file.
+      writable: whether it may be written to, which changes the file.
     """
 
     path: str
@@ -47,10 +47,10 @@ class MappedFile:
 
     @cached_property
     def memory(self) -> Array:
-        """Its bytes.
+        """The bytes, uint8 of shape (size,).
 
         Raises:
-          InvalidArgument: if another file has its name, or it has become too short.
+          InvalidArgument: if the path is now another file's, or the file has become too short.
           OSError: if it cannot be opened.
         """
         with open(self.path, "r+b" if self.writable else "rb") as file:
@@ -58,7 +58,7 @@ class MappedFile:
             if _identity(found) != self.identity:
                 raise InvalidArgument(
                     f"the file {self.path} of a numpy.memmap must stay as long as workers use it, got "
-                    "another one of that name"
+                    "another file of that name"
                 )
             _check_size(self.path, found, self.offset + self.size)
             mode: Any = "r+" if self.writable else "r"
@@ -67,14 +67,14 @@ class MappedFile:
 
 @final
 class FilePlaces:
-    """Where arrays lie in files; one for everything that is pickled together."""
+    """The places of arrays in mapped files; one for all that is pickled together."""
 
     def __init__(self) -> None:
         self._mappings: list[_Mapping] | None = None
-        self._files: dict[int, MappedFile | None] = {}  # by the address at which a map begins
+        self._files: dict[int, MappedFile | None] = {}  # by the address where a map begins
 
     def reduced(self, array: Array) -> Reduced | None:
-        """What makes ``array`` again in another process, by its place; None if only its bytes can.
+        """What rebuilds ``array`` from its file, for pickle; None if its bytes have to be sent.
 
         Raises:
           InvalidArgument: if the file has become too short.
@@ -109,7 +109,7 @@ def _array_in(
 
 
 def _map_below(array: Array) -> np.memmap[Any, Any] | None:
-    """The map that ``array`` shows a part of."""
+    """The `numpy.memmap` that ``array`` is a part of, if any."""
     below: Any = array
     while isinstance(below, np.ndarray):
         if type(below) is np.memmap and isinstance(below.base, mmap.mmap):
@@ -119,16 +119,16 @@ def _map_below(array: Array) -> np.memmap[Any, Any] | None:
 
 
 class _Mapping(NamedTuple):
-    """A line of what the kernel says of this process's memory.
+    """A line of the kernel's list of what is mapped in this process.
 
     Attributes:
       begin: address of its first byte.
-      end: address behind its last byte.
-      shared: whether what is written there goes to the file.
-      writable: whether anything can be.
+      end: address after its last byte.
+      shared: whether writing there changes the file.
+      writable: whether it may be written to.
       offset: of the first byte in the file.
       inode: of the file.
-      path: of the file, or what else is there.
+      path: of the file; otherwise empty or a name in brackets.
     """
 
     begin: int
@@ -141,7 +141,7 @@ class _Mapping(NamedTuple):
 
 
 def _mappings() -> list[_Mapping]:
-    """All of them by address; none where the kernel does not say."""
+    """All of them, by address; an empty list where the kernel does not say."""
     found = []
     with suppress(OSError), open(MAPS, "rb") as lines:
         for line in lines:
@@ -155,7 +155,7 @@ def _mappings() -> list[_Mapping]:
 
 
 def _file_at(address: int, size: int, mappings: list[_Mapping]) -> MappedFile | None:
-    """The file whose bytes lie at ``address``; None if it is not known, or changes are private."""
+    """The file that is mapped at ``address``; None if it is not known, or the map is private."""
     at = bisect_right(mappings, address, key=lambda mapping: mapping.begin) - 1
     if at < 0 or address >= mappings[at].end or not mappings[at].shared:
         return None
@@ -164,7 +164,7 @@ def _file_at(address: int, size: int, mappings: list[_Mapping]) -> MappedFile | 
     try:
         found = os.stat(name)
     except (OSError, ValueError):
-        return None  # removed, or a name that the kernel writes differently
+        return None  # removed, or with a name that the kernel escapes
     if found.st_ino != mapping.inode:
         return None
     offset = mapping.offset + address - mapping.begin

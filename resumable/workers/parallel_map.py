@@ -1,13 +1,13 @@
 """Map on several workers, in order, through a bounded window of chunks."""
 
-# The consumer's thread reads upstream and submits; workers run nothing but the function. So
-# upstream's position is known exactly, and nothing runs while no item is asked for but the
-# calls in the window. Where upstream is looked up by index, the state of any item in the
-# window is a matter of counting back; of a stream, the state after each item is kept.
+# The consumer's thread reads upstream and submits chunks; workers only call the function. So
+# upstream's position is known exactly, and between two items nothing runs but the calls in the
+# window. Where upstream is looked up by index, the state at any item in the window is computed
+# by counting back; where it is a stream, the state after each item is kept.
 #
-# What was in work when a worker died is tried again at once: something outside may have killed
-# it. Chunks that it happens to twice go one at a time and item by item, with nothing beside them:
-# then each death has its item, and those before it are handed out.
+# The chunks in work when a worker died are tried again at once: something outside may have killed
+# it. A chunk that this happens to twice is tried item by item, with nothing else in work. So each
+# further death belongs to one item, and the items before it are handed out.
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ T = TypeVar("T")
 
 CHUNKS_PER_WORKER: Final = 2
 DEATHS_IN_COMPANY: Final = 2
-"""Deaths after which what was in work goes alone."""
+"""Deaths after which a chunk goes alone, item by item."""
 DEATHS_ALONE: Final = 2
-"""Deaths of its own after which an item is dropped, if items are."""
+"""Deaths with nothing else in work after which an item is dropped, where failing items are."""
 REST_SECONDS: Final = 0.1
-"""How long a pass that ends early waits for what is in work, to keep its workers for the next."""
+"""How long a pass that ends early waits for calls in work, to keep its workers for the next."""
 
 
 class _Position(NamedTuple):
-    """Where upstream stands, and in which epoch."""
+    """Upstream's state and epoch."""
 
     state: Mark
     epoch: int
@@ -54,15 +54,15 @@ class _Position(NamedTuple):
 
 @dataclass
 class _Chunk:
-    """Items that workers are at, or have done.
+    """Consecutive items in the window.
 
     Attributes:
-      positions: of a stream, upstream's position after each item.
-      answer: what will tell the outcome, once the items are submitted.
+      positions: upstream's position after each item, where it is a stream.
+      answer: the outcome to come, once the items are submitted.
       outcome: once it has been waited for.
       passed: how many of the items were handed out or dropped.
       deaths: how often a worker died while these items were in work.
-      deaths_alone: how often nothing else was.
+      deaths_alone: how often that was with nothing else in work.
     """
 
     block: Block
@@ -75,7 +75,7 @@ class _Chunk:
 
     @property
     def goes_alone(self) -> bool:
-        """Whether nothing else may be in work beside it."""
+        """Whether nothing else may be in work with it."""
         return self.deaths >= DEATHS_IN_COMPANY
 
     @property
@@ -84,12 +84,12 @@ class _Chunk:
         return block_length(self.block) - self.passed
 
     def part(self, start: int, stop: int) -> _Chunk:
-        """Some of its items, which are not submitted."""
+        """The items from ``start`` to ``stop`` as a chunk that is not submitted."""
         block = slice_block(self.block, start, stop)
         return _Chunk(block, self.positions[start:stop], deaths=self.deaths)
 
     def rest(self) -> _Chunk:
-        """The items that were not passed, which are not submitted."""
+        """The items that were not passed, as a chunk that is not submitted."""
         return self.part(self.passed, block_length(self.block))
 
 
@@ -103,22 +103,22 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         self._calls = calls
         self._tally = Tally(calls.on_skip)
         self._window: deque[_Chunk] = deque()
-        self._waiting = False  # whether a chunk of it may not be submitted
+        self._waiting = False  # whether it may hold chunks that are not submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers
         self._process = HomeProcess()
-        self._failure: Exception | None = None  # of upstream, to come after the window
+        self._failure: Exception | None = None  # upstream's, raised after the window
         self._workers: Workers | None = None
-        self._staff: Staff | None = None  # where they stay after this pass
+        self._staff: Staff | None = None  # keeps the workers after this pass
         self._arriving: Iterator[Any] | None = None
         # How many items were read from upstream and not handed out.
         self._in_work = 0
-        # The results of the first chunk while `items` hands them out; what was taken of them since
-        # counts as handed out, and is not yet passed.
+        # The results of the first chunk while `items` hands them out. Those taken from it count as
+        # handed out; `_settle` passes them.
         self._run: Iterator[T] | None = None
-        # Upstream's position after the last item handed out, once workers run; of one that is
-        # looked up by index, where they began.
+        # Upstream's position after the last item handed out, once workers run. Not kept up to date
+        # where upstream is looked up by index: its `state_at` gives that state.
         self._handed_out: _Position | None = None
-        # Upstream's position once it has ended; it is not asked again, which may move it.
+        # Upstream's position once it has ended. It is not pulled again: that may move it.
         self._end: _Position | None = None
 
     def pull(self, count: int) -> Block:
@@ -139,7 +139,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def skip(self, count: int) -> int:
         if self._calls.drop:
-            return super().skip(count)  # only calling tells which items there are
+            return super().skip(count)  # only the calls show which items are dropped
         self._check_home()
         self._settle()
         missing = count
@@ -165,7 +165,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     @property
     def skipped(self) -> int | None:
-        """How many items were dropped in this pass; None where none may be."""
+        """How many items were dropped in this pass; None where failing items are not dropped."""
         return self._tally.skipped if self._calls.drop else None
 
     @property
@@ -175,12 +175,12 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def close(self) -> None:
         if not self._process.is_this_one():
-            return  # neither the workers nor their locks are ours after a fork
+            return  # after a fork, the workers and their locks are the parent's
         self._dismiss()
         super().close()
 
     def _runs(self) -> Iterator[Iterator[T]]:
-        """The results of each chunk; `chain` walks them without a line of Python an item."""
+        """The results of each chunk; `chain` walks them without Python work for each item."""
         self._check_home()
         self._settle()
         while self._fill():
@@ -203,13 +203,13 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     @property
     def _last_position(self) -> _Position | None:
-        """Upstream's after the last item handed out, where that is known."""
+        """Upstream's position after the last item handed out, where it is known."""
         if self._taken and (positions := self._window[0].positions):
             return positions[self._window[0].passed + self._taken - 1]
         return self._handed_out
 
     def _settle(self) -> None:
-        """Pass what was taken."""
+        """Pass the results that `items` has handed out."""
         if self._run is not None:
             chunk, taken = self._window[0], self._taken
             self._run = None
@@ -220,26 +220,26 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
     def _check_home(self) -> None:
         if not self._process.is_this_one():
             raise WorkerError(
-                f"the workers of {self._stage!r} stayed in the process that was forked; iterate "
-                "the pipeline in this one"
+                f"the workers of {self._stage!r} are in the process that started them, not in this "
+                "fork of it; iterate the pipeline anew here"
             )
 
     def _dismiss(self) -> None:
         if self._workers is None:
             return
         if self._staff is not None and not self._staff.closed and self._come_to_rest():
-            workers, self._workers = self._workers, None  # another iterator's now
+            workers, self._workers = self._workers, None  # now the next iterator's
             self._staff.keep(self._stage, workers)
         elif not self._workers.close():
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
-                "what they are at is done",
+                "their calls return",
                 RuntimeWarning,
                 stacklevel=3,
             )
 
     def _come_to_rest(self) -> bool:
-        """Let the workers do what is in work, if it is not much, and want nothing of it."""
+        """Wait a little for the calls in work, give up their results; returns whether all ended."""
         assert self._workers is not None
         ends = time.monotonic() + REST_SECONDS
         answers = [chunk.answer for chunk in self._window if chunk.answer is not None]
@@ -250,7 +250,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return True
 
     def _fill(self) -> bool:
-        """Top the window up; whether a result is to come."""
+        """Top up the window; returns whether a result is to come."""
         if self._workers is None and self._end is not None:
             return False
         if self._workers is None:
@@ -277,10 +277,10 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return kept or hired(self._calls, self._window_size)
 
     def _read(self, count: int) -> tuple[Block, list[_Position]]:
-        """Up to ``count`` items of upstream, and of a stream the position after each.
+        """Up to ``count`` items of upstream, and, of a stream, the position after each.
 
-        An error is kept for when the items before it are handed out. Upstream may have lost the
-        item that it failed on, so it is not asked again.
+        An error is kept until the items before it are handed out. Upstream is not pulled again: it
+        may have lost the item that it failed on.
         """
         before, in_a_block = self._upstream.state_at(0), None
         if before is not None:
@@ -288,7 +288,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
                 block = self._upstream.pull(count)
             except Exception as raised:
                 in_a_block = raised
-                self._upstream.set_state(before[0])  # and item by item, as far as it goes
+                self._upstream.set_state(before[0])  # then item by item, up to the error
             else:
                 self._in_work += block_length(block)
                 return block, []
@@ -302,13 +302,13 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
                 break
             except Exception as error:
                 if before is not None:
-                    self._upstream.set_state(before[0])  # where `state_at` counts from
+                    self._upstream.set_state(before[0])  # `state_at` counts from there
                 self._failure = error
                 break
             if before is None:
                 positions.append(self._position())
         if in_a_block is not None and self._failure is None:
-            raise in_a_block  # a signal handler's, since it does not come again
+            raise in_a_block  # it did not come again, so a signal handler raised it
         self._in_work += len(items)
         return items, positions
 
@@ -322,7 +322,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return _Position(self._upstream.mark(), self._upstream.epoch)
 
     def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
-        """Up to ``count`` results, past those dropped before the last of them."""
+        """Pass up to ``count`` results and the items dropped among them; returns the results."""
         start = chunk.passed - sum(number < chunk.passed for number in outcome.failed)
         results: list[T] = outcome.results[start : start + count]
         at, stop = chunk.passed, chunk.passed + len(results)
@@ -336,14 +336,14 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return results
 
     def _pass(self, chunk: _Chunk, stop: int) -> None:
-        """Stand behind item ``stop`` of ``chunk``."""
+        """Count the items of ``chunk`` before ``stop`` as passed."""
         self._in_work -= stop - chunk.passed
         chunk.passed = stop
         if chunk.positions and stop:
             self._handed_out = chunk.positions[stop - 1]
 
     def _put_away(self, chunk: _Chunk) -> None:
-        """Let go of the first chunk, or of what can be had of it: the rest is tried again."""
+        """Remove the first chunk if all of it is passed, or keep only what must be tried again."""
         if not chunk.left:
             self._window.popleft()
         elif chunk.outcome is None or chunk.passed >= chunk.outcome.tried:
@@ -365,10 +365,10 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         if self._failure is not None:
             if self._upstream.state_at(0) is None:
                 raise self._failure
-            self._failure = None  # it stands before the item that it failed on
+            self._failure = None  # upstream stands before the item that it failed on
         if self._end is not None:
             return 0
-        self._arriving = None  # it is valid until upstream is moved otherwise
+        self._arriving = None  # `skip` moves upstream, so this is not valid any more
         passed = self._upstream.skip(count)
         self._tally.pass_over(passed)
         if self._handed_out is not None:
@@ -378,7 +378,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return passed
 
     def _submit_waiting(self) -> bool:
-        """Submit the chunks that are not; whether there may be more beside them."""
+        """Submit the chunks that are not; returns whether others may be in work with them."""
         assert self._workers is not None
         for chunk in list(self._window):
             if chunk.goes_alone:
@@ -391,7 +391,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         return True
 
     def _submit_alone(self, chunk: _Chunk) -> None:
-        """Submit one item of ``chunk``, the first one in the window."""
+        """Submit the first item of ``chunk``, which is the first chunk in the window."""
         assert self._workers is not None
         if chunk.answer is None and chunk.left > 1:
             self._window[0] = chunk.part(1, chunk.left)
@@ -401,7 +401,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             chunk.answer = self._workers.submit(chunk.block)
 
     def _take_back(self, chunk: _Chunk) -> None:
-        """Have ``chunk`` in work no more."""
+        """Give up the answer to ``chunk``, which is to be submitted again."""
         assert self._workers is not None
         if chunk.answer is not None:
             self._workers.abandon(chunk.answer)
@@ -409,13 +409,13 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             self._waiting = True
 
     def _awaited(self, chunk: _Chunk) -> Outcome | None:
-        """What became of the first chunk, asked for once; None if it has to be tried again."""
+        """The outcome of the first chunk, waited for once; None if it has to be tried again."""
         if chunk.outcome is None:
             chunk.outcome = self._outcome(chunk)
         return chunk.outcome
 
     def _outcome(self, chunk: _Chunk) -> Outcome | None:
-        """The same, where it is not known yet."""
+        """Wait for the outcome of the first chunk; None if it has to be tried again."""
         assert self._workers is not None
         assert chunk.answer is not None
         try:
@@ -428,7 +428,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             raise self._died(error) from error
 
     def _after_death(self, chunk: _Chunk, error: BrokenExecutor) -> Outcome | None:
-        """The same where a worker died, and others take its place."""
+        """The outcome of the first chunk where a worker died, and a new one takes its place."""
         if not chunk.goes_alone:
             for other in self._window:
                 if other.answer is None or not other.answer.succeeded:
@@ -438,7 +438,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         chunk.deaths += 1
         chunk.deaths_alone += 1
         found = WorkerError(
-            f"a worker of {self._stage!r} died {chunk.deaths} times while it had "
+            f"a worker of {self._stage!r} died {chunk.deaths} times while it worked on "
             f"{self._tally.place()}, the last time with nothing else in work: {error!r}"
         )
         if not self._calls.drop:
@@ -447,11 +447,11 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         if chunk.deaths_alone < DEATHS_ALONE:
             return None
         for other in self._window:
-            other.deaths = 0  # it was not theirs
+            other.deaths = 0  # their deaths came from this item
         return Outcome([], {0: found})
 
     def _died(self, error: BaseException) -> WorkerError:
         return WorkerError(
-            f"a worker of {self._stage!r} died before it delivered {self._tally.place()}, or one "
-            f"that was in work beside it: {error!r}"
+            f"a worker of {self._stage!r} died before it delivered {self._tally.place()} or "
+            f"another item in work at that time: {error!r}"
         )

@@ -1,9 +1,9 @@
-"""Items computed ahead in a background thread."""
+"""Compute items ahead in a background thread."""
 
 # Each item in the channel carries upstream's state after it, so the state of the iterator is that
-# of the last item handed out, however far the thread is ahead.
+# after the last item handed out, however far the thread is ahead.
 #
-# The thread knows only the channel and upstream, never this iterator, so dropping the iterator
+# The thread refers to the channel and upstream, not to this iterator, so dropping the iterator
 # ends the thread.
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class PrefetchIterator(TransformIterator[T]):
             raise StopIteration
         if not self._process.is_this_one():
             raise WorkerError(
-                f"the prefetch thread of {self._stage!r} stayed in the process that was forked; "
-                "iterate the pipeline in this one"
+                f"the prefetch thread of {self._stage!r} is in the process that started it, not in "
+                "this fork of it; iterate the pipeline anew here"
             )
         if self._handed_out is None:
             self._handed_out = self._upstream.mark()
@@ -84,8 +84,8 @@ class PrefetchIterator(TransformIterator[T]):
 
     def close(self) -> None:
         if not self._process.is_this_one():
-            return  # neither the thread nor what it reads is ours after a fork
-        if self._production.cancel():  # nobody else moves upstream
+            return  # after a fork, the thread and what it reads are the parent's
+        if self._production.cancel():  # the thread, which would close upstream, has not begun
             super().close()
         self._channel.leave()
         if not self._threads.close(PATIENCE):
@@ -98,7 +98,7 @@ class PrefetchIterator(TransformIterator[T]):
 
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
-    """The thread: upstream's items until the end, an error, or the reader's leaving."""
+    """Deliver upstream's items until the end, an error, or until the reader leaves."""
     try:
         for item in upstream.items():
             if not channel.put(Entry(item, upstream.mark(), upstream.epoch, "item")):

@@ -1,8 +1,8 @@
-"""Processes that call the function of a map, and hand back large results in shared memory."""
+"""Processes that call the function of a map, and return large results in shared memory."""
 
-# The processes are loky's: they start without importing the main module, so a script needs no
-# guard, and the function travels by value. One that dies breaks the pool, and the next
-# chunk that is submitted begins a new one.
+# The processes are loky's. They start without importing the main module: a script needs no guard,
+# and a function of that module is sent by value. A process that dies breaks the pool, and the
+# next chunk that is submitted starts a new pool.
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ GROWTH: Final = 4
 IDLE_SECONDS: Final = 300
 FEEDER_SECONDS: Final = 1.0
 MOST_STARTS: Final = 3
-"""How often in a row new processes may die before they have done anything."""
+"""How often in a row new processes may die before they are given an item."""
 
 
 def pickled(fn: Callable[[Any], Any]) -> bytes:
-    """``fn`` for another process of this machine: by value where it cannot be imported there.
+    """``fn`` as bytes for another process of this machine.
 
     Raises:
       MissingDependency: without the extra ``parallel``.
@@ -62,9 +62,9 @@ def pickled(fn: Callable[[Any], Any]) -> bytes:
 
 @final
 class Slots:
-    """The slots of an arena that are free.
+    """The free slots of an arena.
 
-    What is begun beyond their number goes without one, as does all where no memory is shared.
+    A chunk has no slot if none is free, or where no memory can be shared.
     """
 
     def __init__(self, count: int) -> None:
@@ -72,25 +72,25 @@ class Slots:
         self._free = deque(range(count) if self.arena is not None else ())
 
     def take(self) -> int | None:
-        """A free one, if there is any."""
+        """A slot to write to; None if none is free."""
         try:
             return self._free.popleft()
         except IndexError:
             return None
 
     def give_back(self, slot: int) -> None:
-        """Nobody needs what is in ``slot``, and nobody writes there."""
+        """Free ``slot``, which nobody reads or writes any more."""
         self._free.append(slot)
 
     def close(self) -> None:
-        """Let go of the memory."""
+        """Release the memory."""
         if self.arena is not None:
             self.arena.close()
 
 
 @final
 class Parcel:
-    """A reply, and the slot that it may lie in until it is opened or thrown away."""
+    """A reply, and the slot that may hold it until it is opened or thrown away."""
 
     def __init__(self, reply: Reply, slots: Slots, slot: int | None) -> None:
         self.reply = reply
@@ -98,7 +98,7 @@ class Parcel:
         self._slot = [] if slot is None else [slot]
 
     def open(self) -> Outcome:
-        """What became of the chunk; once."""
+        """The outcome in it; called once."""
         try:
             parts = self._parts()
             found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
@@ -119,10 +119,11 @@ class Parcel:
 
 
 class ProcessWorkers(CourierWorkers):
-    """Processes of its own.
+    """Processes of a pool of this map.
 
-    Each chunk takes about ten milliseconds, and its results at most some megabytes, as far
-    as those before it tell; one that takes longer is cut short. A result of more than 256 MB goes through a pipe.
+    The size of a chunk is chosen by those before it, so that it takes about ten milliseconds and
+    gives at most 8 MB. One that takes much longer is cut short. An outcome that is small, or larger
+    than 256 MB, goes through a pipe.
     """
 
     replaces_dead = True
@@ -132,8 +133,8 @@ class ProcessWorkers(CourierWorkers):
     ) -> None:
         if multiprocessing.current_process().daemon:
             raise WorkerError(
-                "a daemonic process, such as a worker of a DataLoader, may start no processes; use "
-                "executor='thread' there"
+                "a daemonic process, such as a worker of a DataLoader, may not start processes; "
+                "use executor='thread' there"
             )
         super().__init__(_PoolService(fn, drop, tell, count, slots))
         _running.add(self)
@@ -159,7 +160,7 @@ class ProcessWorkers(CourierWorkers):
 
 @final
 class _PoolService(Service):
-    """One pool of processes after the other."""
+    """A pool of processes, and a new one after each that breaks."""
 
     def __init__(
         self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
@@ -170,12 +171,12 @@ class _PoolService(Service):
         self._count = count
         self._slot_count = slots
         self._executor: Any = None
-        self._sent = b""  # the function, as the processes have it
+        self._sent = b""  # the pickled function that the processes have
         self._slots = Slots(0)
 
     def send(self, errand: Errand) -> None:
         if errand.begins_pass and self._executor is not None and pickled(self._fn) != self._sent:
-            self.end()  # the processes have the function as it was in another pass
+            self.end()  # the function has changed since the processes got it
         if self._executor is None:
             self._begin()
         try:
@@ -188,8 +189,8 @@ class _PoolService(Service):
         if self._executor is not None:
             queue = self._executor._call_queue
             self._executor.shutdown(wait=True, kill_workers=True)
-            # Else its thread may go on writing a large chunk to processes that are gone. It has
-            # semaphores too, which are removed with it: not while the interpreter exits.
+            # Otherwise the queue's thread may go on writing a large chunk to processes that are
+            # gone. It also holds semaphores, which have to be removed before the interpreter exits.
             queue._reader.close()
             if queue._thread is not None:
                 queue._thread.join(FEEDER_SECONDS)
@@ -200,9 +201,10 @@ class _PoolService(Service):
         from loky.process_executor import ProcessPoolExecutor
 
         context = _context()
-        # New memory too: a process that is being killed may still write to that of the old ones.
+        # New memory too: an old process that is being killed may still write to the old memory.
         self._slots = Slots(self._slot_count)
-        self._sent = pickled(self._fn)  # not in the loop: an interrupt would look like its error
+        # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
+        self._sent = pickled(self._fn)
         orders = Orders(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
         self._executor = ProcessPoolExecutor(
             self._count,
@@ -213,7 +215,7 @@ class _PoolService(Service):
         )
 
     def _begin_anew(self) -> None:
-        """See to it that whatever dies from now on dies of its items."""
+        """Start a pool whose processes live: if one dies later, its items are the cause."""
         for starts in range(MOST_STARTS, 0, -1):
             self.end()
             self._begin()
@@ -236,7 +238,7 @@ class _PoolService(Service):
 
 
 def _deliver(errand: Errand, slots: Slots, slot: int | None, future: Future[Any]) -> None:
-    """Answer ``errand``; in a thread of the pool's, or the courier."""
+    """Answer ``errand``; called in a thread of the pool or in the courier's."""
     error = future.exception()
     if error is not None:
         errand.give(None, error)
@@ -249,7 +251,7 @@ def _deliver(errand: Errand, slots: Slots, slot: int | None, future: Future[Any]
 
 
 def _clear_away(errand: Errand) -> None:
-    """Free the slot of an answer that nobody wants, if it is there."""
+    """Free the slot of an abandoned errand, if it is answered."""
     if errand.given:
         with suppress(BaseException):
             errand.result().throw_away()
@@ -260,13 +262,13 @@ _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 @cache
 def _hook_exit() -> None:
-    """Let the interpreter's exit not wait for what the workers are at.
+    """Let the interpreter's exit not wait for calls in work.
 
-    loky registers a hook of its own when a first pool starts, which waits; a later one runs earlier.
+    loky registers a hook that waits, when its first pool starts. A later hook runs earlier.
     """
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
-        with suppress(RuntimeError):  # it exits already
+        with suppress(RuntimeError):  # the interpreter exits already
             register(_end_running)
 
 
@@ -276,7 +278,7 @@ def _end_running() -> None:
 
 
 def _context() -> Any:
-    """How processes are started; None is as loky does."""
+    """How processes are started; None for loky's own way."""
     if sys.platform != "linux":
         return None
     from .forking import forking_context
@@ -285,7 +287,7 @@ def _context() -> Any:
 
 
 def _arena_of(slots: int) -> Arena | None:
-    """Shared memory; None where there is none, or no more addresses for it."""
+    """Shared memory of ``slots`` slots; None where there is none, or not enough."""
     if not SHARES_MEMORY or not slots:
         return None
     try:
@@ -295,9 +297,9 @@ def _arena_of(slots: int) -> Arena | None:
 
 
 def _forget_pools() -> None:
-    """In a forked child, let what runs at its exit know nothing of pools that stayed behind.
+    """Drop the parent's pools in a forked child, before its exit hooks meet them.
 
-    loky would take locks there which a thread of the parent may have held at the fork, and
+    loky's hook would take locks that a thread of the parent may have held at the fork, and that of
     multiprocessing would join processes that are not this one's children.
     """
     executors = sys.modules.get("loky.process_executor")

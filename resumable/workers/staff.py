@@ -1,9 +1,9 @@
-"""Workers that stay from one pass to the next."""
+"""Keep workers from one pass to the next."""
 
-# To start processes may take longer than a short pass. Each pass has iterators of its own, so
-# whoever begins the passes, a repeat, keeps a `Staff`: the maps of a pass leave their workers there
-# when they are through, and those of the next pass find them. Workers are always in one place, at
-# a map or in the staff, and end with either; nothing outlives the iterator of the repeat.
+# Starting processes may take longer than a short pass. Each pass has iterators of its own, so
+# the repeat, which begins the passes, has a `Staff`: the maps of a pass leave their workers there
+# at its end, and those of the next pass take them. Workers always belong to either a map or the
+# staff, and are closed with it, so none outlive the iterator of the repeat.
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from .executors import Workers
 
 @final
 class Staff:
-    """Workers without work, by the stage that they work for.
+    """Idle workers, by the stage that they work for.
 
-    A thread that reads ahead may leave workers here while another one closes it: so no locks.
+    A thread that reads ahead may leave workers here while another thread closes it. There are no
+    locks, which an interrupt could leave locked.
 
     Attributes:
-      closed: whether nobody is kept any more.
+      closed: whether workers are closed rather than kept.
     """
 
     def __init__(self) -> None:
@@ -32,13 +33,13 @@ class Staff:
         self._process = HomeProcess()
 
     def keep(self, stage: Stage[Any], workers: Workers) -> None:
-        """Let ``workers``, who have nothing in work, wait for the next pass of ``stage``."""
+        """Keep ``workers``, which have nothing in work, for the next pass of ``stage``."""
         self._idle.append((stage, workers))
         if self.closed:
             workers.close()
 
     def send(self, stage: Stage[Any]) -> Workers | None:
-        """Workers of ``stage`` for a new pass, if there are any; they are not here any more."""
+        """Hand over workers kept for ``stage``, for a new pass; None if there are none."""
         if self.closed or not self._process.is_this_one():
             return None
         for number, (known, workers) in enumerate(self._idle):
@@ -49,14 +50,14 @@ class Staff:
         return None
 
     def close(self) -> None:
-        """End whoever is here, and keep nobody; may be called again."""
+        """Close the workers kept here, and keep no more; may be called again."""
         self.closed = True
         for _, workers in list(self._idle):
             workers.close()
 
 
 class SharesStaff(ABC):
-    """An iterator that has workers, or begins passes of others that may have some."""
+    """An iterator that has workers, or that starts iterators which may have some."""
 
     @abstractmethod
     def share(self, staff: Staff) -> None:
@@ -64,7 +65,7 @@ class SharesStaff(ABC):
 
 
 def share_staff(root: StageIterator[Any], staff: Staff) -> None:
-    """Let whatever ``root`` reads, just started, take its workers from ``staff``."""
+    """Let ``root``, which was just started, and all that it reads take workers from ``staff``."""
     if isinstance(root, SharesStaff):
         root.share(staff)
     for upstream in root.inputs:

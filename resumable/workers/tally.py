@@ -11,7 +11,7 @@ from ..state.value import State, unpack, unpack_count
 OnSkip = Callable[[int, Exception], object]
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
-"""The keys of a state of version 1; also where the number of items tried is not known from one."""
+"""The keys of a state of version 1; also of later ones if the number of items tried is unknown."""
 
 
 @final
@@ -25,16 +25,16 @@ class Tally:
     def __init__(self, on_skip: OnSkip | None = None) -> None:
         self.skipped = 0
         self._on_skip = on_skip
-        # Items before those counted here; None if nobody knows how many there are.
+        # Items before those counted here; None if their number is unknown.
         self._before: int | None = 0
         self._counted = 0
 
     def pass_over(self, count: int) -> None:
-        """``count`` items were passed."""
+        """Count ``count`` items as passed."""
         self._counted += count
 
     def drop(self, error: Exception | None) -> None:
-        """One item was passed, and dropped because of ``error``."""
+        """Count one item as passed, and as dropped because of ``error``."""
         number = self.number
         self._counted += 1
         self.skipped += 1
@@ -44,11 +44,11 @@ class Tally:
 
     @property
     def number(self) -> int:
-        """Of the next item: upstream's, or else counted since the start or resume."""
+        """The next item's number in the pass, or, if that is unknown, since the resume."""
         return (self._before or 0) + self._counted
 
     def place(self) -> str:
-        """The number of the next item, and what it counts, for a message."""
+        """The number of the next item, and what it counts from, for a message."""
         since = "" if self._before is not None else ", counted since the iterator was resumed"
         return f"item {self.number}{since}"
 
@@ -74,7 +74,7 @@ class Tally:
         self._begin(tried, upstream)
 
     def set_plain_state(self, stage: Any, state: Any, upstream: StageIterator[Any]) -> None:
-        """The same of a map that drops none, whose state has no count."""
+        """The same for a map that drops no items, whose state has no counts."""
         (inner,) = unpack(stage, state, "upstream")
         upstream.set_state(inner)
         self._begin(None, upstream)
@@ -85,11 +85,11 @@ class Tally:
 
 
 def _index_of(upstream: StageIterator[Any]) -> int | None:
-    """The number of upstream's next item, if it is looked up by index."""
+    """The number of upstream's next item; None unless it is looked up by index."""
     found = upstream.state_at(0)
     state: Any = found and found[0]
     position: int | None = None
-    while isinstance(state, dict):  # the innermost: others count otherwise, as by all ranks
+    while isinstance(state, dict):  # the innermost: others may count the items of all ranks
         position = state.get("position", position)
         state = state.get("upstream")
     return position

@@ -1,17 +1,17 @@
 """Threads that make calls for a loop which may be interrupted anywhere."""
 
-# A signal handler may raise between any two bytecodes of the main thread. In the midst of a
+# A signal handler may raise between any two bytecodes of the main thread. In the middle of a
 # `Condition` it leaves that locked for ever, and `Thread.start`, `Thread.join`, `Event.wait` and
-# `Future.result` are all built upon one. So the thread that runs the loop waits on
-# `queue.SimpleQueue` alone, which is one call of C, and whatever else needs locks is done by
-# threads, where no handler runs.
+# `Future.result` are all built on one. So the thread that runs the loop waits only on
+# `queue.SimpleQueue`, by one call of C. Whatever else needs locks is done by other threads, where
+# no handler runs.
 #
-# An interrupt may also swallow what a queue has just handed over. So what is waited for stands in
-# an attribute, and the queue carries only the hint to look there.
+# An interrupt may also lose what a queue has just returned. So the result is in an attribute, and
+# the queue only carries a hint to look there.
 #
-# Finalizers run at any moment too, in any thread, and in forked children, and an interrupt may cut
-# them short. So the threads of an object learn of its end by a weak reference that calls the `put` of a queue:
-# no line of Python, and no lock that anybody waits for.
+# Finalizers also run at any moment, in any thread and in forked children, and an interrupt may cut
+# them short. So the threads of an object learn of its end by a weak reference that calls the `put`
+# of a queue: this runs no line of Python and waits for no lock.
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ from ..errors import WorkerError
 R = TypeVar("R")
 
 HEARTBEAT: Final = 1.0
-"""Seconds between looks at whether the threads are still alive."""
+"""Seconds between checks that the threads are still alive."""
 
 EXIT_SECONDS: Final = 0.5
-"""Seconds that the interpreter's exit gives threads that wait for something to end."""
+"""Seconds that the interpreter's exit waits for its threads to end."""
 
 IDLE_SECONDS: Final = 1.0
-"""Seconds without a job after which a thread that may begin again ends."""
+"""Seconds without a job after which a thorough thread ends; the next job starts a new one."""
 
 PATIENCE: Final = 10.0
 """Seconds that a `close` waits for calls in work."""
 
 LONG_PATIENCE: Final = 60.0
-"""Seconds that a `close`, or the interpreter's exit, waits for a call that has to be made."""
+"""Seconds that a `close`, or the interpreter's exit, waits for a call that must be made."""
 
 
 class Answer(Generic[R]):
-    """What another thread will say, once.
+    """A value or an error that another thread will give, once.
 
     Attributes:
       given: whether there is a value or an error.
-      value: None unless it is given.
-      error: that came instead.
+      value: None if it is not given.
+      error: the error given instead, if any.
     """
 
     def __init__(self) -> None:
@@ -75,14 +75,14 @@ class Answer(Generic[R]):
         self._hints.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds``; whether the answer is given."""
+        """Wait up to ``seconds``; returns whether the answer is given."""
         if not self.given:
             with suppress(Empty):
                 self._hints.get(timeout=max(seconds, 0.0))
         return self.given
 
     def result(self) -> R:
-        """The value given, or raise the error."""
+        """Return the value given, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.value  # type: ignore[return-value]
@@ -90,14 +90,14 @@ class Answer(Generic[R]):
 
 @final
 class Job(Answer[R]):
-    """A call that is made once at most, however often it is handed in."""
+    """A call that is made once at most, however often it is submitted."""
 
     def __init__(self, call: Callable[[], R]) -> None:
         super().__init__()
         self._call = [call]
 
     def cancel(self) -> bool:
-        """Let nobody make the call any more; whether nobody had begun."""
+        """Prevent the call; returns whether it had not begun."""
         try:
             self._call.pop()
         except IndexError:
@@ -105,7 +105,7 @@ class Job(Answer[R]):
         return True
 
     def run(self) -> None:
-        """Make the call, unless somebody else does."""
+        """Make the call, unless it has begun or was cancelled."""
         try:
             call = self._call.pop()
         except IndexError:
@@ -119,27 +119,27 @@ class Job(Answer[R]):
 
 
 class Leaves(Protocol):
-    """Something that threads wait for, or that they work for."""
+    """Something that threads wait for or work for."""
 
     def leave(self) -> None:
         """Let these threads end, without waiting for them."""
 
 
 def leaves_at_exit(one: Leaves) -> None:
-    """Call ``one.leave()`` as the interpreter exits, which a waiting thread should not outlive."""
+    """Call ``one.leave()`` as the interpreter exits, so that no thread waits any longer."""
     _open.add(one)
 
 
 def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
-    """A reference to ``owner`` that puts None into ``queue`` when that is gone; it must be kept."""
+    """A weak reference to keep; it puts None into ``queue`` when ``owner`` is gone."""
     return weakref.ref(owner, partial(queue.put, None))
 
 
 class _Desk:
-    """What the threads share with the one they work for, and all that they know.
+    """What `Threads` and its threads share; the threads do not refer to the `Threads`.
 
     Attributes:
-      jobs: to be done, in order; None tells a thread to leave.
+      jobs: to be done, in order; None lets a thread end.
     """
 
     def __init__(self, owner: Threads, thorough: bool) -> None:
@@ -151,19 +151,19 @@ class _Desk:
 
     @property
     def dropped(self) -> bool:
-        """Whether jobs that have not begun are to be left undone."""
+        """Whether jobs that have not begun are no longer to be done."""
         return not self._thorough and (self._closed or self._owner() is None)
 
     def leave(self) -> None:
-        """Send the threads home."""
+        """Let the threads end."""
         self._closed = True
         self.jobs.put(None)
 
     def next_job(self) -> Job[Any] | None:
-        """Wait for it; None if the thread that asks is to leave.
+        """Wait for the next job; None if the calling thread is to end.
 
         Raises:
-          Empty: if there has been nothing to do for long.
+          Empty: if a thorough thread has been idle for `IDLE_SECONDS`.
         """
         job = self.jobs.get(timeout=self._idle_seconds)
         if job is None or self.dropped:
@@ -176,7 +176,7 @@ class _Shift:
     """One thread at work.
 
     Attributes:
-      ident: of the thread, once it works.
+      ident: the thread's, once it runs.
     """
 
     def __init__(self) -> None:
@@ -185,13 +185,13 @@ class _Shift:
         self._hints: SimpleQueue[None] = SimpleQueue()
 
     def work(self, desk: _Desk) -> None:
-        """The thread."""
+        """Do jobs until the thread is to end; called in the thread."""
         self.ident = get_ident()
         while not self._ended:
             try:
                 job = desk.next_job()
             except Empty:
-                # First the one, then the other: whoever submits a job looks for a thread afterwards.
+                # In this order, since `submit` first puts the job and then counts the threads.
                 self._ended = True
                 self._ended = desk.jobs.empty()
                 continue
@@ -199,11 +199,11 @@ class _Shift:
                 self._ended = True
             else:
                 job.run()
-            del job  # a call, and what it holds, ends with the answer
+            del job  # so that the call and what it refers to are freed with the answer
         self._hints.put(None)
 
     def ended(self, seconds: float = 0.0) -> bool:
-        """Whether the thread is through with its work within ``seconds``."""
+        """Wait up to ``seconds``; returns whether the thread has ended its work."""
         if not self._ended and seconds > 0:
             with suppress(Empty):
                 self._hints.get(timeout=seconds)
@@ -214,13 +214,13 @@ class _Shift:
 class Threads:
     """Up to ``count`` threads, which start with the first job.
 
-    They end with `close`, or once this object is dropped.
+    They end with `close`, or when this object is gone.
 
     Args:
       count: number of threads.
       name: of each.
-      thorough: whether what was submitted is done in any case, also while the interpreter exits.
-        Such threads also end when there is nothing to do, and begin again with the next job.
+      thorough: whether every job submitted is done, also while the interpreter exits. Such threads
+        also end when they are idle; the next job starts new ones.
     """
 
     def __init__(self, count: int, name: str, *, thorough: bool = False) -> None:
@@ -233,7 +233,7 @@ class Threads:
         leaves_at_exit(self)
 
     def submit(self, job: Job[Any]) -> None:
-        """Have ``job`` done. After an interrupt it may be submitted again.
+        """Let a thread do ``job``. After an interrupt it may be submitted again.
 
         Raises:
           WorkerError: if no thread can be started, as while the interpreter exits.
@@ -244,18 +244,18 @@ class Threads:
             self._begin()
 
     def wait_for(self, job: Answer[R]) -> R:
-        """The result of ``job``, which was submitted, or another answer that these threads see to."""
+        """Wait for ``job`` or another answer that these threads will give; returns its value."""
         while not job.wait(HEARTBEAT):
             self.check_alive()
         return job.result()
 
     @property
     def alive(self) -> bool:
-        """Whether there is a thread that could answer."""
+        """Whether a thread is left that could answer."""
         return not all(shift.ended() for shift in self._shifts)
 
     def check_alive(self) -> None:
-        """Raise an error if nobody is there who could answer.
+        """Raise an error if no thread is left that could answer.
 
         Raises:
           WorkerError: if all threads have ended.
@@ -264,13 +264,13 @@ class Threads:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
     def leave(self) -> None:
-        """Send the threads home."""
+        """Let the threads end."""
         self._desk.leave()
 
     def close(self, seconds: float) -> bool:
-        """Send the threads home; whether they were gone within ``seconds``.
+        """Let the threads end; returns whether they have ended within ``seconds``.
 
-        Called by one of the threads, or in a forked child, it waits for none.
+        It does not wait for the calling thread, nor, in a forked child, for the parent's threads.
         """
         if not self._process.is_this_one():
             return True
@@ -282,7 +282,7 @@ class Threads:
         return True
 
     def abandon(self) -> None:
-        """Let the interpreter's exit not wait for what the threads are at."""
+        """Let the interpreter's exit not wait for the jobs of thorough threads."""
         for shift in self._shifts:
             _to_finish.pop(shift, None)
 
@@ -293,21 +293,21 @@ class Threads:
         if self._thorough:
             _to_finish[shift] = desk
         try:
-            # Not here: `start` waits for the thread within a `Condition`.
+            # `thread.start` is called in the new thread, since it waits within a `Condition`.
             start_new_thread(_start, (thread, shift, desk))
         except RuntimeError as error:
-            if "new thread" not in str(error):  # a handler's own
+            if "new thread" not in str(error):  # raised by a signal handler
                 raise
             _to_finish.pop(shift, None)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
-        # Not before: one thread too many does no harm, one too few would.
+        # Not before: after an interrupt, one thread too many does no harm, one too few would.
         self._shifts.append(shift)
 
 
 def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:
     try:
         thread.start()
-    except RuntimeError:  # there can be no more threads, but this is one
+    except RuntimeError:  # no more threads are possible, but this is one
         shift.work(desk)
 
 
@@ -317,12 +317,12 @@ _to_finish: Final[weakref.WeakKeyDictionary[_Shift, _Desk]] = weakref.WeakKeyDic
 
 
 def _finish() -> None:
-    """Let the interpreter's exit wait for what has to be done."""
+    """Let the threads end as the interpreter exits; wait for jobs that must be done."""
     for shift, desk in list(_to_finish.items()):
         desk.leave()
         shift.ended(LONG_PATIENCE)
-    # A thread that waits while the interpreter takes itself apart may crash it. Those that are at a
-    # call are not waited for.
+    # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
+    # call are waited for no longer than `EXIT_SECONDS`.
     for one in list(_open):
         one.leave()
     ends = time.monotonic() + EXIT_SECONDS
@@ -331,7 +331,7 @@ def _finish() -> None:
 
 
 def _forget() -> None:
-    """In a forked child there are no threads."""
+    """Forget the parent's threads, which a forked child does not have."""
     for known in (_open, _at_work, _to_finish):
         known.clear()
 
@@ -340,5 +340,5 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget)
 
 
-# Before `atexit`, and also in processes of `multiprocessing`, which never come to that.
+# It runs before `atexit`, and also in processes of `multiprocessing`, which never run `atexit`.
 getattr(threading, "_register_atexit", atexit.register)(_finish)

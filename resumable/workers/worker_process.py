@@ -1,4 +1,4 @@
-"""What runs in a process that calls the function of a map."""
+"""The code that runs in a worker process of a map."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Orders(NamedTuple):
     """What every process gets when it starts.
 
     Attributes:
-      fn: the function, pickled. It is loaded with the first chunk, so that an error of that is one
-        like any other, and no death.
+      fn: the function, pickled. It is loaded with the first chunk, so that an error in loading is
+        reported as any other, and does not end the process.
       drop: whether an item whose call raises is dropped.
-      tell: whether its error is asked for.
+      tell: whether its error is sent back.
       arena: memory for large results, if there is any.
-      parent: the number of the process that has the pool.
+      parent: the process id of the process that has the pool.
     """
 
     fn: bytes
@@ -41,7 +41,7 @@ class Orders(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An outcome on its way: in its slot of the arena, or here."""
+    """A pickled outcome, in its slot of the arena or in ``parts``."""
 
     parts: list[bytes] | None
     lengths: list[int]
@@ -51,7 +51,7 @@ class Reply(NamedTuple):
 _orders: Orders
 _fn: Callable[[Any], Any] | None = None
 forked_by: int | None = None
-"""The number of the server that forked this process, if one did; it ends with the parent."""
+"""The process id of the server that forked this process, if one did; it ends with the parent."""
 
 
 def begin(orders: Orders) -> None:
@@ -65,18 +65,18 @@ def begin(orders: Orders) -> None:
 
 
 def greet() -> None:
-    """Show that processes start, and live until they are given an item."""
+    """Do nothing: the call shows that processes start and live."""
 
 
 def _leave_with(parent: int) -> None:
-    """End this process when its parent is gone, however that ended."""
+    """End this process when ``parent`` is gone, however that ended."""
     while os.getppid() == parent:
         time.sleep(HEARTBEAT)
     os._exit(1)
 
 
 def work(block: Block, slot: int | None) -> Reply:
-    """Attempt a chunk in a worker, and put what came of it into ``slot`` of the arena, if there is one."""
+    """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if there is one."""
     global _fn
     import cloudpickle
 
@@ -86,7 +86,7 @@ def work(block: Block, slot: int | None) -> Reply:
         began = time.perf_counter()
         outcome = _attempt_in_time(_fn, block, began + LONGEST_SECONDS)
     except BaseException as error:
-        # One that does not arrive would break the pool on its way.
+        # An error that cannot be unpickled would break the pool.
         if (sent := sendable(error, cloudpickle.dumps)) is not error:
             raise sent from error
         raise
@@ -103,7 +103,7 @@ def work(block: Block, slot: int | None) -> Reply:
 
 
 def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Outcome:
-    """Attempt a chunk, or what can be done of it in time, which is at least one item."""
+    """Attempt a chunk, or its first items until the time ``ends``, but at least one of them."""
     length = block_length(block)
     step = max(length // SLICES, 1)
     done = Outcome([], {})
@@ -123,9 +123,9 @@ def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Out
 
 
 def _pickled_outcome(outcome: Outcome) -> list[Any]:
-    """``outcome`` as bytes, the large ones of which are not copied.
+    """``outcome`` as bytes, without copying large buffers.
 
-    Less of it, if something cannot be pickled: what comes before that is delivered first.
+    If something in it cannot be pickled, only its beginning: what comes before is delivered first.
     """
     while True:
         buffers: list[pickle.PickleBuffer] = []
@@ -145,7 +145,7 @@ def _pickled_outcome(outcome: Outcome) -> list[Any]:
 def _dumps(outcome: Outcome, buffers: list[pickle.PickleBuffer]) -> bytes:
     try:
         return pickle.dumps(outcome, 5, buffer_callback=buffers.append)
-    except Exception:  # an object of the main module, which is not here
+    except Exception:  # such as an object of the main module, which is not imported here
         import cloudpickle
 
         buffers.clear()

@@ -371,7 +371,7 @@ ADVICE: dict[str, tuple[Callable[[WorkClock], rs.Pipeline[Any]], str]] = {
     ),
     "a source": (lambda clock: rs.from_iterable(clock.source(1, 9)), "prefetch(n) reads ahead"),
     "collate": (lambda clock: rs.range(9).batch(2, collate=clock.takes(1, list)), "collate"),
-    "a filter": (lambda clock: rs.range(9).filter(clock.takes(1, lambda x: True)), "map, with"),
+    "a filter": (lambda clock: rs.range(9).filter(clock.takes(1, lambda x: True)), "a map with"),
     "a scan": (lambda clock: rs.range(9).scan(clock.takes(1, lambda c, x: (c, x)), 0), "the one"),
 }
 

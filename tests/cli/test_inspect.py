@@ -171,7 +171,7 @@ def test_diff_takes_the_newest_valid_one_of_a_folder(
     assert run(capsys, "diff", folder, newest, "--name", "input")[0] == 0
     status, _, err = run(capsys, "diff", folder, newest)
     assert status == 2
-    assert "holds several inputs, choose one by --name: input, input_worker_3" in err
+    assert "holds several inputs, choose one with --name: input, input_worker_3" in err
     status, _, err = run(capsys, "diff", folder, newest, "--name", "other")
     assert (status, "no valid checkpoint of other in" in err) == (2, True)
 

@@ -2,7 +2,8 @@
 
 # Where things are, in the order in which one imports the other: `errors`; `state`, a value and its
 # bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`, for
-# people; `windows` and `workers`, the machinery of shuffled streams and of parallel work;
+# people; `windows`, `groups` and `workers`, the machinery of shuffled streams, of groups of items
+# and of parallel work;
 # `sources`, `formats` (files) and `stages`, an operation a module; `pipeline`, the builder; `triggers`,
 # when to save; `checkpoint`, where; `consumed`, for what runs ahead; then the tools.
 

@@ -35,6 +35,7 @@ from .stages.flat_map import FlatMap
 from .stages.interleave import Interleave
 from .stages.interleave_map import InterleaveMap
 from .stages.map import Map
+from .stages.map_batches import MapBatches
 from .stages.mix import Mix
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
@@ -327,6 +328,30 @@ class Pipeline(Generic[T]):
     def unbatch(self) -> Pipeline[Any]:
         """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
         return Pipeline(Unbatch(self.stage))
+
+    @explained_by(MapBatches)
+    def map_batches(
+        self,
+        fn: Callable[[Any], Iterable[U]],
+        batch_size: int,
+        *,
+        workers: int = 0,
+        executor: str | Executor = "thread",
+        on_error: str = "raise",
+        on_skip: Callable[[int, Exception], object] | None = None,
+    ) -> Pipeline[U]:
+        """Replace groups of items by those of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
+        return Pipeline(
+            MapBatches(
+                self.stage,
+                fn,
+                batch_size=batch_size,
+                workers=workers,
+                executor=executor,
+                on_error=on_error,
+                on_skip=on_skip,
+            )
+        )
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:

@@ -15,6 +15,7 @@ from resumable.testing.samples import Counter as Counter
 from resumable.testing.samples import columns as columns
 from resumable.testing.samples import stream as stream
 from resumable.testing.samples import with_noise as with_noise
+from resumable.testing.samples import without_last as without_last
 
 
 class Point(NamedTuple):
@@ -114,6 +115,10 @@ def fails_on_thirds(item: int) -> int:
 
 def noise_but_thirds(item: int, rng: np.random.Generator) -> tuple[int, float]:
     return fails_on_thirds(item), rng.random()
+
+
+def twice(batch: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.repeat(column, 2, axis=0) for name, column in batch.items()}
 
 
 def running(carry: int, item: int) -> tuple[int, int]:
@@ -225,6 +230,12 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "batch collate": lambda: rs.range(23).batch(5, collate=sum),
         "batch of batches": lambda: rs.range(24).batch(3).batch(2),
         "batch of strings": lambda: rs.from_sequence(["a", None, "b"]).batch(2),
+        "map_batches": lambda: rs.range(23).shuffle(1).map_batches(without_last, 4).repeat(2),
+        "map_batches columns": lambda: rs.from_arrays(columns()).map_batches(twice, 4).batch(3),
+        "map_batches workers skipping": lambda: stream(23).map_batches(
+            lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
+        ),
+        "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),

@@ -20,7 +20,7 @@ CHAIN = [
     {"state"},
     {"core"},
     {"order", "views"},
-    {"windows", "workers"},
+    {"windows", "workers", "groups"},
     {"sources", "formats", "stages"},
     {"pipeline", "triggers"},
     {"consumed", "checkpoint"},

@@ -36,6 +36,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "InterleaveMap": rs.Pipeline.interleave,
     "Scan": rs.Pipeline.scan,
     "Batch": rs.Pipeline.batch,
+    "MapBatches": rs.Pipeline.map_batches,
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,
     "Skip": rs.Pipeline.skip,

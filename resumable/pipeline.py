@@ -37,6 +37,7 @@ from .stages.interleave_map import InterleaveMap
 from .stages.map import Map
 from .stages.map_batches import MapBatches
 from .stages.mix import Mix
+from .stages.pack import WINDOW, BestFitPack, ConcatenatePack
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
@@ -351,6 +352,40 @@ class Pipeline(Generic[T]):
                 on_error=on_error,
                 on_skip=on_skip,
             )
+        )
+
+    @explained_by(BestFitPack, ConcatenatePack)
+    def pack(
+        self,
+        length: int,
+        *,
+        window: int = WINDOW,
+        how: str = "best_fit",
+        key: str | None = None,
+        tail: str = "pad",
+        pad: int | Mapping[str, int] = 0,
+        too_long: str = "cut",
+    ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
+        """Pack documents into rows, dicts of arrays of shape (length,).
+
+        See `resumable.stages.pack.BestFitPack`, which comes first here, and
+        `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
+        """
+        if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
+            return Pipeline(
+                BestFitPack(
+                    self.stage,
+                    length,
+                    window=window,
+                    key=key,
+                    tail=tail,
+                    pad=pad,
+                    too_long=too_long,
+                )
+            )
+        check_choice("too_long", too_long, ("cut",))
+        return Pipeline(
+            ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
         )
 
     @explained_by(Repeat)

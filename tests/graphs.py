@@ -121,6 +121,14 @@ def twice(batch: dict[str, Any]) -> dict[str, Any]:
     return {name: np.repeat(column, 2, axis=0) for name, column in batch.items()}
 
 
+def document(number: int) -> np.ndarray[Any, Any]:
+    return np.arange(number, number + number * number % 11, dtype=np.int32)
+
+
+def two_fields(number: int) -> dict[str, Any]:
+    return {"x": document(number), "y": [number] * len(document(number))}
+
+
 def running(carry: int, item: int) -> tuple[int, int]:
     return carry + item, carry * item
 
@@ -236,6 +244,18 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
         ),
         "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
+        "pack": lambda: rs.range(40).map(document).pack(16, window=9).repeat(2),
+        "pack short rows": lambda: stream(40).map(document).pack(5, window=4, tail="short"),
+        "pack fields": lambda: (
+            stream(20).map(two_fields).pack(16, pad={"x": -1, "y": 7}, window=7).batch(2)
+        ),
+        "pack concatenated": lambda: (
+            rs.range(40).map(document).pack(16, how="concatenate", window=9).repeat(2)
+        ),
+        "pack concatenated short": lambda: (
+            stream(40).map(document).pack(5, how="concatenate", window=4, tail="short").repeat(2)
+        ),
+        "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),

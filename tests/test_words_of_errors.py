@@ -37,6 +37,8 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Scan": rs.Pipeline.scan,
     "Batch": rs.Pipeline.batch,
     "MapBatches": rs.Pipeline.map_batches,
+    "BestFitPack": rs.Pipeline.pack,
+    "ConcatenatePack": rs.Pipeline.pack,
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,
     "Skip": rs.Pipeline.skip,

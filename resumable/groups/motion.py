@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias, TypeVar, final
@@ -51,33 +52,25 @@ class _GroupsIterator(PassThroughIterator[Block]):
         return blocks
 
 
-class GroupIterator(StageIterator[T]):
-    """Walk the items of the block that ``make`` makes of each group.
+class BlockIterator(StageIterator[T]):
+    """Walk blocks that are made whole, from an offset on.
 
-    State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
-    one in this pass, and an offset in what was made of it.
-
-    Args:
-      stage: whose motion it is.
-      groups: delivers the groups.
-      make: the same in every run; it may return a block without items.
+    A subclass makes them.
     """
 
-    def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:
-        self._stage = stage
-        self._groups = groups
-        self._make = make
-        self._group = 0
-        # Of the block: what was handed out, or is to be passed over while it is not made.
-        self._offset = 0
-        # The block while there is one, its length, and the state before its group.
-        self._block: Block | None = None
-        self._length = 0
-        self._before: Mark | None = None
+    # Invariant: `_block` has `_length` items, of which the first `_offset`, fewer than all, were handed out.
+    # Where it is None, `_offset` items of the next one are to be passed over.
+    _block: Block | None = None
+    _length = 0
+    _offset = 0
 
-    @property
-    def inputs(self) -> Sequence[StageIterator[Any]]:
-        return (self._groups,)
+    @abstractmethod
+    def _open(self) -> bool:
+        """Make the next block that has items left, if there is none; False at the end."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Have no block any more: all of its items were handed out."""
 
     def pull(self, count: int) -> Block:
         return concatenate([slice_block(*part) for part in self._parts(count)])
@@ -98,17 +91,42 @@ class GroupIterator(StageIterator[T]):
             yield last
 
     def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
-        """The next ``count`` items, passed over: blocks, and where in each they begin and end."""
+        """The next ``count`` items: blocks, and where in each they begin and end."""
         while count and self._open():
             block, start = self._block, self._offset
-            self._offset = stop = min(start + count, self._length)
+            stop = min(start + count, self._length)
             if stop == self._length:
                 self._leave()
-            yield block, start, stop
+            else:
+                self._offset = stop
             count -= stop - start
+            yield block, start, stop
+
+
+class GroupIterator(BlockIterator[T]):
+    """Walk the items of the block that ``make`` makes of each group.
+
+    State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
+    one in this pass, and an offset in what was made of it.
+
+    Args:
+      stage: whose motion it is.
+      groups: delivers the groups.
+      make: the same in every run; it may return a block without items.
+    """
+
+    def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:
+        self._stage = stage
+        self._groups = groups
+        self._make = make
+        self._group = 0
+        self._before: Mark | None = None  # of the group of `_block`
+
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._groups,)
 
     def _open(self) -> bool:
-        """Make the next block that has items left; False at the end."""
         while self._block is None:
             before = self._groups.mark()
             found = self._groups.pull(1)

@@ -63,6 +63,11 @@ def without_last(batch: Block) -> list[Any]:
     return block_items(batch)[:-1]
 
 
+def as_document(item: Any) -> dict[str, Any]:
+    """A few tokens made of an item, for `pack`."""
+    return {"tokens": list(repr(item).encode()[-9:]), "from": item}
+
+
 def columns(count: int = 17) -> Any:
     """Two columns of ``count`` rows: float32 of shape (count, 2), int64 of shape (count,)."""
     return {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from .. import pipeline as rs
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
-from .samples import Counter, columns, fails_on_some, stream, with_noise, without_last
+from .samples import Counter, as_document, columns, fails_on_some, stream, with_noise, without_last
 
 
 def items() -> st.SearchStrategy[Any]:
@@ -103,6 +103,11 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         ),
         st.tuples(sizes, st.integers(0, 2)).map(
             lambda pair: pipeline.map_batches(without_last, pair[0], workers=pair[1])
+        ),
+        st.tuples(sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
+            lambda chosen: pipeline.map(as_document).pack(
+                chosen[0], window=chosen[1], how=chosen[2], key="tokens"
+            )
         ),
         st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
         st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),

@@ -43,6 +43,12 @@ OF_GROUPS = (
     "map_batches columns",
     "map_batches workers skipping",
     "map_batches to nothing",
+    "pack",
+    "pack short rows",
+    "pack fields",
+    "pack concatenated",
+    "pack concatenated short",
+    "pack nothing",
 )
 """Pipelines whose stages make something of groups of items."""
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .errors import UnencodableState as UnencodableState
     from .errors import UnknownLength as UnknownLength
     from .errors import WorkerError as WorkerError
+    from .groups.padding import padded as padded
     from .pipeline import Pipeline as Pipeline
     from .pipeline import concatenate as concatenate
     from .pipeline import from_arrays as from_arrays
@@ -81,6 +82,7 @@ _NAMES_OF = {
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
     "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
+    "groups.padding": "padded",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
     "mix range zip",
     "state.encoding": "dumps loads",

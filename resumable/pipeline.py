@@ -28,6 +28,7 @@ from .sources.iterable import FromIterable
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stages.batch import Batch
+from .stages.bucket import Bucket
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
 from .stages.filter import Filter
@@ -386,6 +387,36 @@ class Pipeline(Generic[T]):
         check_choice("too_long", too_long, ("cut",))
         return Pipeline(
             ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
+        )
+
+    @explained_by(Bucket)
+    def bucket(
+        self,
+        length: Callable[[T], int],
+        *,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        window: int = 1024,
+        seed: int = 0,
+        boundaries: Sequence[int] | None = None,
+        multiple_of: int | None = None,
+        collate: Callable[[list[T]], Any] | None = None,
+        drop_last: bool = False,
+    ) -> Pipeline[Any]:
+        """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
+        return Pipeline(
+            Bucket(
+                self.stage,
+                length,
+                batch_size=batch_size,
+                max_tokens=max_tokens,
+                window=window,
+                seed=seed,
+                boundaries=boundaries,
+                multiple_of=multiple_of,
+                collate=collate,
+                drop_last=drop_last,
+            )
         )
 
     @explained_by(Repeat)

@@ -244,6 +244,22 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
         ),
         "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
+        "bucket": lambda: rs.range(40).map(document).bucket(len, batch_size=3, window=9).repeat(2),
+        "bucket tokens": lambda: (
+            stream(40)
+            .map(two_fields)
+            .bucket(
+                lambda item: len(item["y"]),
+                max_tokens=24,
+                window=11,
+                seed=5,
+                boundaries=[3, 6],
+                multiple_of=4,
+                collate=rs.padded({"x": -1}, multiple_of=4, side="left", mask="mask"),
+                drop_last=True,
+            )
+            .repeat(2)
+        ),
         "pack": lambda: rs.range(40).map(document).pack(16, window=9).repeat(2),
         "pack short rows": lambda: stream(40).map(document).pack(5, window=4, tail="short"),
         "pack fields": lambda: (

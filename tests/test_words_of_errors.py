@@ -37,6 +37,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Scan": rs.Pipeline.scan,
     "Batch": rs.Pipeline.batch,
     "MapBatches": rs.Pipeline.map_batches,
+    "Bucket": rs.Pipeline.bucket,
     "BestFitPack": rs.Pipeline.pack,
     "ConcatenatePack": rs.Pipeline.pack,
     "Repeat": rs.Pipeline.repeat,

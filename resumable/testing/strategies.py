@@ -109,6 +109,15 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
                 chosen[0], window=chosen[1], how=chosen[2], key="tokens"
             )
         ),
+        st.tuples(sizes, sizes, seeds).map(
+            lambda chosen: pipeline.bucket(
+                lambda item: len(repr(item)),
+                batch_size=chosen[0],
+                window=chosen[1],
+                seed=chosen[2],
+                collate=list,
+            )
+        ),
         st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
         st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
         st.integers(0, 60).map(pipeline.take),

@@ -43,6 +43,8 @@ OF_GROUPS = (
     "map_batches columns",
     "map_batches workers skipping",
     "map_batches to nothing",
+    "bucket",
+    "bucket tokens",
     "pack",
     "pack short rows",
     "pack fields",

@@ -2,8 +2,8 @@
 
 # The folders and modules, each importing only from those before it: `errors`; `state`, a value and
 # its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
-# stages and states for people; `windows` and `workers`, the machinery of shuffled streams and of
-# parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
+# stages and states for people; `windows`, `groups` and `workers`, the machinery of shuffled streams,
+# of groups of items and of parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
 # builder; `triggers`, when to save; `checkpoint`, where; `consumed`, for adapters that run ahead;
 # then the tools.
 
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .errors import UnencodableState as UnencodableState
     from .errors import UnknownLength as UnknownLength
     from .errors import WorkerError as WorkerError
+    from .groups.padding import padded as padded
     from .pipeline import Pipeline as Pipeline
     from .pipeline import concatenate as concatenate
     from .pipeline import from_arrays as from_arrays
@@ -80,6 +81,7 @@ _NAMES_OF = {
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
     "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
+    "groups.padding": "padded",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
     "mix range zip",
     "state.encoding": "dumps loads",

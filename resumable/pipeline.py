@@ -28,6 +28,7 @@ from .sources.iterable import FromIterable
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stages.batch import Batch
+from .stages.bucket import Bucket
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
 from .stages.filter import Filter
@@ -35,7 +36,9 @@ from .stages.flat_map import FlatMap
 from .stages.interleave import Interleave
 from .stages.interleave_map import InterleaveMap
 from .stages.map import Map
+from .stages.map_batches import MapBatches
 from .stages.mix import Mix
+from .stages.pack import WINDOW, BestFitPack, ConcatenatePack
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
@@ -327,6 +330,94 @@ class Pipeline(Generic[T]):
     def unbatch(self) -> Pipeline[Any]:
         """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
         return Pipeline(Unbatch(self.stage))
+
+    @explained_by(MapBatches)
+    def map_batches(
+        self,
+        fn: Callable[[Any], Iterable[U]],
+        batch_size: int,
+        *,
+        workers: int = 0,
+        executor: str | Executor = "thread",
+        on_error: str = "raise",
+        on_skip: Callable[[int, Exception], object] | None = None,
+    ) -> Pipeline[U]:
+        """Replace groups of items by those of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
+        return Pipeline(
+            MapBatches(
+                self.stage,
+                fn,
+                batch_size=batch_size,
+                workers=workers,
+                executor=executor,
+                on_error=on_error,
+                on_skip=on_skip,
+            )
+        )
+
+    @explained_by(BestFitPack, ConcatenatePack)
+    def pack(
+        self,
+        length: int,
+        *,
+        window: int = WINDOW,
+        how: str = "best_fit",
+        key: str | None = None,
+        tail: str = "pad",
+        pad: int | Mapping[str, int] = 0,
+        too_long: str = "cut",
+    ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
+        """Pack documents into rows, dicts of arrays of shape (length,).
+
+        See `resumable.stages.pack.BestFitPack`, which comes first here, and
+        `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
+        """
+        if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
+            return Pipeline(
+                BestFitPack(
+                    self.stage,
+                    length,
+                    window=window,
+                    key=key,
+                    tail=tail,
+                    pad=pad,
+                    too_long=too_long,
+                )
+            )
+        check_choice("too_long", too_long, ("cut",))
+        return Pipeline(
+            ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
+        )
+
+    @explained_by(Bucket)
+    def bucket(
+        self,
+        length: Callable[[T], int],
+        *,
+        batch_size: int | None = None,
+        max_tokens: int | None = None,
+        window: int = 1024,
+        seed: int = 0,
+        boundaries: Sequence[int] | None = None,
+        multiple_of: int | None = None,
+        collate: Callable[[list[T]], Any] | None = None,
+        drop_last: bool = False,
+    ) -> Pipeline[Any]:
+        """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
+        return Pipeline(
+            Bucket(
+                self.stage,
+                length,
+                batch_size=batch_size,
+                max_tokens=max_tokens,
+                window=window,
+                seed=seed,
+                boundaries=boundaries,
+                multiple_of=multiple_of,
+                collate=collate,
+                drop_last=drop_last,
+            )
+        )
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:

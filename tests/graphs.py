@@ -15,6 +15,7 @@ from resumable.testing.samples import Counter as Counter
 from resumable.testing.samples import columns as columns
 from resumable.testing.samples import stream as stream
 from resumable.testing.samples import with_noise as with_noise
+from resumable.testing.samples import without_last as without_last
 
 
 class Point(NamedTuple):
@@ -114,6 +115,18 @@ def fails_on_thirds(item: int) -> int:
 
 def noise_but_thirds(item: int, rng: np.random.Generator) -> tuple[int, float]:
     return fails_on_thirds(item), rng.random()
+
+
+def twice(batch: dict[str, Any]) -> dict[str, Any]:
+    return {name: np.repeat(column, 2, axis=0) for name, column in batch.items()}
+
+
+def document(number: int) -> np.ndarray[Any, Any]:
+    return np.arange(number, number + number * number % 11, dtype=np.int32)
+
+
+def two_fields(number: int) -> dict[str, Any]:
+    return {"x": document(number), "y": [number] * len(document(number))}
 
 
 def running(carry: int, item: int) -> tuple[int, int]:
@@ -225,6 +238,40 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "batch collate": lambda: rs.range(23).batch(5, collate=sum),
         "batch of batches": lambda: rs.range(24).batch(3).batch(2),
         "batch of strings": lambda: rs.from_sequence(["a", None, "b"]).batch(2),
+        "map_batches": lambda: rs.range(23).shuffle(1).map_batches(without_last, 4).repeat(2),
+        "map_batches columns": lambda: rs.from_arrays(columns()).map_batches(twice, 4).batch(3),
+        "map_batches workers skipping": lambda: stream(23).map_batches(
+            lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
+        ),
+        "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
+        "bucket": lambda: rs.range(40).map(document).bucket(len, batch_size=3, window=9).repeat(2),
+        "bucket tokens": lambda: (
+            stream(40)
+            .map(two_fields)
+            .bucket(
+                lambda item: len(item["y"]),
+                max_tokens=24,
+                window=11,
+                seed=5,
+                boundaries=[3, 6],
+                multiple_of=4,
+                collate=rs.padded({"x": -1}, multiple_of=4, side="left", mask="mask"),
+                drop_last=True,
+            )
+            .repeat(2)
+        ),
+        "pack": lambda: rs.range(40).map(document).pack(16, window=9).repeat(2),
+        "pack short rows": lambda: stream(40).map(document).pack(5, window=4, tail="short"),
+        "pack fields": lambda: (
+            stream(20).map(two_fields).pack(16, pad={"x": -1, "y": 7}, window=7).batch(2)
+        ),
+        "pack concatenated": lambda: (
+            rs.range(40).map(document).pack(16, how="concatenate", window=9).repeat(2)
+        ),
+        "pack concatenated short": lambda: (
+            stream(40).map(document).pack(5, how="concatenate", window=4, tail="short").repeat(2)
+        ),
+        "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),

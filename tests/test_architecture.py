@@ -20,7 +20,7 @@ CHAIN = [
     {"state"},
     {"core"},
     {"order", "views"},
-    {"windows", "workers"},
+    {"windows", "workers", "groups"},
     {"sources", "formats", "stages"},
     {"pipeline", "triggers"},
     {"consumed", "checkpoint"},
@@ -38,7 +38,7 @@ PUBLIC = {
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "When", "WorkerError", "concatenate", "dumps", "every", "from_arrays", "from_iterable",
-    "from_sequence", "interleave", "jsonl", "lines", "loads", "mix", "range", "task_name",
+    "from_sequence", "interleave", "jsonl", "lines", "loads", "mix", "padded", "range", "task_name",
     "zip",
 }  # fmt: skip
 

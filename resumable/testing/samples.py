@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.block import Block, block_items
 from ..pipeline import Pipeline, from_iterable
 
 
@@ -55,6 +56,16 @@ def with_noise(item: Any, rng: np.random.Generator) -> tuple[Any, float]:
 def fails_on_some(item: Any) -> int:
     """Fails on arrays, lists and dicts, and on a third of the rest."""
     return 7 // (len(repr(hash(item) and item)) % 3)
+
+
+def without_last(batch: Block) -> list[Any]:
+    """All but the last of a group of items, for `map_batches`."""
+    return block_items(batch)[:-1]
+
+
+def as_document(item: Any) -> dict[str, Any]:
+    """A few tokens made of an item, for `pack`."""
+    return {"tokens": list(repr(item).encode()[-9:]), "from": item}
 
 
 def columns(count: int = 17) -> Any:

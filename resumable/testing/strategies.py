@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from .. import pipeline as rs
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
-from .samples import Counter, columns, fails_on_some, stream, with_noise
+from .samples import Counter, as_document, columns, fails_on_some, stream, with_noise, without_last
 
 
 def items() -> st.SearchStrategy[Any]:
@@ -100,6 +100,23 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         sizes.map(lambda size: pipeline.batch(size, collate=list).unbatch()),
         st.tuples(sizes, st.booleans()).map(
             lambda pair: pipeline.batch(pair[0], collate=list, drop_last=pair[1])
+        ),
+        st.tuples(sizes, st.integers(0, 2)).map(
+            lambda pair: pipeline.map_batches(without_last, pair[0], workers=pair[1])
+        ),
+        st.tuples(sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
+            lambda chosen: pipeline.map(as_document).pack(
+                chosen[0], window=chosen[1], how=chosen[2], key="tokens"
+            )
+        ),
+        st.tuples(sizes, sizes, seeds).map(
+            lambda chosen: pipeline.bucket(
+                lambda item: len(repr(item)),
+                batch_size=chosen[0],
+                window=chosen[1],
+                seed=chosen[2],
+                collate=list,
+            )
         ),
         st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
         st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),

@@ -38,6 +38,22 @@ WITH_LATER_ORDERS = (
 )
 """Pipelines whose order earlier versions refused, rounded, or drew alike on every rank."""
 
+OF_GROUPS = (
+    "map_batches",
+    "map_batches columns",
+    "map_batches workers skipping",
+    "map_batches to nothing",
+    "bucket",
+    "bucket tokens",
+    "pack",
+    "pack short rows",
+    "pack fields",
+    "pack concatenated",
+    "pack concatenated short",
+    "pack nothing",
+)
+"""Pipelines whose stages make something of groups of items."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -153,4 +169,5 @@ if __name__ == "__main__":
     write("states-2.json", published(COUNTING_TRIED))
     write("states-3.json", sampled())
     write("states-4.json", published(WITH_LATER_ORDERS))
+    write("states-5.json", published(OF_GROUPS))
     write("checkpoint-1.ckpt", checkpoint())

@@ -77,7 +77,8 @@ def test_a_stage_that_is_right_passes() -> None:
 ONE_OF_EACH = {
     "range", "sequence torchlike", "arrays tuple", "iterable function", "lines", "jsonl skipping",
     "map workers", "random_map stream", "filter", "flat_map", "shuffle", "window", "window carried",
-    "batch drop_last", "unbatch", "repeat nested", "take", "skip stream", "shard keep",
+    "batch drop_last", "unbatch", "map_batches", "pack", "bucket",
+    "pack concatenated", "repeat nested", "take", "skip stream", "shard keep",
     "enumerate stream", "zip", "concatenate streams", "interleave", "interleave fn", "mix all",
     "scan", "prefetch",
 }  # fmt: skip

@@ -1,0 +1,168 @@
+"""Motion through what is made of groups of consecutive items."""
+
+# A group is made anew on a resume, so nothing of it is in the state. It is left behind together with its
+# last item: a state that is taken there never makes a group only to pass over it.
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, TypeAlias, TypeVar, final
+
+from ..core.block import Block, block_items, block_length, concatenate, slice_block
+from ..core.stage import Stage
+from ..core.stage_iterator import Items, Mark, StageIterator
+from ..core.transform import PassThroughIterator, Transform
+from ..errors import StateMismatch
+from ..state.value import State, unpack, unpack_count
+
+T = TypeVar("T")
+
+Make: TypeAlias = Callable[[Any, int], Block]
+"""What makes a block of a group, which is an item of `Groups` or what became of it, and its number."""
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Groups(Transform[Block]):
+    """Blocks of ``size`` consecutive items; the last one is shorter if the end comes.
+
+    State: upstream's, after a whole block.
+    """
+
+    _: KW_ONLY
+    size: int
+
+    def start(self, epoch: int = 0) -> StageIterator[Block]:
+        return _GroupsIterator(self, epoch)
+
+
+class _GroupsIterator(PassThroughIterator[Block]):
+    _stage: Groups
+
+    def __init__(self, stage: Groups, epoch: int) -> None:
+        self._stage = stage
+        self._upstream = stage.upstream.start(epoch)
+
+    def pull(self, count: int) -> Block:
+        blocks: list[Block] = []
+        while len(blocks) < count and block_length(block := self._upstream.pull(self._stage.size)):
+            blocks.append(block)
+        return blocks
+
+
+class BlockIterator(StageIterator[T]):
+    """Walk blocks that are made whole, from an offset on.
+
+    A subclass makes them.
+    """
+
+    # Invariant: `_block` has `_length` items, of which the first `_offset`, fewer than all, were handed out.
+    # Where it is None, `_offset` items of the next one are to be passed over.
+    _block: Block | None = None
+    _length = 0
+    _offset = 0
+
+    @abstractmethod
+    def _open(self) -> bool:
+        """Make the next block that has items left, if there is none; False at the end."""
+
+    @abstractmethod
+    def _leave(self) -> None:
+        """Have no block any more: all of its items were handed out."""
+
+    def pull(self, count: int) -> Block:
+        return concatenate([slice_block(*part) for part in self._parts(count)])
+
+    def skip(self, count: int) -> int:
+        return sum(stop - start for _, start, stop in self._parts(count))
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        while self._open():
+            start = self._offset
+            *items, last = block_items(slice_block(self._block, start, self._length))
+            for self._offset, item in enumerate(items, start + 1):
+                yield item
+            self._leave()
+            yield last
+
+    def _parts(self, count: int) -> Iterator[tuple[Block, int, int]]:
+        """The next ``count`` items: blocks, and where in each they begin and end."""
+        while count and self._open():
+            block, start = self._block, self._offset
+            stop = min(start + count, self._length)
+            if stop == self._length:
+                self._leave()
+            else:
+                self._offset = stop
+            count -= stop - start
+            yield block, start, stop
+
+
+class GroupIterator(BlockIterator[T]):
+    """Walk the items of the block that ``make`` makes of each group.
+
+    State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
+    one in this pass, and an offset in what was made of it.
+
+    Args:
+      stage: whose motion it is.
+      groups: delivers the groups.
+      make: the same in every run; it may return a block without items.
+    """
+
+    def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:
+        self._stage = stage
+        self._groups = groups
+        self._make = make
+        self._group = 0
+        self._before: Mark | None = None  # of the group of `_block`
+
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._groups,)
+
+    def _open(self) -> bool:
+        while self._block is None:
+            before = self._groups.mark()
+            found = self._groups.pull(1)
+            if not found:
+                if self._offset:
+                    raise StateMismatch(
+                        f"saved offset={self._offset}, but upstream has no further item; did the "
+                        "data shrink since the save?",
+                        self._stage,
+                    )
+                return False
+            block = self._make(found[0], self._group)
+            length = block_length(block)
+            if self._offset > length:
+                raise StateMismatch(
+                    f"saved offset={self._offset} lies beyond the {length} items made of this "
+                    "group; are they the same in every run?",
+                    self._stage,
+                )
+            if self._offset == length:
+                self._leave()
+            else:
+                self._block, self._length, self._before = block, length, before
+        return True
+
+    def _leave(self) -> None:
+        self._block = self._before = None
+        self._group, self._offset = self._group + 1, 0
+
+    def get_state(self) -> State:
+        before = self._before
+        upstream = self._groups.get_state() if before is None else before()
+        return {"group": self._group, "offset": self._offset, "upstream": upstream}
+
+    def set_state(self, state: State) -> None:
+        group, offset, upstream = unpack(self._stage, state, "group", "offset", "upstream")
+        self._group = unpack_count(self._stage, "group", group)
+        self._offset = unpack_count(self._stage, "offset", offset)
+        self._groups.set_state(upstream)

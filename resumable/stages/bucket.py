@@ -1,0 +1,156 @@
+"""Batches of items of like length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..core.arguments import check_bool, check_int, check_seed
+from ..core.block import Block, block_items
+from ..core.carried import check_stateless
+from ..core.derived import derived
+from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.stage_iterator import Items, StageIterator
+from ..core.transform import Transform
+from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from ..groups.bucketing import Buckets
+from ..groups.motion import GroupIterator, Groups
+from ..groups.padding import padded
+from ..order.permutation import permutation
+from ..order.random_bits import derive
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Bucket(Transform[Any]):
+    """Batches of items of like length, so that little of them is padding.
+
+    The items of a group of ``window`` are sorted by their length and cut into batches. The batches of the
+    group come in an order that is drawn from (seed, epoch, group). Every item comes once; those that fill no
+    batch come in a smaller one, unless ``drop_last`` leaves them out.
+
+    State: O(1), upstream's from before the group it is inside, the number of that group, and an
+    offset. A resume reads that group again.
+
+    Args:
+      upstream: stage whose items are batched.
+      length: returns the length of an item, an integer of at least 0, the same in every run.
+      batch_size: most items in a batch.
+      max_tokens: most tokens in a batch: its items times the length that they are padded to. There
+        must be ``batch_size`` or ``max_tokens``, or both.
+      window: items in a group, at least 1. Larger groups need less padding and have less of the
+        order of upstream.
+      seed: of the order of batches, in [0, 2**64).
+      boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; a batch has no
+        items from both sides of one: a length that is a boundary belongs to the upper side.
+      multiple_of: lengths are rounded up to a multiple of it, in the count of tokens and the padding.
+      collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
+      drop_last: leave out the batches of a group, or of its part between two boundaries, that are
+        not full.
+
+    Raises:
+      InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, there is neither
+        ``batch_size`` nor ``max_tokens``, or a function carries state.
+      InvalidType: if an argument has the wrong type.
+      MalformedItem: while iterating, if ``length`` returns no length, or an item alone has more than
+        ``max_tokens``.
+
+    >>> texts = rs.from_sequence([[1], [2, 2, 2], [3], [4, 4]])
+    >>> [batch.tolist() for batch in texts.bucket(len, batch_size=2)]
+    [[[4, 4, 0], [2, 2, 2]], [[1], [3]]]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last"), ALWAYS)  # fmt: skip
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    state_cost = "a group and an offset; a resume reads the group it is inside again"
+
+    length_of: Callable[[Any], int]
+    _: KW_ONLY
+    batch_size: int | None = None
+    max_tokens: int | None = None
+    window: int = 1024
+    seed: int = 0
+    boundaries: Sequence[int] | None = None
+    multiple_of: int | None = None
+    collate: Callable[[list[Any]], Any] | None = None
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_stateless("length", self.length_of)
+        for name in ("batch_size", "max_tokens", "multiple_of"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
+        if self.batch_size is None and self.max_tokens is None:
+            raise InvalidArgument("there must be batch_size or max_tokens, got neither")
+        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
+        object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        if self.boundaries is not None:
+            object.__setattr__(self, "boundaries", _check_boundaries(self.boundaries))
+        if self.collate is not None:
+            check_stateless("collate", self.collate)
+        check_bool("drop_last", self.drop_last)
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        groups = Groups(self.upstream, size=self.window).start(epoch)
+        return _BucketIterator(self, groups, partial(self._batches, derive(self.seed, epoch)))
+
+    def collated(self, items: list[Any]) -> Any:
+        """The batch made of ``items``."""
+        return self._collate(items)
+
+    @derived
+    def _collate(self) -> Callable[[list[Any]], Any]:
+        return self.collate or padded(multiple_of=self.multiple_of)
+
+    @derived
+    def _rule(self) -> Buckets:
+        return Buckets(
+            self.batch_size,
+            self.max_tokens,
+            self.boundaries or (),
+            padded(multiple_of=self.multiple_of).rounded,
+            self.drop_last,
+        )
+
+    def _batches(self, key: int, block: Block, group: int) -> list[list[Any]]:
+        """The batches of a group, not collated yet, in their order."""
+        items = block_items(block)
+        batches = list(self._rule.batches(self._lengths(items)))
+        order = permutation(len(batches), key, group)(np.arange(len(batches))).tolist()
+        return [[items[number] for number in batches[place]] for place in order]
+
+    def _lengths(self, items: list[Any]) -> Any:
+        found = list(map(self.length_of, items))
+        lengths = np.array(found)
+        if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.min() < 0:
+            raise MalformedItem(f"length must return integers of at least 0, got {shorten(found)}")
+        return lengths.astype(np.int64)
+
+
+class _BucketIterator(GroupIterator[Any]):
+    """Collates each batch when it is asked for."""
+
+    _stage: Bucket
+
+    def pull(self, count: int) -> Block:
+        return list(map(self._stage.collated, super().pull(count)))
+
+    def items(self) -> Items[Any]:
+        return super().items().through(partial(map, self._stage.collated))
+
+
+def _check_boundaries(boundaries: Any) -> tuple[int, ...]:
+    if isinstance(boundaries, str) or not isinstance(boundaries, (Sequence, np.ndarray)):
+        raise InvalidType(f"boundaries must be a list of integers, got {shorten(boundaries)}")
+    checked = tuple(
+        check_int(f"boundaries[{place}]", one, minimum=1) for place, one in enumerate(boundaries)
+    )
+    if any(low >= high for low, high in pairwise(checked)):
+        raise InvalidArgument(f"boundaries must ascend, got {shorten(list(checked))}")
+    return checked

@@ -1,0 +1,134 @@
+"""Apply a function to groups of consecutive items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..core.arguments import check_int
+from ..core.block import Block
+from ..core.carried import check_stateless
+from ..core.derived import derived
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, ITEMS, RANK, Reliance, Stage
+from ..core.stage_iterator import StageIterator
+from ..errors import InvalidType, MalformedItem, shorten
+from ..groups.motion import GroupIterator, Groups
+from .map import CallsPerItem
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class MapBatches(CallsPerItem[Any]):
+    """The items of ``fn(batch)`` for every group of ``batch_size`` consecutive items.
+
+    ``fn`` may return more items than it was given, fewer, or none. The last group of a pass may be
+    shorter.
+
+    A batch is a list of items, or columns where upstream moves these: `from_arrays`, `range`, and what
+    only reorders or groups them. Columns are an array of shape (n, ...) whose rows are the items, or a
+    dict or tuple of such arrays. No Python object is made for their items, and what ``fn`` returns may
+    be columns too.
+
+    State: O(1), upstream's from before the group it is inside, the number of that group, and an
+    offset. A resume reads that group again and calls ``fn`` with it.
+
+    Args:
+      upstream: stage whose items are grouped.
+      fn: called with a batch; returns an iterable of items, or columns: an array, or a dict or tuple
+        of arrays of one length. It must return the same in every run, and carry no state of its own.
+      batch_size: items in a group, at least 1.
+      workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
+      executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
+      on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group.
+      on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each group dropped.
+
+    Raises:
+      InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.
+      InvalidArgument: if ``batch_size`` is less than 1, if ``fn`` carries state, and where `Map`
+        raises it.
+      MalformedItem: while iterating, if the columns that ``fn`` returns differ in length.
+
+    >>> list(rs.range(5).map_batches(lambda batch: batch[::-1], 2))
+    [1, 0, 3, 2, 4]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS, "batch_size": ALWAYS}
+
+    _: KW_ONLY
+    batch_size: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_size", check_int("batch_size", self.batch_size, minimum=1))
+        check_stateless("fn", self.fn)
+        super().__post_init__()
+
+    @property
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        return ITEMS | RANK
+
+    @derived
+    def length(self) -> int | float | None:
+        return None
+
+    @property
+    def state_levels(self) -> int:
+        return 2
+
+    @property
+    def state_cost(self) -> str:
+        own = super().state_cost
+        return "a group and an offset" + ("" if own == "nothing" else f", {own}")
+
+    @derived
+    def read(self) -> Stage[Block]:
+        return Groups(self.upstream, size=self.batch_size)
+
+    @derived
+    def called(self) -> Callable[[Block], Block]:
+        return _Expanded(self.fn)
+
+    def start_calling(self, epoch: int) -> StageIterator[Any]:
+        return GroupIterator(self, super().start_calling(epoch), _as_made)
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        return None
+
+
+@final
+class _Expanded:
+    """Calls a function with a batch, and makes a block of what it returns; it is sent to workers."""
+
+    def __init__(self, fn: Callable[[Any], Iterable[Any]]) -> None:
+        self._fn = fn
+
+    def __call__(self, batch: Block) -> Block:
+        return _as_block(self._fn(batch))
+
+    def __repr__(self) -> str:
+        return repr(self._fn)
+
+
+def _as_block(made: Any) -> Block:
+    """The block of items that a function returned."""
+    fields = made.values() if isinstance(made, Mapping) else made if isinstance(made, tuple) else ()
+    if fields and all(isinstance(field, np.ndarray) and field.ndim for field in fields):
+        lengths = sorted({len(field) for field in fields})
+        if len(lengths) > 1:
+            raise MalformedItem(f"columns that fn returns must have one length, got {lengths}")
+        return dict(made) if isinstance(made, Mapping) else made
+    if isinstance(made, list) or (isinstance(made, np.ndarray) and made.ndim):
+        return made
+    if isinstance(made, (str, bytes, Mapping, np.ndarray)) or not isinstance(made, Iterable):
+        raise InvalidType(
+            "the function of map_batches must return an iterable of items, an array, or a dict or "
+            f"tuple of arrays, got {shorten(made)}"
+        )
+    return list(made)
+
+
+def _as_made(block: Block, group: int) -> Block:
+    return block

@@ -1,0 +1,197 @@
+"""Pack documents into rows of a fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import ClassVar, final
+
+from ..core.arguments import check_choice, check_int
+from ..core.block import Block
+from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.stage_iterator import StageIterator
+from ..core.transform import Transform
+from ..errors import InvalidType, MalformedItem, shorten
+from ..groups.concatenating import ConcatenatingIterator
+from ..groups.documents import Documents, documents_of
+from ..groups.motion import GroupIterator, Groups
+from ..groups.packing import (
+    Columns,
+    Padding,
+    best_fit,
+    check_padding,
+    ends_padded,
+    ends_short,
+    rows_of,
+)
+
+WINDOW = 1024
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packs(Transform[Columns]):
+    """A stage that packs documents; `BestFitPack` says what its arguments are."""
+
+    shown_as: ClassVar[Mapping[str, str]] = {"row_length": "length"}
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    tails: ClassVar[tuple[str, ...]]
+
+    row_length: int
+    _: KW_ONLY
+    window: int = WINDOW
+    key: str | None = None
+    tail: str = "pad"
+    pad: Padding = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "row_length", check_int("length", self.row_length, minimum=1))
+        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
+        object.__setattr__(self, "pad", check_padding(self.pad))
+        check_choice("tail", self.tail, self.tails)
+        if self.key is not None and not isinstance(self.key, str):
+            raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
+
+    def groups(self, epoch: int) -> StageIterator[Block]:
+        """The documents, in blocks of ``window``."""
+        return Groups(self.upstream, size=self.window).start(epoch)
+
+    def documents(self, block: Block) -> Documents:
+        """Those of ``block`` that have tokens."""
+        return documents_of(block, self.key)
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class BestFitPack(Packs):
+    """Rows of ``length`` tokens, each of whole documents, with few places left over.
+
+    The documents of a group of ``window`` are packed by best-fit decreasing: from the longest to the
+    shortest, each goes to the fullest row that has space for it (D. S. Johnson, *Near-optimal bin
+    packing algorithms*, MIT, 1973).
+    In a row they stand in upstream's order, and the rows in that of their first documents.
+
+    An item is a dict of arrays of shape (length,): the tokens, in the dtype of the documents; int32
+    ``segment_ids``, which number the documents of the row from 1, and are 0 for padding; and int32
+    ``positions`` of the tokens in their segments. Every token comes once. Documents without tokens
+    leave nothing behind.
+
+    State: O(1), upstream's from before the group it is inside, the number of that group, and an
+    offset. A resume reads and packs that group again.
+
+    Args:
+      upstream: its items, the documents, are 1-D integer arrays or lists of integers, or dicts of such
+        with one length. All of a group have one dtype; lists are int64.
+      length: tokens in a row, at least 1.
+      window: documents in a group, at least 1.
+      how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
+      key: of documents that are dicts, the only field that is packed; by default all are. The tokens
+        of documents that are no dicts become the field ``tokens``.
+      tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
+      pad: the padding, or a dict with that of each field.
+      too_long: what becomes of documents of more than ``length`` tokens: ``"cut"`` makes several of
+        one, ``"drop"`` leaves it out, ``"error"`` raises.
+
+    Raises:
+      InvalidArgument: if ``length`` or ``window`` is less than 1, or ``how``, ``tail`` or ``too_long`` is
+        another word; while iterating, if ``pad`` is no token.
+      InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
+      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
+
+    >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
+    >>> for row in documents.pack(4):
+    ...     print(row["tokens"], row["segment_ids"], row["positions"])
+    [1 2 3 6] [1 1 1 2] [0 1 2 0]
+    [4 5 0 0] [1 1 0 0] [0 1 0 0]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("row_length", "window", "key", "tail", "pad", "too_long"), ALWAYS
+    )
+    tails: ClassVar[tuple[str, ...]] = ("pad", "short")
+    state_cost = "a group and an offset; a resume reads the group it is inside again"
+
+    _: KW_ONLY
+    too_long: str = "cut"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice("too_long", self.too_long, ("cut", "drop", "error"))
+
+    def start(self, epoch: int = 0) -> StageIterator[Columns]:
+        return GroupIterator(self, self.groups(epoch), self._rows)
+
+    def _rows(self, block: Block, group: int) -> Block:
+        documents = self._fitting(self.documents(block))
+        if not len(documents.lengths):
+            return []
+        rows = best_fit(documents.lengths, self.row_length)
+        columns = rows_of(documents, rows, self.row_length, self.pad)
+        return ends_short(columns) if self.tail == "short" else columns
+
+    def _fitting(self, documents: Documents) -> Documents:
+        """``documents``, with what becomes of those that are too long."""
+        too_long = documents.lengths > self.row_length
+        if not too_long.any():
+            return documents
+        if self.too_long == "cut":
+            return documents.cut(self.row_length)
+        if self.too_long == "error":
+            raise MalformedItem(
+                f"documents to pack must have at most {self.row_length} tokens, got "
+                f"{documents.lengths.max()}; too_long='cut' or 'drop' takes longer ones"
+            )
+        return documents.chosen((~too_long).nonzero()[0].tolist())
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ConcatenatePack(Packs):
+    """Rows of ``length`` tokens out of one stream of all documents, cut wherever a row is full.
+
+    What is left of a document goes on in the next row. Items are as those of `BestFitPack`; the part of a
+    document that stands in a row is a segment, whose positions begin at 0.
+
+    State: O(1), upstream's from before the group of documents in which the next row begins, and how
+    many of its tokens come before that row. A resume reads that group again. ``window``, how many
+    documents are read at once, may be changed.
+
+    Args:
+      upstream: its items are those of `BestFitPack`; all of a pass have the same fields and dtypes.
+      length: tokens in a row, at least 1.
+      window: documents that are read at once, at least 1.
+      how: ``"concatenate"``.
+      key: of documents that are dicts, the only field that is packed; by default all are.
+      tail: what becomes of the tokens at the end of a pass that fill no row: ``"pad"`` fills one up
+        with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
+      pad: the padding, or a dict with that of each field.
+      too_long: only ``"cut"``, as no document is too long.
+
+    Raises:
+      InvalidArgument: if ``length`` or ``window`` is less than 1, or ``tail`` is another word; while
+        iterating, if ``pad`` is no token.
+      InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
+      MalformedItem: while iterating, if an item is no document.
+
+    >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
+    >>> for row in documents.pack(4, how="concatenate", tail="short"):
+    ...     print(row["tokens"], row["segment_ids"], row["positions"])
+    [1 2 3 4] [1 1 1 2] [0 1 2 0]
+    [5 6] [1 2] [0 0]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("row_length", "key", "tail", "pad"), ALWAYS
+    )
+    tails: ClassVar[tuple[str, ...]] = ("pad", "short", "drop")
+    state_cost = "an offset; a resume reads the documents that were read with it again"
+
+    def start(self, epoch: int = 0) -> StageIterator[Columns]:
+        return ConcatenatingIterator(
+            self, self.groups(epoch), self.documents, self.row_length, self._last
+        )
+
+    def _last(self, row: Columns) -> Block:
+        if self.tail == "drop":
+            return []
+        return row if self.tail == "short" else ends_padded(row, self.row_length, self.pad)

@@ -1,0 +1,249 @@
+"""Packed rows hold every token of every document once, wherever a run is cut."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import stream
+from hypothesis import given
+from hypothesis import strategies as st
+
+import resumable as rs
+from resumable.groups.packing import best_fit
+from resumable.testing import check_resumes_everywhere
+
+WAYS = ("best_fit", "concatenate")
+
+
+def documents(lengths: list[int]) -> list[list[int]]:
+    """Documents of numbers that no two of them share."""
+    ends = np.cumsum(lengths).tolist()
+    return [list(range(end - length, end)) for end, length in zip(ends, lengths, strict=True)]
+
+
+def source(texts: list[list[int]]) -> rs.Pipeline[Any]:
+    return rs.from_iterable(lambda: iter(texts))
+
+
+def segments(rows: list[Any]) -> list[list[int]]:
+    """The segments of ``rows``, in their order, after a check of what comes with them."""
+    found = []
+    for row in rows:
+        ids = row["segment_ids"]
+        assert row["tokens"].shape == ids.shape == row["positions"].shape
+        count = int(ids.max(initial=0))
+        assert not ids[np.count_nonzero(ids) :].any(), "padding stands at the end"
+        assert not row["positions"][ids == 0].any()
+        for number in range(1, count + 1):
+            mine = ids == number
+            assert row["positions"][mine].tolist() == list(range(np.count_nonzero(mine)))
+            found.append(row["tokens"][mine].tolist())
+    return found
+
+
+LENGTHS = st.lists(st.sampled_from([0, 1, 2, 5, 6, 7, 8, 9, 16, 17, 40]), max_size=30)
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(1, 12), st.sampled_from(["pad", "short"]))
+def test_best_fit_keeps_documents_whole_and_cuts_those_that_are_longer_than_a_row(
+    lengths: list[int], length: int, window: int, tail: str
+) -> None:
+    texts = documents(lengths)
+    rows = list(source(texts).pack(length, window=window, tail=tail, pad=-1))
+    pieces = [text[at : at + length] for text in texts for at in range(0, len(text), length)]
+    assert sorted(segments(rows)) == sorted(pieces)
+    for row in rows:
+        assert len(row["tokens"]) == (
+            length if tail == "pad" else np.count_nonzero(row["segment_ids"])
+        )
+        assert (row["tokens"][row["segment_ids"] == 0] == -1).all()
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(1, 12), st.sampled_from(["pad", "short", "drop"]))
+def test_concatenated_rows_are_the_stream_of_tokens(
+    lengths: list[int], length: int, window: int, tail: str
+) -> None:
+    texts = documents(lengths)
+    rows = list(source(texts).pack(length, window=window, how="concatenate", tail=tail, pad=-1))
+    tokens = [token for row in rows for token in row["tokens"][row["segment_ids"] > 0].tolist()]
+    total = sum(lengths)
+    assert tokens == list(range(total - total % length if tail == "drop" else total))
+    assert all(len(row["tokens"]) == length for row in rows[:-1])
+    starts = {text[0] for text in texts if text}
+    for row in rows:
+        cut = row["tokens"].tolist()
+        begins = [place for place, token in enumerate(cut) if token in starts or place == 0]
+        found = (np.flatnonzero(np.diff(row["segment_ids"], prepend=0) > 0)).tolist()
+        assert found == [place for place in begins if row["segment_ids"][place]]
+        segments([row])
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("tail", ["pad", "short"])
+@pytest.mark.parametrize("lengths", [[], [0], [0, 0, 5], [1] * 9, [8, 8, 8], [30, 1, 0, 9, 7]])
+def test_a_resume_at_any_row_is_exact_over_three_generations(
+    how: str, tail: str, lengths: list[int]
+) -> None:
+    pipeline = source(documents(lengths)).pack(8, window=3, how=how, tail=tail).repeat(2)
+    check_resumes_everywhere(pipeline)
+    expected = [row["tokens"].tolist() for row in pipeline]
+    for first in range(len(expected) + 1):
+        iterator, got = iter(pipeline), []
+        for count in (first, 1, 1):
+            got += [row["tokens"].tolist() for row in islice(iterator, count)]
+            data = rs.dumps(iterator.get_state())
+            iterator.close()
+            iterator = pipeline.resume(rs.loads(data))
+        got += [row["tokens"].tolist() for row in iterator]
+        assert got == expected
+
+
+@given(st.lists(st.integers(1, 50), max_size=80), st.integers(50, 70))
+def test_best_fit_needs_few_rows(lengths: list[int], capacity: int) -> None:
+    rows = best_fit(np.array(lengths, np.int64), capacity)
+    filled = np.bincount(rows, lengths)
+    assert (filled <= capacity).all()
+    assert (filled > 0).all()
+    fewest = -(-sum(lengths) // capacity)
+    assert len(filled) <= 11 / 9 * max(fewest, 1) + 1 or len(filled) <= 2 * fewest
+    # Any two rows together hold more than one.
+    assert sum(sorted(filled.tolist())[:2]) > capacity or len(filled) < 2
+    firsts = [rows.tolist().index(row) for row in range(len(filled))]
+    assert firsts == sorted(firsts)
+
+
+def test_real_lengths_fill_rows_to_more_than_99_percent() -> None:
+    rng = np.random.default_rng(0)
+    texts = [np.zeros(int(size), np.uint16) for size in rng.lognormal(5.5, 1.0, 3000)]
+    rows = list(rs.from_sequence(texts).pack(1024))
+    assert sum(map(len, texts)) / (1024 * len(rows)) > 0.99
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_fields_of_dicts_are_packed_alike(how: str) -> None:
+    texts = [{"ids": np.arange(n, dtype=np.uint16), "labels": [-n] * n} for n in (3, 5, 2, 6)]
+    pipeline = rs.from_sequence(texts).pack(7, how=how, pad={"ids": 9, "labels": -100})
+    for row in pipeline:
+        assert set(row) == {"ids", "labels", "segment_ids", "positions"}
+        assert (row["ids"].dtype, row["labels"].dtype) == (np.uint16, np.int64)
+        padding = row["segment_ids"] == 0
+        assert (row["ids"][padding] == 9).all()
+        assert (row["labels"][padding] == -100).all()
+    only = rs.from_sequence([{**text, "name": "x"} for text in texts]).pack(7, how=how, key="ids")
+    assert {name for row in only for name in row} == {"ids", "segment_ids", "positions"}
+
+
+def test_rows_are_columns_for_a_batch() -> None:
+    (batch,) = rs.from_arrays(np.arange(24).reshape(8, 3)).pack(6).batch(9)
+    assert batch["tokens"].shape == (4, 6)
+    assert batch["segment_ids"].dtype == batch["positions"].dtype == np.int32
+
+
+def test_documents_that_are_too_long_are_cut_dropped_or_refused() -> None:
+    texts = documents([3, 9, 2])
+    assert len(segments(list(source(texts).pack(4)))) == 5
+    assert segments(list(source(texts).pack(4, too_long="drop"))) == [[0, 1, 2], [12, 13]]
+    with pytest.raises(rs.MalformedItem, match=r"at most 4 tokens, got 9; too_long='cut'"):
+        list(source(texts).pack(4, too_long="error"))
+
+
+@pytest.mark.parametrize(
+    ("items", "match"),
+    [
+        ([3], "must be 1-D integer arrays or lists, got 3"),
+        (["text"], "must be 1-D integer arrays or lists"),
+        ([[1, 2], [0.5]], "must be 1-D integer arrays or lists"),
+        ([[[1], [2, 3]]], "must be 1-D integer arrays or lists"),
+        ([np.zeros(3, np.uint8), [1]], "of one dtype, got int64 and uint8"),
+        ([{"a": [1]}, {"b": [1]}], r"dicts with the fields \['a'\]"),
+        ([{"a": [1], "b": [1, 2]}], "one length, got 1 for 'a' and 2 for 'b'"),
+        ([{"a": [1], "positions": [1]}], "other than segment_ids and positions"),
+    ],
+)
+@pytest.mark.parametrize("how", WAYS)
+def test_what_is_no_document_is_refused(how: str, items: list[Any], match: str) -> None:
+    with pytest.raises(rs.MalformedItem, match=match):
+        list(rs.from_sequence(items).pack(4, how=how))
+
+
+def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
+    texts = [np.zeros(3, np.uint8), np.zeros(3, np.int32)]
+    with pytest.raises(rs.MalformedItem, match=r"'int32'} after {'tokens': 'uint8'}"):
+        list(rs.from_sequence(texts).pack(4, window=1, how="concatenate"))
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"length": 0}, "length must be at least 1, got 0"),
+        ({"window": 0}, "window must be at least 1, got 0"),
+        ({"how": "first_fit"}, "how must be one of 'best_fit', 'concatenate'"),
+        ({"tail": "drop"}, "tail must be one of 'pad', 'short', got 'drop'"),
+        ({"too_long": "cut off"}, "too_long must be one of"),
+        ({"how": "concatenate", "too_long": "drop"}, "too_long must be one of 'cut'"),
+        ({"key": 3}, "key must be a string or None, got 3"),
+        ({"pad": 0.5}, "pad must be an integer"),
+        ({"pad": {"a": "b"}}, r"pad\['a'\] must be an integer"),
+    ],
+)
+def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises((rs.InvalidArgument, rs.InvalidType), match=match):
+        stream(3).pack(**{"length": 8, **options})
+
+
+@pytest.mark.parametrize("pad", [-1, 256])
+def test_padding_that_is_no_token_is_refused(pad: int) -> None:
+    with pytest.raises(
+        rs.InvalidArgument, match="pad must fit the tokens of 'tokens', which are uint8"
+    ):
+        list(rs.from_sequence([np.zeros(3, np.uint8)]).pack(4, pad=pad))
+    with pytest.raises(rs.InvalidArgument, match="pad must have a value for each field"):
+        list(rs.from_sequence([[1]]).pack(4, pad={"other": 1}))
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_the_state_does_not_grow_with_the_window_and_a_resume_reads_one_group(how: str) -> None:
+    read: list[int] = []
+
+    def text(number: int) -> Any:
+        read.append(number)
+        return np.full(number % 50, 7, np.uint16)
+
+    pipeline = rs.range(10_000).shuffle(1).map(text).pack(256, how=how, window=1000).batch(4)
+    iterator = iter(pipeline)
+    expected = [row["tokens"].tolist() for row in islice(iterator, 150)]
+    assert len(rs.dumps(iterator.get_state())) <= 300
+    expected = [row["tokens"].tolist() for row in islice(iterator, 3)]
+    resumed = iter(pipeline)
+    list(islice(resumed, 150))
+    read.clear()
+    resumed = pipeline.resume(rs.loads(rs.dumps(resumed.get_state())))
+    assert [row["tokens"].tolist() for row in islice(resumed, 3)] == expected
+    assert len(read) <= 2000
+
+
+def test_another_window_of_a_stream_of_tokens_is_allowed_on_resume() -> None:
+    texts = documents([5, 9, 2, 30, 1, 1, 4, 8])
+    expected = [row["tokens"].tolist() for row in source(texts).pack(6, how="concatenate")]
+    for cut in range(len(expected)):
+        iterator = iter(source(texts).pack(6, how="concatenate", window=4))
+        list(islice(iterator, cut))
+        state = iterator.get_state()
+        for window in (1, 3, 100):
+            other = source(texts).pack(6, how="concatenate", window=window)
+            assert [row["tokens"].tolist() for row in other.resume(state)] == expected[cut:]
+        with pytest.raises(rs.StateMismatch, match="window"):
+            source(texts).pack(6).resume(iter(source(texts).pack(6, window=3)).get_state())
+
+
+def test_data_that_shrank_under_a_state_is_refused() -> None:
+    texts = documents([5, 9])
+    iterator = iter(source(texts).pack(6, how="concatenate"))
+    next(iterator)
+    next(iterator)
+    state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match=r"offset=12 lies beyond the last 5 tokens"):
+        next(source(texts[:1]).pack(6, how="concatenate").resume(state))

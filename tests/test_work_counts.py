@@ -325,6 +325,7 @@ OVER_STREAMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "enumerate": lambda stream: stream.enumerate(),
     "concatenate": lambda stream: rs.concatenate(stream, stream),
     "repeat": lambda stream: stream.repeat(2),
+    "shard": lambda stream: stream.shard(0, 2),
     "interleave": lambda stream: rs.interleave(stream, stream),
     "mix": lambda stream: rs.mix(stream, stream),
     "scan": lambda stream: stream.scan(numbered, 0),
@@ -362,10 +363,16 @@ def test_item_by_item_a_stage_over_a_stream_costs_one_call_an_item(name: str) ->
 )
 def test_item_by_item_a_stage_over_a_stream_runs_no_code_of_its_own(name: str) -> None:
     work = steady(OVER_STREAMS[name](rs.from_iterable(naturals)))
-    # Beside the outermost iterator there are samples, and turns planned ahead.
-    assert work.calls.total() - work.calls["iterator.__next__"] <= STEPS * 0.4
+    # Beside the outermost iterator there are samples, of a shard twice as many, and turns planned ahead.
+    assert work.calls.total() - work.calls["iterator.__next__"] <= STEPS * 0.5
     assert work.builtins.total() <= STEPS * 0.4
-    assert work.instructions <= STEPS * 32
+    assert work.instructions <= STEPS * 33
+
+
+def test_a_batch_of_a_shard_of_a_stream_costs_the_same_for_any_number_of_items() -> None:
+    shard = rs.from_iterable(naturals).shard(1, 4)
+    small, large = (steady(shard.batch(size)) for size in (64, 128))
+    assert large.instructions <= small.instructions * 1.01
 
 
 def test_what_a_function_makes_of_an_item_is_begun_without_a_note_of_the_state() -> None:

@@ -130,6 +130,8 @@ MUTATIONS: Final = [
         "position = self._rest.position * self._stage.count",
     ),
     Mutation("stages/shard.py", '"count": ITEMS | RANK,', '"count": RANK,'),
+    Mutation("stages/shard.py", "if dealt[-1] is MISSING:", "if dealt[0] is MISSING:"),
+    Mutation("stages/shard.py", "[end + place]", "[place]"),
     Mutation(
         "stages/shuffle.py",
         "permutation(int(length), self.seed, epoch)",

@@ -37,6 +37,10 @@ class Position:
         """Stand before item ``number``; what `counting` gave earlier counts no more."""
         self.end, self.left = number, NO_TICKS
 
+    def pass_over(self, count: int) -> None:
+        """Move on by ``count`` at once."""
+        self.end += count
+
     def start_over(self) -> None:
         """Stand before item 0, and go on counting."""
         self.end = self._step * self.left()

@@ -29,9 +29,10 @@ class Indexed(Generic[T]):
         be computed ahead.
       prepare: returns the `Run` of the items at ``indices``, and calls no user function yet; by
         default a run that uses ``gather`` and ``item``.
+      every_epoch: whether the items are the same in every epoch.
     """
 
-    __slots__ = ("base", "gather", "index_map", "item", "prepare", "run", "span")
+    __slots__ = ("base", "every_epoch", "gather", "index_map", "item", "prepare", "run", "span")
 
     def __init__(
         self,
@@ -39,28 +40,39 @@ class Indexed(Generic[T]):
         item: Callable[[int], T] | None = None,
         span: Callable[[int, int], Sequence[T]] | None = None,
         prepare: Callable[[Indices], Run[T]] | None = None,
+        *,
+        every_epoch: bool = False,
     ) -> None:
         self.gather = gather
         self.item = item or _one_by(gather)
         self.span = span
         self.prepare = prepare
+        self.every_epoch = every_epoch
         self.run = prepare or partial(Plain, gather, self.item, span is not None)
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
 
     @classmethod
-    def reordered(cls, base: Indexed[T], index_map: Callable[[Indices], Indices]) -> Indexed[T]:
+    def reordered(
+        cls,
+        base: Indexed[T],
+        index_map: Callable[[Indices], Indices],
+        *,
+        every_epoch: bool = False,
+    ) -> Indexed[T]:
         """The items of ``base`` in another order.
 
         Args:
           base: holds the items.
           index_map: turns indices of the result into those of ``base``, both of shape (n,).
+          every_epoch: whether the items, in this order, are the same in every epoch.
         """
         indexed = cls(
             lambda indices: base.gather(index_map(indices)),
             lambda index: base.item(int(index_map(np.array([index], np.int64))[0])),
             prepare=lambda indices: base.run(index_map(indices)),
+            every_epoch=every_epoch,
         )
         indexed.base, indexed.index_map = base, index_map
         return indexed
@@ -71,6 +83,8 @@ class Indexed(Generic[T]):
         inputs: Sequence[Indexed[Any]],
         blocks: Callable[..., Block],
         items: Callable[..., Iterator[T]],
+        *,
+        every_epoch: bool = False,
     ) -> Indexed[T]:
         """Items made from those at the same index of all ``inputs``.
 
@@ -79,6 +93,7 @@ class Indexed(Generic[T]):
           blocks: makes a block from one block of each input.
           items: makes an iterator from one iterator of each input, as the built-in `map` and `zip`
             do: no item is computed before it is taken.
+          every_epoch: whether the items are the same in every epoch.
         """
 
         def item(index: int) -> T:
@@ -90,6 +105,7 @@ class Indexed(Generic[T]):
             prepare=lambda indices: Joined(
                 blocks, items, list(map(methodcaller("run", indices), inputs))
             ),
+            every_epoch=every_epoch,
         )
 
     @classmethod

@@ -106,7 +106,7 @@ class _LineFiles(LookedUp[T]):
         raise NotImplementedError
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        return Indexed(self._gather, _Ahead(self).__getitem__)
+        return Indexed(self._gather, _Ahead(self).__getitem__, every_epoch=True)
 
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):

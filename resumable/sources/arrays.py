@@ -81,12 +81,18 @@ class FromArrays(LookedUp[Any]):
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
         arrays = self.arrays
         if isinstance(arrays, np.ndarray):
-            return Indexed(self._gather, row_lookup(arrays))
+            return Indexed(self._gather, row_lookup(arrays), every_epoch=True)
         if isinstance(arrays, dict):
             named = [(key, row_lookup(column)) for key, column in arrays.items()]
-            return Indexed(self._gather, lambda index: {key: row(index) for key, row in named})
+            return Indexed(
+                self._gather,
+                lambda index: {key: row(index) for key, row in named},
+                every_epoch=True,
+            )
         rows, make = list(map(row_lookup, arrays)), getattr(type(arrays), "_make", tuple)
-        return Indexed(self._gather, lambda index: make([row(index) for row in rows]))
+        return Indexed(
+            self._gather, lambda index: make([row(index) for row in rows]), every_epoch=True
+        )
 
     def _gather(self, indices: Indices) -> Block:
         return take_rows(self.arrays, indices)

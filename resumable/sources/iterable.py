@@ -28,6 +28,7 @@ from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
 from .inexact import Inexact, known_inexact
 from .recent import (
+    EVERY,
     LARGEST_DIGEST,
     NOTHING_KNOWN,
     NUMBERS,
@@ -267,21 +268,32 @@ class _FromIterableIterator(SourceIterator[T]):
     def _runs(self) -> Iterator[Iterable[T]]:
         """The items before the next one that a sample is taken of, then that one, and so on."""
         items = self._position.counting(self._opened())
-        recent, position = self._recent, self._position.number
+        recent, position = self._recent, self._position
         if recent is None:
             yield items
             return
+        if self._due < EVERY:
+            yield self._first_sampled(items, recent)
+            if position.number < EVERY:
+                return
+        start = position.number
         while True:
-            due = self._due
-            yield islice(items, due - position)
+            yield islice(items, self._due - start)
             # Nobody is asked again after the end.
-            item = next(items, END) if self._position.number == due else END
+            item = next(items, END) if position.number == self._due else END
             if item is END:
                 return
             recent.append(item if type(item) in NUMBERS else sample(item))
-            self._noted, self._due = None, next_sampled(due + 1)
-            position = due + 1
+            start = self._due + 1
+            self._noted, self._due = None, next_sampled(start)
             yield (item,)
+
+    def _first_sampled(self, items: Iterator[T], recent: Recent) -> Iterator[T]:
+        """The first items, each of which a sample is taken of."""
+        for item in islice(items, EVERY - self._due):
+            recent.append(item if type(item) in NUMBERS else sample(item))
+            self._noted, self._due = None, self._due + 1
+            yield item
 
     def _opened(self) -> Iterator[T]:
         if self._iterator is None:
@@ -409,6 +421,9 @@ class _FromIterableIterator(SourceIterator[T]):
             )
         iterator = _iterable(iterator)
         recent = Recent()
+        if not count:  # a pass may have few items
+            self._recent, self._due = recent, next_sampled(self._position.number)
+            return iterator
         first = self._position.number - count
         passed = _passed(iterator, first, min(count, MANY_ITEMS), recent)
         if passed == MANY_ITEMS < count:

@@ -72,7 +72,9 @@ class Range(LookedUp[int]):
 
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
-        return Indexed(self._gather, lambda index: begin + step * index, self._span)
+        return Indexed(
+            self._gather, lambda index: begin + step * index, self._span, every_epoch=True
+        )
 
     def _gather(self, indices: Indices) -> Block:
         if self.step == 1 and self.begin == 0:

@@ -102,8 +102,8 @@ class FromSequence(LookedUp[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         sequence: Any = self.sequence
         if isinstance(sequence, np.ndarray):
-            return Indexed(self._gather, row_lookup(np.asarray(sequence)))
-        return Indexed(self._gather, sequence.__getitem__)
+            return Indexed(self._gather, row_lookup(np.asarray(sequence)), every_epoch=True)
+        return Indexed(self._gather, sequence.__getitem__, every_epoch=True)
 
     def _gather(self, indices: Indices) -> Block:
         sequence: Any = self.sequence

@@ -108,7 +108,8 @@ class CallsPerItem(CallsFunction[T]):
         fn, upstream = self.called, self.read.indexed(epoch)
         if upstream is None or self.carries_state or self.on_error == "skip":
             return None
-        return Indexed.joined([upstream], partial(_mapped, fn), partial(map, fn))
+        blocks, items = partial(_mapped, fn), partial(map, fn)
+        return Indexed.joined([upstream], blocks, items, every_epoch=upstream.every_epoch)
 
 
 @final

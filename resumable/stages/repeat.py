@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
@@ -15,8 +15,10 @@ from ..core.arguments import check_int
 from ..core.block import Block, block_length, concatenate
 from ..core.carried import restore_functions
 from ..core.derived import derived
+from ..core.graph import walk
+from ..core.indexed import IndexedIterator
 from ..core.random_access import Indexed
-from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index
+from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
@@ -92,11 +94,24 @@ class Repeat(Transform[T]):
         # Only a finite length tells which pass an index is in.
         if length is None or length == math.inf or not upstream.random_access:
             return None
+        length = int(length)
+        first = by_index(upstream, self.epoch_of(epoch, 0))
+        if first.every_epoch and length:
+            return Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
         indexed = lru_cache(MOST_PASSES)(
             lambda number: by_index(upstream, self.epoch_of(epoch, number))
         )
 
-        return Indexed.chosen(indexed, lambda indices: np.divmod(indices, int(length)))
+        return Indexed.chosen(indexed, lambda indices: np.divmod(indices, length))
+
+    @derived
+    def alike(self) -> bool:
+        """Whether all passes are the same, and items are looked up wherever they are asked for."""
+        upstream = self.upstream
+        if not upstream.random_access or not upstream.length or upstream.length == math.inf:
+            return False
+        ahead = any(runs_ahead(stage) for stage, _ in walk(upstream))
+        return not ahead and by_index(upstream).every_epoch
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """Upstream's epoch in pass ``number`` of this stage's own ``epoch``."""
@@ -117,8 +132,13 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         # Keeps workers between two passes; replaced by that of an outer repeat, if there is one.
         self._own_staff = self._staff = Staff()
         self._upstream = self._started(0)
+        # All passes as one that looks up its items, once items were asked for, where this can be.
+        # It then moves in the place of upstream, which catches up when it is asked for.
+        self._whole: IndexedIterator[T] | None = None
 
     def pull(self, count: int) -> Block:
+        if whole := self._looked_up():
+            return whole.pull(count)
         blocks: list[Block] = []
         missing = count
         while missing and self._within():
@@ -133,7 +153,13 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         return concatenate(blocks)
 
     def items(self) -> Items[T]:
+        if whole := self._looked_up():
+            return whole.items()
         return Items(chain.from_iterable(self._runs()))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        whole = self._looked_up()
+        return whole.blocks(size) if whole else super().blocks(size)
 
     def _runs(self) -> Iterator[Iterable[T]]:
         """The items of each pass: the first one, which sets `_delivered`, then the rest."""
@@ -148,6 +174,8 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
                 break
 
     def skip(self, count: int) -> int:
+        if whole := self._looked_up():
+            return whole.skip(count)
         missing = count
         while missing and self._within():
             passed = self._upstream.skip(missing)
@@ -158,7 +186,19 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
             missing -= self._pass_over(missing)
         return count - missing
 
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        self._catch_up()
+        return super().inputs
+
+    @property
+    def epoch(self) -> int:
+        self._catch_up()
+        return super().epoch
+
     def get_state(self) -> State:
+        if self._whole is not None:
+            self._catch_up()
         return {
             "pass": self._pass,
             "delivered": self._delivered,
@@ -169,6 +209,7 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
         number, delivered, upstream = unpack(self._stage, state, "pass", "delivered", "upstream")
         number = unpack_count(self._stage, "pass", number)
         delivered = unpack_flag(self._stage, "delivered", delivered)
+        self._whole = None
         self._begin(number)
         self._delivered = delivered
         self._upstream.set_state(upstream)
@@ -195,6 +236,35 @@ class _RepeatIterator(TransformIterator[T], SharesStaff):
             return 0
         self._begin(self._pass + passes - 1)
         return (passes - 1) * length
+
+    def _looked_up(self) -> IndexedIterator[T] | None:
+        """All passes as one that looks up its items, from here on; None if they may differ."""
+        if self._whole is None and self._stage.alike and self._within():
+            place = self._place()
+            if place is not None:
+                self._whole = IndexedIterator(self._stage, self._start_epoch)
+                self._whole.skip(self._pass * len(self._stage.upstream) + place)
+        return self._whole
+
+    def _place(self) -> int | None:
+        """How many items of its pass upstream has handed out, if it looks them up."""
+        length = len(self._stage.upstream)
+        rest = self._upstream.state_at(length)
+        return rest and length - rest[1]
+
+    def _catch_up(self) -> None:
+        """Move upstream to where the whole is."""
+        if self._whole is None:
+            return
+        place, position = self._place(), self._whole.position
+        assert place is not None
+        length = len(self._stage.upstream)
+        if position != self._pass * length + place:
+            number, last = divmod(position - 1, length)
+            upstream = self._started(number)
+            upstream.skip(last + 1)
+            self._upstream.close()
+            self._pass, self._delivered, self._upstream = number, True, upstream
 
     def _within(self) -> bool:
         return self._epochs is None or self._pass < self._epochs

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice
-from typing import Any, ClassVar, TypeVar, final
+from itertools import chain, repeat
+from operator import itemgetter
+from typing import Any, ClassVar, Final, TypeVar, final
+
+import numpy as np
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
@@ -24,6 +27,7 @@ T = TypeVar("T")
 
 ITEMS_AT_ONCE = 1 << 16
 MOST_OVER_STREAM = 1 << 20
+MISSING: Final = object()
 
 
 @final
@@ -186,23 +190,39 @@ class _StreamShardIterator(TransformIterator[T]):
             rounds = min(count, max(ITEMS_AT_ONCE // stage.count, 1))
             block = self._upstream.pull(rounds * stage.count)
             complete, rest = divmod(block_length(block), stage.count)
-            places = [number * stage.count + stage.index for number in range(complete)]
+            end = complete * stage.count
+            blocks.append(_every(block, range(stage.index, end, stage.count)))
+            count -= complete
             place = stage.place_in_last(rest)
             if place is not None:
-                places.append(complete * stage.count + place)
-            blocks.append(take_rows(block, places))
-            count -= len(places)
+                blocks.append(take_rows(block, [end + place]))
+                count -= 1
             if complete < rounds:
                 break
         return concatenate(blocks)
 
     def items(self) -> Items[T]:
+        if self._stage.uneven == "drop":
+            # `zip` leaves a short last round out too.
+            rounds = zip(*[iter(self._upstream.items())] * self._stage.count, strict=False)
+            return Items(map(itemgetter(self._stage.index), rounds))
         return Items(self._ours())
 
     def _ours(self) -> Iterator[T]:
-        stage, items = self._stage, iter(self._upstream.items())
-        while len(dealt := list(islice(items, stage.count))) == stage.count:
-            yield dealt[stage.index]
-        place = stage.place_in_last(len(dealt))
+        index, count = self._stage.index, self._stage.count
+        # What is missing in a last round, which may be all of it, is filled up.
+        dealt_out = chain(self._upstream.items(), repeat(MISSING, count))
+        for dealt in zip(*[dealt_out] * count, strict=False):
+            if dealt[-1] is MISSING:
+                break
+            yield dealt[index]
+        place = self._stage.place_in_last(sum(item is not MISSING for item in dealt))
         if place is not None:
             yield dealt[place]
+
+
+def _every(block: Block, places: range) -> Block:
+    """The items of ``block`` at ``places``."""
+    if isinstance(block, list):
+        return block[places.start : places.stop : places.step]
+    return take_rows(block, np.arange(places.start, places.stop, places.step))

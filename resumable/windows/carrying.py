@@ -23,7 +23,7 @@ class CarryingIterator(Reservoir[T]):
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}; use carry=False") from None
         return {
-            "position": self._position,
+            "position": self._position.number,
             "draining": self._draining,
             "hole": self._hole,
             "slots": carried,
@@ -33,7 +33,7 @@ class CarryingIterator(Reservoir[T]):
     def set_state(self, state: State) -> None:
         names = ("position", "draining", "hole", "slots", "upstream")
         position, draining, hole, slots, upstream = unpack(self._stage, state, *names)
-        self._position = unpack_count(self._stage, "position", position)
+        self._position.move_to(unpack_count(self._stage, "position", position))
         window = self._window
         if not isinstance(slots, list) or len(slots) > window:
             raise StateMismatch(

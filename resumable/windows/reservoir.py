@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, TypeVar
 
 from ..core.block import Block, block_items
+from ..core.position import Position
 from ..core.stage_iterator import Items
 from ..core.transform import Transform, TransformIterator
 from ..order.slots import Choices, SlotChoice
@@ -29,7 +30,7 @@ class Reservoir(TransformIterator[T]):
         super().__init__(stage, epoch)
         self._window = window
         self._choice = SlotChoice(seed, epoch, window)
-        self._position = 0  # steps made: one for each item handed out
+        self._position = Position()  # steps made, which is items handed out
         # Invariant: while not draining, every slot but `_hole` holds an item still to be
         # handed out. While draining, `_slots` holds the rest, the next one last.
         self._slots: list[Any] = []
@@ -51,17 +52,16 @@ class Reservoir(TransformIterator[T]):
         return items
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
+        return Items(chain.from_iterable(self._runs()))
 
-    def _walk(self) -> Iterator[T]:
+    def _runs(self) -> Iterator[Iterable[T]]:
         self._make_ready()
         while self._hole is None and not self._draining:
-            yield from self._fill()
+            yield self._fill()
         if not self._draining:
-            yield from self._exchanged()
+            yield self._position.counting(self._exchanged())
             self._drain()
-        while self._slots:
-            yield from self._drain_down(1)
+        yield self._position.counting(self._leaving())
 
     def _exchanged(self) -> Iterator[T]:
         """A step for each item that upstream still has."""
@@ -71,13 +71,12 @@ class Reservoir(TransformIterator[T]):
         for item, slot in zip(self._arriving(), emptied, strict=False):
             slots[hole] = item
             self._hole = hole = slot
-            self._position += 1
             yield slots[slot]
 
     def _emptied(self) -> Iterator[list[int]]:
         """The slots that the further steps empty, in lists of many."""
         while True:
-            first = self._position
+            first = self._position.number
             choices = self._choices_of(first, 1)
             yield choices.slots_of(first, len(choices))
 
@@ -97,7 +96,7 @@ class Reservoir(TransformIterator[T]):
                 self._drain()
                 return []
         self._hole = int(self._choice.of_steps(0, 1)[0])
-        self._position += 1
+        self._position.pass_over(1)
         return [self._slots[self._hole]]
 
     def _exchange(self, count: int) -> list[T]:
@@ -111,7 +110,7 @@ class Reservoir(TransformIterator[T]):
 
     def _step(self, incoming: list[Any]) -> list[T]:
         """Make a step for each item of ``incoming``, which takes the place of the one before it."""
-        count, first = len(incoming), self._position - 1
+        count, first = len(incoming), self._position.number - 1
         hole, *others = self._choices_of(first, count + 1).slots_of(first, count + 1)
         slots, items = self._slots, []
         # A loop over a list takes less time than NumPy with an array of objects.
@@ -120,7 +119,7 @@ class Reservoir(TransformIterator[T]):
             items.append(slots[slot])
             hole = slot
         self._hole = hole
-        self._position += count
+        self._position.pass_over(count)
         return items
 
     def _drain(self) -> None:
@@ -131,12 +130,18 @@ class Reservoir(TransformIterator[T]):
         self._hole, self._draining = None, True
         self._choices = self._choice.choices(0, 0)
 
+    def _leaving(self) -> Iterator[T]:
+        """The remaining items, one by one."""
+        slots = self._slots
+        while slots:
+            yield slots.pop()
+
     def _drain_down(self, count: int) -> list[T]:
         """Hand out up to ``count`` of the remaining items."""
         kept = max(len(self._slots) - count, 0)
         items: list[T] = self._slots[kept:][::-1]
         del self._slots[kept:]
-        self._position += len(items)
+        self._position.pass_over(len(items))
         return items
 
     def _choices_of(self, start: int, count: int) -> Choices:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..core.block import Indices, block_items
+from ..core.position import Position
 from ..core.stage_iterator import Mark
 from ..core.transform import Transform
 from ..errors import StateMismatch
@@ -35,7 +36,7 @@ class SnapshotIterator(Reservoir[T]):
         super().__init__(stage, epoch, seed, window)
         self._start_epoch = epoch
         self._interval = max(window, SHORTEST_INTERVAL)
-        self._consumed = 0  # items read from upstream
+        self._consumed = Position()  # items read from upstream
         self._drained = 0  # items handed out since upstream ended
         # Upstream's states before items k * _interval, with their numbers; oldest first.
         self._snapshots: deque[tuple[int, Mark]] = deque()
@@ -44,10 +45,10 @@ class SnapshotIterator(Reservoir[T]):
     def get_state(self) -> State:
         start, upstream = 0, self._upstream.get_state
         if self._snapshots:
-            needed = self._snapshot_before(self._position - self._drained)
+            needed = self._snapshot_before(self._position.number - self._drained)
             start, upstream = next(pair for pair in reversed(self._snapshots) if pair[0] <= needed)
         return {
-            "position": self._position,
+            "position": self._position.number,
             "drained": self._drained,
             "start": start,
             "upstream": upstream(),
@@ -56,7 +57,7 @@ class SnapshotIterator(Reservoir[T]):
     def set_state(self, state: State) -> None:
         names = ("position", "drained", "start", "upstream")
         position, drained, start, upstream = unpack(self._stage, state, *names)
-        self._position = unpack_count(self._stage, "position", position)
+        self._position.move_to(unpack_count(self._stage, "position", position))
         self._drained = unpack_count(
             self._stage, "drained", drained, min(position, self._window), "the window"
         )
@@ -67,7 +68,8 @@ class SnapshotIterator(Reservoir[T]):
             )
         self._upstream.set_state(upstream)
         self._snapshots.append((start, partial(taken_state, freeze(upstream))))
-        self._consumed, self._rebuilt = start, False
+        self._consumed.move_to(start)
+        self._rebuilt = False
 
     def _snapshot_before(self, steps: int) -> int:
         """Number of the item before which upstream's state is needed after ``steps`` steps.
@@ -83,13 +85,16 @@ class SnapshotIterator(Reservoir[T]):
             self._rebuilt = True
 
     def _arriving(self) -> Iterator[Any]:
-        items = iter(self._upstream.items())
-        stop = self._consumed
-        while self._consumed == stop:
-            stop += self._next_piece(READ_AT_ONCE)
-            for item in islice(items, stop - self._consumed):
-                self._consumed += 1
-                yield item
+        return chain.from_iterable(self._pieces())
+
+    def _pieces(self) -> Iterator[Iterator[Any]]:
+        """The items between the snapshots."""
+        items = self._consumed.counting(iter(self._upstream.items()))
+        stop = self._consumed.number
+        while self._consumed.number == stop:
+            wanted = self._next_piece(READ_AT_ONCE)
+            stop += wanted
+            yield islice(items, wanted)
 
     def _read(self, count: int) -> list[Any]:
         """Read ``count`` items, and take a snapshot wherever one is due."""
@@ -97,7 +102,7 @@ class SnapshotIterator(Reservoir[T]):
         while missing := count - len(items):
             wanted = self._next_piece(missing)
             piece = block_items(self._upstream.pull(wanted))
-            self._consumed += len(piece)
+            self._consumed.pass_over(len(piece))
             items += piece
             if len(piece) < wanted:
                 break
@@ -109,25 +114,30 @@ class SnapshotIterator(Reservoir[T]):
         while missing := count - passed:
             wanted = self._next_piece(missing)
             moved = self._upstream.skip(wanted)
-            self._consumed += moved
+            self._consumed.pass_over(moved)
             passed += moved
             if moved < wanted:
                 break
         return passed
 
     def _next_piece(self, count: int) -> int:
-        """How many of ``count`` items come before the next snapshot; takes one that is due now."""
-        until = self._interval - self._consumed % self._interval
+        """How many of ``count`` items come before the next snapshot; takes one that belongs here."""
+        until = self._interval - self._consumed.number % self._interval
         if until == self._interval:
             self._take_snapshot()
         return min(count, until)
 
     def _take_snapshot(self) -> None:
-        if not self._snapshots or self._snapshots[-1][0] < self._consumed:
-            self._snapshots.append((self._consumed, self._upstream.mark()))
-        needed = self._snapshot_before(self._position)
+        if not self._snapshots or self._snapshots[-1][0] < self._consumed.number:
+            self._snapshots.append((self._consumed.number, self._upstream.mark()))
+        needed = self._snapshot_before(self._position.number)
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= needed:
             self._snapshots.popleft()
+
+    def _leaving(self) -> Iterator[T]:
+        for item in super()._leaving():
+            self._drained += 1
+            yield item
 
     def _drain_down(self, count: int) -> list[T]:
         items = super()._drain_down(count)
@@ -135,21 +145,22 @@ class SnapshotIterator(Reservoir[T]):
         return items
 
     def _rebuild(self) -> None:
-        """Read the window again, as it was after the last step before draining, then drain it."""
-        position, drained = self._position, self._drained
-        self._position, self._drained = position - drained, 0
-        if self._position:
+        """Read the window again, as it was when the last step before the drain was made."""
+        position, drained = self._position.number, self._drained
+        self._position.move_to(position - drained)
+        self._drained = 0
+        if self._position.number:
             self._refill()
         if drained:
-            # Upstream had ended: filling or exchanging notices that and begins to drain.
-            more = self._exchange(1) if self._position else self._fill()
+            # Upstream had ended: filling or exchanging finds that out and drains.
+            more = self._exchange(1) if self._position.number else self._fill()
             if more or len(self._slots) < drained:
                 raise self._changed(position)
             self._drain_down(drained)
 
     def _refill(self) -> None:
         """Make the items that were in the window after ``_position`` steps."""
-        steps = self._position
+        steps = self._position.number
         hole = int(self._choice.of_steps(steps - 1, steps)[0])
         numbers = self._choice.contents(steps)
         order = np.argsort(numbers, kind="stable")
@@ -177,19 +188,19 @@ class SnapshotIterator(Reservoir[T]):
             self._move_to(first)
             items = self._read(until - first)
             if len(items) < until - first:
-                raise self._changed(self._position)
+                raise self._changed(self._position.number)
             whole = len(items) == end - start
             yield items if whole else [items[number - first] for number in listed[start:end]]
 
     def _move_to(self, number: int) -> None:
-        """Pass over the items before ``number``."""
-        missing = number - self._consumed
+        """Go over the items before ``number``."""
+        missing = number - self._consumed.number
         if self._pass_over(missing) < missing:
-            raise self._changed(self._position)
+            raise self._changed(self._position.number)
 
     def _changed(self, position: int) -> StateMismatch:
         return StateMismatch(
-            f"saved position={position} does not fit the {self._consumed} items of upstream; "
+            f"saved position={position} does not fit the {self._consumed.number} items of upstream; "
             "did the data change since the save?",
             self._stage,
         )

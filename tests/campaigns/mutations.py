@@ -130,6 +130,8 @@ MUTATIONS: Final = [
         "position = self._rest.position * self._stage.count",
     ),
     Mutation("stages/shard.py", '"count": ITEMS | RANK,', '"count": RANK,'),
+    Mutation("stages/shard.py", "if dealt[-1] is MISSING:", "if dealt[0] is MISSING:"),
+    Mutation("stages/shard.py", "[end + place]", "[place]"),
     Mutation(
         "stages/shuffle.py",
         "permutation(int(length), self.seed, epoch)",
@@ -275,11 +277,11 @@ MUTATIONS: Final = [
     ),
     Mutation(INDEXED, "first = position - self._block_start\n", "first = 0\n"),
     Mutation("order/slots.py", "OLDEST_WINDOWS = 8", "OLDEST_WINDOWS = 6"),
-    Mutation(RESERVOIR, "self._position += count\n", "self._position += 1\n"),
+    Mutation(RESERVOIR, "self._position.pass_over(count)", "self._position.pass_over(1)"),
     Mutation(SNAPSHOTS, "while len(self._snapshots) > 1 and", "while"),
     Mutation(SNAPSHOTS, "self._drained += len(items)", "self._drained = len(items)"),
     Mutation(SNAPSHOTS, "            self._move_to(first)\n", "            pass\n"),
-    Mutation(SNAPSHOTS, "            self._consumed += moved\n", "            pass\n"),
+    Mutation(SNAPSHOTS, "            self._consumed.pass_over(moved)\n", "            pass\n"),
     Mutation("windows/rereading.py", "> unneeded]] = True", "> unneeded]] = False"),
     Mutation("windows/carrying.py", "slots[self._hole] = None", "pass"),
     # what computes beside the loop

@@ -252,6 +252,10 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "concatenate shuffled": lambda: rs.concatenate(rs.range(5), rs.range(9, 20)).shuffle(4),
         "concatenate streams": lambda: rs.concatenate(stream(3), stream(0), stream(4)).repeat(2),
         "interleave": lambda: rs.interleave(rs.range(5), stream(11), rs.range(0), block_length=2),
+        "interleave by index": lambda: rs.interleave(
+            rs.range(900), rs.range(0), rs.range(50).shuffle(0), rs.range(4_000), block_length=3
+        ),
+        "interleave of sequences": lambda: rs.interleave(*map(rs.from_sequence, ["abc", "xy"])),
         "interleave fn": lambda: rs.range(7).interleave(lambda n: range(n * 2), 3, 2),
         "interleave fn pipelines": lambda: rs.range(5).interleave(
             lambda n: stream(9).shuffle(n, window=4).repeat(2), cycle_length=2, block_length=3

@@ -581,6 +581,21 @@ def test_a_thousand_inputs_cost_an_item_no_more_than_ten() -> None:
     assert costs[1] <= 2 * costs[0]
 
 
+@pytest.mark.parametrize("combine", [rs.interleave, rs.mix, partial(rs.mix, seed=0)])
+def test_numbers_of_a_thousand_inputs_are_gathered_for_many_batches_at_once(
+    combine: Callable[..., rs.Pipeline[Any]],
+) -> None:
+    counts = []
+    for inputs in (10, 1000):
+        each = COUNT // inputs
+        parts = [rs.range(number * each, (number + 1) * each) for number in range(inputs)]
+        batches = combine(*parts).batch(256)
+        counts.append(spent(partial(list, batches)).calls.total())
+    # An input costs some calls for each block of indices, of which there are few, but none a batch.
+    assert counts[1] - counts[0] <= 1000 * 170
+    assert counts[0] <= 10 * COUNT / 256
+
+
 @pytest.mark.parametrize("epochs", [10, 1000])
 def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: list[int]) -> None:
     items = rs.range(5000).shuffle(0).repeat(epochs).skip(0)

@@ -167,6 +167,18 @@ class IndexedIterator(SourceIterator[T]):
                 yield block
         self._at_end = True
 
+    def ahead(self, offsets: Indices) -> Run[T]:
+        """The items so many after the next one, shape (n,); nothing moves."""
+        indices = offsets + self.position
+        for index_map in self._maps:
+            indices = index_map(indices)
+        return self._base.run(indices)
+
+    @property
+    def left(self) -> int:
+        """How many items are still to come."""
+        return self._length - self.position
+
     def state_at(self, offset: int) -> tuple[State, int]:
         position = self.position
         moved = min(offset, self._length - position)

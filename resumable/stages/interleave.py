@@ -11,14 +11,18 @@ from typing import ClassVar, TypeVar, final
 import numpy as np
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices, concatenate
+from ..core.block import Block, Indices, block_length, concatenate
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
+from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
+from ..core.runs import choose, grouped
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
+
+NO_TURNS: Indices = np.empty(0, np.int64)
 
 
 @final
@@ -68,23 +72,86 @@ class _InterleaveIterator(TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._turn = 0
         self._taken = 0  # items of the current turn
+        # Turns that `blocks` knows ahead: of each its upstream, and the place in it. The items of the
+        # first `_handed_out` of them were handed out, but the upstreams have not moved by them.
+        self._ahead = NO_TURNS, NO_TURNS
+        self._handed_out = 0
 
     def pull(self, count: int) -> Block:
+        self._settle()
         if not count or all(self._ended):
             return []
         numbers, within = self._turns(count)
         block, length, last = self.pull_each(numbers)
         if length:
-            number, taken = int(numbers[last]), int(within[last]) + 1
-            whole = taken == self._stage.block_length
-            self._turn = (number + 1) % len(self._upstreams) if whole else number
-            self._taken = 0 if whole else taken
+            self._turn, self._taken = self._turn_after(int(numbers[last]), int(within[last]))
         if length == count:
             return block
         return concatenate([block, list(islice(self.items(), count - length))])
 
     def items(self) -> Items[T]:
+        self._settle()
         return Items(self._walk())
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        upstreams = [each for each in self._upstreams if isinstance(each, IndexedIterator)]
+        if len(upstreams) < len(self._upstreams):
+            yield from super().blocks(size)
+            return
+        length = size
+        while length == size:
+            yield from self._gathered(upstreams, size)
+            block = self.pull(size)  # in which an upstream ends
+            if length := block_length(block):
+                yield block
+
+    def _gathered(self, upstreams: list[IndexedIterator[T]], size: int) -> Iterator[Block]:
+        """Blocks without an end of an upstream; what leads to the items of many is known at once."""
+        most = FIRST_BLOCK  # and more each time, as the next end of an upstream may be near
+        while not all(self._ended):
+            self._settle()
+            numbers, within = self._turns(max(most // size, 1) * size)
+            count, offsets = len(numbers), np.empty_like(numbers)
+            order, groups = grouped(numbers)
+            for number, first, last in groups:
+                places, left = order[first:last], upstreams[number].left
+                offsets[places] = np.arange(last - first)
+                if left < last - first:
+                    count = min(count, int(places[left]))
+            count -= count % size
+            if not count:
+                break
+            run = choose(
+                numbers[:count],
+                offsets[:count],
+                lambda number, ahead: upstreams[number].ahead(ahead),
+            )
+            self._ahead = numbers, within
+            for start in range(0, count, size):
+                block = run.gather(range(start, start + size))
+                self._handed_out = start + size
+                yield block
+            most = min(4 * most, LARGEST_BLOCK)
+
+    def _settle(self) -> None:
+        """Move the upstreams to where `blocks` is."""
+        if self._handed_out:
+            self._turn, self._taken, passed = self._place()
+            for upstream, count in zip(self._upstreams, passed, strict=True):
+                upstream.skip(count)
+            self._handed_out = 0
+
+    def _place(self) -> tuple[int, int, list[int]]:
+        """Whose turn it is, how far into it, and the items of each upstream that were handed out."""
+        last, (numbers, within) = self._handed_out - 1, self._ahead
+        passed = np.bincount(numbers[: last + 1], minlength=len(self._upstreams))
+        return *self._turn_after(int(numbers[last]), int(within[last])), passed.tolist()
+
+    def _turn_after(self, number: int, within: int) -> tuple[int, int]:
+        """Whose turn it is, and how far into it, after an item of upstream ``number``."""
+        if within + 1 < self._stage.block_length:
+            return number, within + 1
+        return (number + 1) % len(self._upstreams), 0
 
     def _walk(self) -> Iterator[T]:
         count, last, start = len(self._upstreams), self._stage.block_length - 1, self._turn
@@ -123,14 +190,24 @@ class _InterleaveIterator(TurnsIterator[T]):
         return np.array(going)[turns % len(going)], within
 
     def get_state(self) -> State:
+        turn, taken, states = self._turn, self._taken, None
+        if self._handed_out:
+            # Nothing is moved here: an interrupt would leave some of the upstreams unmoved.
+            turn, taken, passed = self._place()
+            states = [
+                found[0]
+                for upstream, count in zip(self._upstreams, passed, strict=True)
+                if (found := upstream.state_at(count))
+            ]
         return {
-            "turn": self._turn,
-            "taken": self._taken,
+            "turn": turn,
+            "taken": taken,
             "ended": list(self._ended),
-            "upstreams": self.upstream_states(),
+            "upstreams": self.upstream_states() if states is None else states,
         }
 
     def set_state(self, state: State) -> None:
+        self._handed_out = 0
         names = ("turn", "taken", "ended", "upstreams")
         turn, taken, ended, states = unpack(self._stage, state, *names)
         self._turn = unpack_count(self._stage, "turn", turn, len(self._upstreams) - 1)

@@ -63,12 +63,14 @@ MUTATIONS: Final = [
     Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
     Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
     Mutation("stages/interleave.py", "            start = 0\n", ""),
-    Mutation("stages/interleave.py", "self._taken = 0 if whole else taken", "self._taken = taken"),
+    Mutation("stages/interleave.py", "return number, within + 1", "return number, within"),
     Mutation(
         "stages/interleave.py",
-        "self._turn = (number + 1) % len(self._upstreams) if",
-        "self._turn = (number - 1) % len(self._upstreams) if",
+        "return (number + 1) % len(self._upstreams), 0",
+        "return (number - 1) % len(self._upstreams), 0",
     ),
+    Mutation("stages/interleave.py", "self._handed_out = start + size", "self._handed_out = start"),
+    Mutation("stages/interleave.py", "count -= count % size", "count -= size"),
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(

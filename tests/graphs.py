@@ -116,6 +116,10 @@ def noise_but_thirds(item: int, rng: np.random.Generator) -> tuple[int, float]:
     return fails_on_thirds(item), rng.random()
 
 
+def named_columns(batch: Any) -> dict[str, Any]:
+    return {"number": batch, "pair": (batch / 2, np.stack([batch, batch], axis=1))}
+
+
 def running(carry: int, item: int) -> tuple[int, int]:
     return carry + item, carry * item
 
@@ -226,6 +230,20 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "batch of batches": lambda: rs.range(24).batch(3).batch(2),
         "batch of strings": lambda: rs.from_sequence(["a", None, "b"]).batch(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
+        "unbatch columns": lambda: rs.from_sequence(
+            [
+                *np.arange(24).reshape(4, 6),
+                np.arange(0),
+                np.arange(3.0),
+                np.arange(5, dtype=np.uint8),
+                [1, 2],
+                np.array(["a", "bcd"]),
+                *np.arange(24).reshape(2, 3, 4),
+            ]
+        ).unbatch(),
+        "unbatch stream of dicts": lambda: (
+            stream(23).batch(5).map(named_columns).unbatch().repeat(2)
+        ),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),
         "repeat zero": lambda: rs.range(4).repeat(0),

@@ -297,6 +297,16 @@ def test_a_batch_of_consecutive_items_is_cut_out_without_their_indices(name: str
     assert work.instructions <= STEPS * limit.instructions
 
 
+@pytest.mark.parametrize("rows", [100, 1000])
+def test_arrays_are_joined_to_other_batches_without_their_items(rows: int) -> None:
+    batches = rs.from_sequence(list(np.zeros((COUNT // rows, rows)))).unbatch().batch(256)
+    work = steady(batches)
+    assert not work.calls["block.block_items"]
+    assert not work.builtins["ndarray.tolist"]
+    # Some for each batch that is made, and for each that is taken apart.
+    assert work.calls.total() <= STEPS * (14 + 13 * 256 / rows)
+
+
 def test_a_mapped_batch_costs_one_call_of_the_function_an_item() -> None:
     assert steady(mapped(Path()).batch(256)).user == {"triple": STEPS * 256}
 

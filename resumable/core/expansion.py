@@ -48,7 +48,7 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
             f"the function of {type(owner).__name__} must return an iterable or a pipeline, "
             f"got {shorten(made)}"
         ) from None
-    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
@@ -79,15 +79,16 @@ def _expanded_stage(
         indexed: StageIterator[Any] = IndexedIterator(stage, epoch)
         length = stage.length
         assert length is not None
-        _check_passed(int(min(offset, length)), offset, owner)
+        check_passed(int(min(offset, length)), offset, owner)
         indexed.set_state({"position": offset})
         return indexed
     iterator = stage.start(epoch)
-    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
-def _check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
+def check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
+    """Refuse an ``offset`` beyond the items of an expansion."""
     if passed < offset:
         raise StateMismatch(
             f"saved offset={offset} lies beyond the {passed} items that the function makes of "
@@ -129,15 +130,21 @@ class ExpandingIterator(TransformIterator[T]):
 
     def _expansions(self) -> Iterator[Iterator[T]]:
         """What is left of the one that this iterator is inside, and those of all further items."""
-        upstream = iter(self._upstream.items())
-        # Where it is known without moving, the state before an item need not be noted.
-        known = self._upstream.state_at(0) is not None
-        before = partial(_state_before_last, self._upstream) if known else None
+        upstream, before = iter(self._upstream.items()), self.state_before_last()
         while self._inner is not None or self._open(upstream, before or self._upstream.mark()):
             assert self._inner is not None
             yield items_of(self._inner)
             self._close_inner()
             self._before, self._offset = None, 0
+
+    def state_before_last(self) -> Mark | None:
+        """What makes the state before the item that upstream handed out last, whichever it is.
+
+        None where it has to be noted before each, as it is not known without moving.
+        """
+        if self._upstream.state_at(0) is None:
+            return None
+        return partial(_state_before_last, self._upstream)
 
     def close(self) -> None:
         self._close_inner()
@@ -159,15 +166,20 @@ class ExpandingIterator(TransformIterator[T]):
         self._upstream.set_state(upstream)
 
     def _open(self, upstream: Iterator[Any], before: Mark) -> bool:
-        item = next(upstream, END)
+        item = self.next_item(upstream)
         if item is END:
-            if self._offset:
-                raise StateMismatch(
-                    f"saved offset={self._offset}, but upstream has no further item; "
-                    "did the data shrink since the save?",
-                    self._stage,
-                )
             return False
         self._inner = expand(self._fn(item), self._start_epoch, self._offset, self._stage)
         self._before = before
         return True
+
+    def next_item(self, upstream: Iterator[Any]) -> Any:
+        """The next one of ``upstream``, or `END`, where no offset in it was saved."""
+        item = next(upstream, END)
+        if item is END and self._offset:
+            raise StateMismatch(
+                f"saved offset={self._offset}, but upstream has no further item; "
+                "did the data shrink since the save?",
+                self._stage,
+            )
+        return item

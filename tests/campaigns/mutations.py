@@ -134,6 +134,12 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/take.py", "            self._position += length\n", ""),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
+    Mutation(
+        "stages/unbatch.py",
+        "self._length, self._start = rest, len(rest), self._offset",
+        "self._length, self._start = rest, len(rest), 0",
+    ),
+    Mutation("stages/unbatch.py", "and batch.dtype.isnative", ""),
     Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
     Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # sources and formats

@@ -386,6 +386,12 @@ def test_a_batch_of_lines_looks_at_file_and_index_once_and_opens_neither(data: P
     assert not work.builtins["open"]
 
 
+def test_lines_in_their_order_are_decoded_together(data: Path) -> None:
+    work = steady(rs.lines(data).batch(128))
+    assert work.builtins["bytes.decode"] == work.builtins["str.split"] == STEPS
+    assert not work.builtins["bytes.split"]
+
+
 def test_small_files_are_each_read_once_in_a_pass(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number}.txt").write_text(f"{number}\n" * 100)

@@ -196,6 +196,7 @@ MUTATIONS: Final = [
         "    if len(found) != len(ends):\n        return None\n",
         "",
     ),
+    Mutation("formats/lines.py", "range(start - begin, stop - begin)", "range(start, stop)"),
     Mutation("formats/packed_indexes.py", "len(missing) >= FEWEST_PACKED", "True"),
     Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
     # what a stage is and how items move

@@ -379,6 +379,22 @@ def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> 
     assert small.instructions <= STEPS * 5730
 
 
+def test_a_filtered_batch_costs_the_library_nothing_an_item() -> None:
+    source = rs.from_sequence(range(10 * COUNT))
+    small, large = (steady(source.filter(is_even).batch(size)) for size in (64, 512))
+    assert large.user == {"is_even": STEPS * 1024}
+    # It asks for what is missing, which is half as much each time.
+    assert large.calls.total() - small.calls.total() <= STEPS * 3 * 8
+    assert large.instructions - small.instructions <= STEPS * 3 * 210
+
+
+@pytest.mark.parametrize("batch_size", [256, 512])
+def test_a_scanned_batch_costs_a_call_of_the_function_an_item(batch_size: int) -> None:
+    work = steady(rs.range(COUNT).scan(numbered, 0).batch(batch_size))
+    assert work.calls.total() <= STEPS * 12
+    assert work.instructions <= STEPS * (280 + 34 * batch_size)
+
+
 def test_a_batch_of_lines_looks_at_file_and_index_once_and_opens_neither(data: Path) -> None:
     work = steady(lines(data).batch(64))
     assert work.calls["open_files.data"] == work.calls["index_pages.is_whole"] == STEPS

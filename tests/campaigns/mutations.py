@@ -59,7 +59,7 @@ MUTATIONS: Final = [
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("stages/enumerate.py", "self._position = end = first", "self._position = end ="),
-    Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
+    Mutation("stages/filter.py", "missing -= len(rows)", "missing -= len(items)"),
     Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
     Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
     Mutation("stages/interleave.py", "            start = 0\n", ""),

@@ -129,6 +129,10 @@ def two_fields(number: int) -> dict[str, Any]:
     return {"x": document(number), "y": [number] * len(document(number))}
 
 
+def named_columns(batch: Any) -> dict[str, Any]:
+    return {"number": batch, "pair": (batch / 2, np.stack([batch, batch], axis=1))}
+
+
 def running(carry: int, item: int) -> tuple[int, int]:
     return carry + item, carry * item
 
@@ -273,12 +277,27 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         ),
         "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
+        "unbatch columns": lambda: rs.from_sequence(
+            [
+                *np.arange(24).reshape(4, 6),
+                np.arange(0),
+                np.arange(3.0),
+                np.arange(5, dtype=np.uint8),
+                [1, 2],
+                np.array(["a", "bcd"]),
+                *np.arange(24).reshape(2, 3, 4),
+            ]
+        ).unbatch(),
+        "unbatch stream of dicts": lambda: (
+            stream(23).batch(5).map(named_columns).unbatch().repeat(2)
+        ),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),
         "repeat zero": lambda: rs.range(4).repeat(0),
         "repeat empty endless": lambda: rs.range(0).repeat(),
         "repeat stream": lambda: stream(6).repeat(3),
         "take": lambda: stream(30).take(11).repeat(2),
+        "take by index": lambda: rs.range(90).take(61),
         "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
         "skip stream": lambda: stream(30).skip(11).repeat(2),
         "skip everything": lambda: stream(3).skip(11),
@@ -293,10 +312,15 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "zip": lambda: rs.zip(rs.range(9).shuffle(0), rs.from_sequence("abcdefgh")),
         "zip columns": lambda: rs.zip(rs.range(9), rs.from_arrays(columns())).batch(4),
         "zip streams": lambda: rs.zip(stream(9), stream(5), rs.range(100)),
+        "zip by index": lambda: rs.zip(rs.range(80), rs.range(70), rs.range(90)),
         "concatenate": lambda: rs.concatenate(rs.range(5), rs.range(0), rs.range(9).shuffle(1)),
         "concatenate shuffled": lambda: rs.concatenate(rs.range(5), rs.range(9, 20)).shuffle(4),
         "concatenate streams": lambda: rs.concatenate(stream(3), stream(0), stream(4)).repeat(2),
         "interleave": lambda: rs.interleave(rs.range(5), stream(11), rs.range(0), block_length=2),
+        "interleave by index": lambda: rs.interleave(
+            rs.range(900), rs.range(0), rs.range(50).shuffle(0), rs.range(4_000), block_length=3
+        ),
+        "interleave of sequences": lambda: rs.interleave(*map(rs.from_sequence, ["abc", "xy"])),
         "interleave fn": lambda: rs.range(7).interleave(lambda n: range(n * 2), 3, 2),
         "interleave fn pipelines": lambda: rs.range(5).interleave(
             lambda n: stream(9).shuffle(n, window=4).repeat(2), cycle_length=2, block_length=3

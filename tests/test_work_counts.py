@@ -288,6 +288,38 @@ def test_stacking_what_is_usual_costs_the_same_for_any_number_of_items(
     assert large.instructions == small.instructions <= limit.instructions
 
 
+CONSECUTIVE: dict[str, tuple[rs.Pipeline[Any], Cost]] = {
+    "range": (rs.range(COUNT), Cost(4, 2, 81)),
+    "arrays": (rs.from_arrays(columns(2)), Cost(4, 3, 104)),
+    "list": (rs.from_sequence([b""] * COUNT), Cost(5, 6, 128)),
+    "take": (rs.range(COUNT).take(COUNT - 1), Cost(6, 3, 117)),
+    "enumerate": (rs.range(COUNT).enumerate(), Cost(8, 6, 150)),
+    "shard": (rs.range(COUNT).shard(0, 2), Cost(4, 3, 83)),
+    "concatenate": (rs.concatenate(rs.range(COUNT), rs.range(9)), Cost(6, 3, 106)),
+    "zip": (rs.zip(rs.range(COUNT), rs.range(COUNT)), Cost(9, 5, 162)),
+}
+
+
+@pytest.mark.parametrize("name", CONSECUTIVE)
+def test_a_batch_of_consecutive_items_is_cut_out_without_their_indices(name: str) -> None:
+    pipeline, limit = CONSECUTIVE[name]
+    work = steady(pipeline.batch(256))
+    assert not [call for call in work.calls if call.endswith(".pull")]
+    assert work.calls.total() <= STEPS * limit.calls
+    assert work.builtins.total() <= STEPS * limit.builtins
+    assert work.instructions <= STEPS * limit.instructions
+
+
+@pytest.mark.parametrize("rows", [100, 1000])
+def test_arrays_are_joined_to_other_batches_without_their_items(rows: int) -> None:
+    batches = rs.from_sequence(list(np.zeros((COUNT // rows, rows)))).unbatch().batch(256)
+    work = steady(batches)
+    assert not work.calls["block.block_items"]
+    assert not work.builtins["ndarray.tolist"]
+    # Some for each batch that is made, and for each that is taken apart.
+    assert work.calls.total() <= STEPS * (14 + 13 * 256 / rows)
+
+
 def test_a_mapped_batch_costs_one_call_of_the_function_an_item() -> None:
     assert steady(mapped(Path()).batch(256)).user == {"triple": STEPS * 256}
 
@@ -406,11 +438,33 @@ def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> 
     assert small.instructions <= STEPS * 5760
 
 
+def test_a_filtered_batch_costs_the_library_nothing_an_item() -> None:
+    source = rs.from_sequence(range(10 * COUNT))
+    small, large = (steady(source.filter(is_even).batch(size)) for size in (64, 512))
+    assert large.user == {"is_even": STEPS * 1024}
+    # It asks for what is missing, which is half as much each time.
+    assert large.calls.total() - small.calls.total() <= STEPS * 3 * 8
+    assert large.instructions - small.instructions <= STEPS * 3 * 210
+
+
+@pytest.mark.parametrize("batch_size", [256, 512])
+def test_a_scanned_batch_costs_a_call_of_the_function_an_item(batch_size: int) -> None:
+    work = steady(rs.range(COUNT).scan(numbered, 0).batch(batch_size))
+    assert work.calls.total() <= STEPS * 12
+    assert work.instructions <= STEPS * (280 + 34 * batch_size)
+
+
 def test_a_batch_of_lines_looks_at_file_and_index_once_and_opens_neither(data: Path) -> None:
     work = steady(lines(data).batch(64))
     assert work.calls["open_files.data"] == work.calls["index_pages.is_whole"] == STEPS
     assert work.builtins["stat"] == 2 * STEPS
     assert not work.builtins["open"]
+
+
+def test_lines_in_their_order_are_decoded_together(data: Path) -> None:
+    work = steady(rs.lines(data).batch(128))
+    assert work.builtins["bytes.decode"] == work.builtins["str.split"] == STEPS
+    assert not work.builtins["bytes.split"]
 
 
 def test_small_files_are_each_read_once_in_a_pass(tmp_path: Path) -> None:
@@ -628,6 +682,21 @@ def test_passes_that_are_alike_cost_as_much_as_one(length: int) -> None:
     batches = steady(repeated.batch(64))
     assert batches.calls.total() <= STEPS * 12
     assert batches.instructions <= STEPS * 252
+
+
+@pytest.mark.parametrize("combine", [rs.interleave, rs.mix, partial(rs.mix, seed=0)])
+def test_numbers_of_a_thousand_inputs_are_gathered_for_many_batches_at_once(
+    combine: Callable[..., rs.Pipeline[Any]],
+) -> None:
+    counts = []
+    for inputs in (10, 1000):
+        each = COUNT // inputs
+        parts = [rs.range(number * each, (number + 1) * each) for number in range(inputs)]
+        batches = combine(*parts).batch(256)
+        counts.append(spent(partial(list, batches)).calls.total())
+    # An input costs some calls for each block of indices, of which there are few, but none a batch.
+    assert counts[1] - counts[0] <= 1000 * 170
+    assert counts[0] <= 10 * COUNT / 256
 
 
 @pytest.mark.parametrize("epochs", [10, 1000])

@@ -205,7 +205,7 @@ def _unbatch(numbers: Numbers, batches: list[Any], variant: str) -> Operator:
 
 
 def rebatched(batches: list[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
-    """Arrays joined and cut into parts of 256 rows."""
+    """Arrays joined and cut to 256 rows: views of what was joined, where the library's are copies."""
     held = batches[0][:0]
     for batch in batches:
         held = np.concatenate([held, batch])

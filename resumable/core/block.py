@@ -14,6 +14,7 @@ A block is a run of consecutive items that moves through the pipeline at once:
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from operator import attrgetter, countOf, itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -37,6 +38,8 @@ LARGEST_EXACT: Final = 2**53
 WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
 # The dtypes that such integers and floating-point numbers are stacked to.
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
+# What most blocks and columns are, looked for first.
+USUAL: Final = frozenset({list, np.ndarray})
 _dtype_number: Final = attrgetter("dtype.num")
 
 
@@ -52,7 +55,7 @@ def is_masked(value: Any) -> bool:
 
 def block_length(block: Block) -> int:
     """Number of items in ``block``."""
-    if isinstance(block, (list, np.ndarray)):
+    if type(block) in USUAL or isinstance(block, (list, np.ndarray)):
         return len(block)
     columns = block.values() if isinstance(block, dict) else block
     return block_length(next(iter(columns)))
@@ -83,6 +86,15 @@ def slice_block(block: Block, start: int, stop: int) -> Block:
     return _like(block, [slice_block(column, start, stop) for column in block])
 
 
+def copy_block(block: Block) -> Block:
+    """``block`` with memory of its own; the items of a list stay what they are."""
+    if isinstance(block, (list, np.ndarray)):
+        return block.copy()
+    if isinstance(block, dict):
+        return {key: copy_block(column) for key, column in block.items()}
+    return _like(block, map(copy_block, block))
+
+
 def take_rows(block: Block, indices: Sequence[int] | Indices) -> Block:
     """The items of ``block`` at ``indices``, of shape (n,); columns are copied."""
     if isinstance(block, np.ndarray):
@@ -109,6 +121,8 @@ def concatenate(blocks: Sequence[Block]) -> Block:
     first = filled[0]
     if len(filled) == 1:
         return first
+    if {*map(type, filled)} == {list}:
+        return list(chain.from_iterable(filled))
     if all(_same_columns(first, block) for block in filled[1:]):
         return _join_columns(filled)
     return [item for block in filled for item in block_items(block)]
@@ -206,8 +220,9 @@ def _same_columns(left: Block, right: Block) -> bool:
     if type(left) is not type(right) or isinstance(left, list):
         return False
     if isinstance(left, np.ndarray):
-        alike = bool(left.dtype == right.dtype) and left.shape[1:] == right.shape[1:]
-        return alike and not is_masked(left)
+        if left.dtype != right.dtype or is_masked(left):
+            return False
+        return bool(left.shape[1:] == right.shape[1:])
     if isinstance(left, dict):
         return left.keys() == right.keys() and all(_same_columns(left[k], right[k]) for k in left)
     return len(left) == len(right) and all(map(_same_columns, left, right))

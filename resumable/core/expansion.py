@@ -48,7 +48,7 @@ def expand(made: Any, epoch: int, offset: int, owner: Stage[Any]) -> Iterator[An
             f"the function of {type(owner).__name__} must return an iterable or a pipeline, "
             f"got {shorten(made)}"
         ) from None
-    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
@@ -79,15 +79,16 @@ def _expanded_stage(
         indexed: StageIterator[Any] = IndexedIterator(stage, epoch)
         length = stage.length
         assert length is not None
-        _check_passed(int(min(offset, length)), offset, owner)
+        check_passed(int(min(offset, length)), offset, owner)
         indexed.set_state({"position": offset})
         return indexed
     iterator = stage.start(epoch)
-    _check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
     return iterator
 
 
-def _check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
+def check_passed(passed: int, offset: int, owner: Stage[Any]) -> None:
+    """Refuse an ``offset`` beyond the items of an expansion."""
     if passed < offset:
         raise StateMismatch(
             f"saved offset={offset} lies beyond the {passed} items that the function makes of "
@@ -140,7 +141,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
                 offset = 0
             before = known or self._upstream.mark()
         if offset:
-            raise self._ended_within(offset)
+            raise self.ended_within(offset)
 
     def _walked(self, inner: Iterator[T]) -> Iterator[Iterator[T]]:
         """What is left of ``inner``; then it is closed."""
@@ -148,6 +149,15 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         close_expansion(inner)
         self._inner = self._before = None
         self._offset.start_over()
+
+    def state_before_last(self) -> Mark | None:
+        """Makes the state before the item that upstream handed out last, whenever it is called.
+
+        None where that state is not known without moving, so that it must be noted before each item.
+        """
+        if self._upstream.state_at(0) is None:
+            return None
+        return partial(_state_before_last, self._upstream)
 
     def close(self) -> None:
         inner, self._inner = self._inner, None
@@ -165,7 +175,8 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._offset.move_to(unpack_count(self._stage, "offset", offset))
         self._upstream.set_state(upstream)
 
-    def _ended_within(self, offset: int) -> StateMismatch:
+    def ended_within(self, offset: int) -> StateMismatch:
+        """The error for an ``offset`` in an item that upstream does not have."""
         return StateMismatch(
             f"saved offset={offset}, but upstream has no further item; "
             "did the data shrink since the save?",

@@ -19,7 +19,12 @@ NO_TICKS: Final[Any] = repeat(True, 0).__length_hint__
 
 @final
 class Position:
-    """The number of the next item, which is how many came before it."""
+    """The number of the next item, which is how many came before it.
+
+    Attributes:
+      end: the number that it comes to when no tick is left.
+      left: returns how many are left.
+    """
 
     __slots__ = ("_step", "end", "left")
 
@@ -44,6 +49,10 @@ class Position:
     def start_over(self) -> None:
         """Stand before item 0, and go on counting."""
         self.end = self._step * self.left()
+
+    def stop_counting(self) -> None:
+        """Let `end` be the number, which whoever moves in blocks may raise by itself."""
+        self.move_to(self.number)
 
     def counting(self, items: Iterator[T], step: int = 1) -> Iterator[T]:
         """``items``, of which each one taken moves the position on by ``step``."""

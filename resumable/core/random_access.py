@@ -29,10 +29,13 @@ class Indexed(Generic[T]):
         be computed ahead.
       prepare: returns the `Run` of the items at ``indices``, and calls no user function yet; by
         default a run that uses ``gather`` and ``item``.
+      between: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
     """
 
-    __slots__ = ("base", "every_epoch", "gather", "index_map", "item", "prepare", "run", "span")
+    __slots__ = (
+        "base", "between", "every_epoch", "gather", "index_map", "item", "prepare", "run", "span",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -40,10 +43,14 @@ class Indexed(Generic[T]):
         item: Callable[[int], T] | None = None,
         span: Callable[[int, int], Sequence[T]] | None = None,
         prepare: Callable[[Indices], Run[T]] | None = None,
+        between: Callable[[int, int], Block] | None = None,
         *,
         every_epoch: bool = False,
     ) -> None:
         self.gather = gather
+        self.between = between or (
+            lambda start, stop: gather(np.arange(start, stop, dtype=np.int64))
+        )
         self.item = item or _one_by(gather)
         self.span = span
         self.prepare = prepare

@@ -14,6 +14,7 @@ from operator import methodcaller
 from typing import Any, Generic, TypeVar, final
 
 import numpy as np
+import numpy.typing as npt
 
 from .block import Block, Indices, block_items, ungroup
 
@@ -21,7 +22,13 @@ T = TypeVar("T")
 
 
 class Run(ABC, Generic[T]):
-    """The items at a number of indices, each known by its place among these."""
+    """The items at a number of indices, each known by its place among these.
+
+    Attributes:
+      pure: whether items are numbers that may be computed ahead.
+    """
+
+    pure = False
 
     @abstractmethod
     def gather(self, places: range) -> Block:
@@ -43,7 +50,7 @@ class Plain(Run[T]):
     Args:
       gather: makes a block of the items at some indices.
       item: makes the item at one.
-      pure: whether items may be computed ahead.
+      pure: whether items are numbers that may be computed ahead.
       indices: of the items, shape (places,), int64.
     """
 
@@ -56,16 +63,33 @@ class Plain(Run[T]):
     ) -> None:
         self._gather = gather
         self._item = item
-        self._pure = pure
+        self.pure = pure
         self._indices = indices
 
     def gather(self, places: range) -> Block:
         return self._gather(self._indices[places.start : places.stop])
 
     def items(self, places: range) -> Iterator[T]:
-        if self._pure:
+        if self.pure:
             return iter(block_items(self.gather(places)))
         return map(self._item, self._indices[places.start : places.stop].tolist())
+
+
+@final
+class Computed(Run[T]):
+    """Numbers that are computed already: a list, or an array of shape (places,)."""
+
+    pure = True
+
+    def __init__(self, numbers: list[T] | npt.NDArray[Any]) -> None:
+        self._numbers = numbers
+
+    def gather(self, places: range) -> Block:
+        return self._numbers[places.start : places.stop].copy()
+
+    def items(self, places: range) -> Iterator[T]:
+        numbers: list[T] = block_items(self._numbers[places.start : places.stop])
+        return iter(numbers)
 
 
 @final
@@ -147,11 +171,19 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
     order, groups = grouped(numbers)
     if len(groups) == 1:
         return run_of(groups[0][0], indices)
+    found = [run_of(number, indices[order[first:last]]) for number, first, last in groups]
+    if all(run.pure for run in found):  # at once, however few each of them has
+        blocks = [
+            run.gather(range(last - first))
+            for run, (_, first, last) in zip(found, groups, strict=True)
+        ]
+        block = ungroup(blocks, order)
+        if isinstance(block, (list, np.ndarray)):
+            return Computed(block)
     runs: list[Run[T]] = []
     chosen, ranks = np.empty_like(indices), np.empty_like(indices)
-    for number, first, last in groups:
+    for run, (_, first, last) in zip(found, groups, strict=True):
         places = order[first:last]
-        run = run_of(number, indices[places])
         # The runs of a nested choice become runs of this one, so nesting costs nothing per item.
         if isinstance(run, Chosen):
             chosen[places] = run.numbers

@@ -6,7 +6,7 @@ import glob
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +99,22 @@ class LineFile(NamedTuple):
         first = lines.start
         ends = self.positions.ends(lines, gather)
         begin = int(ends[first - 1]) if first else 0
-        return _split(self.content.data(), begin, ends[first : lines.stop])
+        found: list[bytes] | None = _split(self.content.data(), begin, ends[first : lines.stop])
+        return found
+
+    def read_text(self, lines: range, encoding: str) -> list[str] | None:
+        """Consecutive lines, at least one, decoded together; None if newlines are elsewhere.
+
+        Raises:
+          UnicodeDecodeError: if they cannot be decoded.
+          MalformedItem: if the file has changed since.
+          OSError: if it cannot be read.
+        """
+        ends = self.positions.ends(lines)
+        begin = int(ends[lines.start - 1]) if lines.start else 0
+        ends = ends[lines.start : lines.stop]
+        found: list[str] | None = _split(self.content.data(), begin, ends, encoding)
+        return found
 
     def read_page(self, lines: Indices) -> list[bytes]:
         """The first of ``lines``, shape (n,), ascending, and those of the next `AHEAD` bytes."""
@@ -221,10 +236,15 @@ def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:
     return bare
 
 
-def _split(data: FileData, begin: int, ends: Indices) -> list[bytes] | None:
-    """Consecutive lines from ``begin`` on, without newlines; None if newlines are elsewhere."""
+def _split(data: FileData, begin: int, ends: Indices, encoding: str | None = None) -> Any:
+    """Consecutive lines from ``begin`` on, stripped; None if newlines are elsewhere.
+
+    Bytes, or strings if there is an ``encoding``.
+    """
     text = data[begin : int(ends[-1])]
-    found: list[bytes] = text.split(b"\n")
+    decoded: Any = text if encoding is None else text.decode(encoding)
+    newline, carriage_return = (b"\n", b"\r") if encoding is None else ("\n", "\r")
+    found = decoded.split(newline)
     if not found[-1]:
         found.pop()
     # There must be as many newlines as `ends`, each at its place.
@@ -234,7 +254,7 @@ def _split(data: FileData, begin: int, ends: Indices) -> list[bytes] | None:
         return None
     if b"\r" in text:
         last = found[-1]
-        found = [line[:-1] if line.endswith(b"\r") else line for line in found]
+        found = [line[:-1] if line.endswith(carriage_return) else line for line in found]
         if not text.endswith(b"\n"):
             found[-1] = last
     return found

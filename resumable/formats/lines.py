@@ -25,6 +25,9 @@ from .line_file import FEW_LINES, LineFile, Paths, found_files, open_line_files
 
 T = TypeVar("T")
 
+WITHOUT_STATE: Final = frozenset({"utf-8", "ascii", "iso8859-1"})
+"""Codecs, by the names Python gives them, that never look beyond a newline."""
+
 MOST_AHEAD: Final = 512
 """Items that are read at once when they are asked for in order."""
 
@@ -106,7 +109,12 @@ class _LineFiles(LookedUp[T]):
         raise NotImplementedError
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
-        return Indexed(self._gather, _Ahead(self).__getitem__, every_epoch=True)
+        return Indexed(
+            self._gather, _Ahead(self).__getitem__, between=self._between, every_epoch=True
+        )
+
+    def _between(self, start: int, stop: int) -> Block:
+        return self._gather(np.arange(start, stop, dtype=np.int64))
 
     def _gather(self, indices: Indices) -> Block:
         if not len(indices):
@@ -288,11 +296,32 @@ class Lines(_LineFiles[Any]):
                 f"{self.encoding}: {error.reason}"
             ) from None
 
+    def _between(self, start: int, stop: int) -> Block:
+        number = bisect.bisect_right(self._stops, start)
+        file, begin = self._files[number], self._stops[number - 1] if number else 0
+        blanks = self.skip_blank and file.positions.blanks
+        if self.encoding and stop <= self._stops[number] and self._decodes_together and not blanks:
+            with suppress(UnicodeDecodeError):  # which does not say in which line
+                found = file.read_text(range(start - begin, stop - begin), self.encoding)
+                if found is not None:
+                    return found
+        return super()._between(start, stop)
+
+    @derived
+    def _decodes_together(self) -> bool:
+        """Whether lines are decoded alike alone and joined by newlines."""
+        assert self.encoding is not None
+        return self.errors == "strict" and codecs.lookup(self.encoding).name in WITHOUT_STATE
+
     def _items(self, found: list[bytes], files: Iterable[int], lines: Indices) -> list[Any]:
         encoding, errors = self.encoding, self.errors
         if encoding is None:
             return found
         try:
+            if self._decodes_together:
+                items = b"\n".join(found).decode(encoding).split("\n")
+                if len(items) == len(found):
+                    return items
             return [data.decode(encoding, errors) for data in found]
         except UnicodeDecodeError:  # which does not say in which line
             return list(map(self._item, found, map(self._files.__getitem__, files), lines.tolist()))

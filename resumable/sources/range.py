@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
@@ -72,8 +72,19 @@ class Range(LookedUp[int]):
 
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
+        between: Callable[[int, int], Block] | None = None
+        # What comes after the last item is named too.
+        if INT64.min <= begin + step * self.length <= INT64.max:
+
+            def between(start: int, stop: int) -> Block:
+                return np.arange(begin + step * start, begin + step * stop, step, dtype=np.int64)
+
         return Indexed(
-            self._gather, lambda index: begin + step * index, self._span, every_epoch=True
+            self._gather,
+            lambda index: begin + step * index,
+            self._span,
+            between=between,
+            every_epoch=True,
         )
 
     def _gather(self, indices: Indices) -> Block:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, block_items, block_length, is_columns, stack
+from ..core.block import Block, Indices, block_items, block_length, stack
 from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
@@ -95,7 +95,7 @@ class Batch(CallsFunction[Any]):
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
         if self.collate is None:
-            return block if is_columns(block) else stack(block)
+            return stack(block) if isinstance(block, list) else block
         return self.collate(list(block_items(block)))
 
 
@@ -157,11 +157,12 @@ class _BatchIterator(TransformIterator[Any]):
         return Items(self._batches())
 
     def _batches(self) -> Iterator[Any]:
-        size, drop_last = self._stage.batch_size, self._stage.drop_last
-        collated = self._stage.collated
+        stage, size, drop_last = self._stage, self._stage.batch_size, self._stage.drop_last
+        custom = stage.collate is not None
+        collated = stage.collated if custom else stack
         for block in self._upstream.blocks(size):
             if not drop_last or block_length(block) == size:
-                yield collated(block)
+                yield collated(block) if custom or isinstance(block, list) else block
 
     def skip(self, count: int) -> int:
         size = self._stage.batch_size

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, is_columns
+from ..core.block import Block, Indices, block_length
 from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
@@ -37,21 +38,29 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
 class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
-        block = self._upstream.pull(count)
-        first, length = self._position, block_length(block)
-        numbered = _numbered(np.arange(first, first + length, dtype=np.int64), block)
-        self._position += length
-        return numbered
+        self._place.stop_counting()
+        return self._numbered(self._upstream.pull(count))
+
+    def _numbered(self, block: Block) -> Block:
+        """``block``, which upstream has just handed out, with its numbers."""
+        first = self._place.end
+        self._place.end = end = first + block_length(block)
+        return _numbered(np.arange(first, end, dtype=np.int64), block)
 
     def items(self) -> Items[tuple[int, Any]]:
         pairs = builtins.enumerate(self._upstream.items(), self._position)
         return Items(self._place.counting(pairs))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        self._place.stop_counting()
+        for block in self._upstream.blocks(size):
+            yield self._numbered(block)
 
     def skip(self, count: int) -> int:
         return self.skip_counted(count)
 
 
 def _numbered(indices: Indices, block: Block) -> Block:
-    if is_columns(block):
-        return (indices.astype(np.int64), block)
-    return list(builtins.zip(indices.tolist(), block, strict=True))
+    if isinstance(block, list):
+        return list(builtins.zip(indices.tolist(), block, strict=True))
+    return (indices, block)

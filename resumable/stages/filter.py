@@ -6,9 +6,10 @@ import builtins
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.block import Block, block_items, block_length, concatenate, take_rows
+from ..core.block import Block, block_items, concatenate, take_rows
 from ..core.carried import CallsFunction
 from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -54,11 +55,15 @@ class _FilterIterator(SteadyIterator[T]):
         missing = count
         while missing:
             block = self._upstream.pull(missing)
-            indices = [i for i, item in enumerate(block_items(block)) if predicate(item)]
-            kept.append(take_rows(block, indices))
-            if block_length(block) < missing:
+            items = block_items(block)
+            flags = list(map(predicate, items))
+            if len(flags) != len(items):  # `map` takes a StopIteration for its end
+                raise RuntimeError("a user function raised StopIteration")
+            rows = list(compress(items if block is items else range(len(items)), flags))
+            kept.append(rows if block is items else take_rows(block, rows))
+            if len(items) < missing:
                 break
-            missing -= len(indices)
+            missing -= len(rows)
         return concatenate(kept)
 
     def items(self) -> Items[T]:

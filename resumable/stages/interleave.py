@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
@@ -11,14 +11,18 @@ from typing import ClassVar, TypeVar, final
 import numpy as np
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices, concatenate
+from ..core.block import Block, Indices, block_length, concatenate
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
+from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
+from ..core.runs import choose, grouped
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
+
+NO_TURNS: Indices = np.empty(0, np.int64)
 
 
 @final
@@ -69,7 +73,11 @@ class _InterleaveIterator(TurnsIterator[T]):
         self._turn = 0
         self._within = 0  # items of the current turn
         # The places in their turns of those that were planned last.
-        self._planned: Indices = np.empty(0, np.int64)
+        self._planned = NO_TURNS
+        # Turns that `blocks` knows ahead: of each its upstream, and the place in it. The items of the
+        # first `_handed_out` of them were handed out, but the upstreams have not moved by them.
+        self._ahead = NO_TURNS, NO_TURNS
+        self._handed_out = 0
 
     def pull(self, count: int) -> Block:
         self._stop()
@@ -82,6 +90,60 @@ class _InterleaveIterator(TurnsIterator[T]):
         if length == count:
             return block
         return concatenate([block, list(islice(self.items(), count - length))])
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        upstreams = [each for each in self._upstreams if isinstance(each, IndexedIterator)]
+        if len(upstreams) < len(self._upstreams):
+            yield from super().blocks(size)
+            return
+        length = size
+        while length == size:
+            yield from self._gathered(upstreams, size)
+            block = self.pull(size)  # in which an upstream ends
+            if length := block_length(block):
+                yield block
+
+    def _gathered(self, upstreams: list[IndexedIterator[T]], size: int) -> Iterator[Block]:
+        """Blocks without an end of an upstream; what leads to the items of many is known at once."""
+        most = FIRST_BLOCK  # and more each time, as the next end of an upstream may be near
+        while not all(self._ended):
+            self._stop()
+            numbers, within = self._turns(max(most // size, 1) * size)
+            count, offsets = len(numbers), np.empty_like(numbers)
+            order, groups = grouped(numbers)
+            for number, first, last in groups:
+                places, left = order[first:last], upstreams[number].left
+                offsets[places] = np.arange(last - first)
+                if left < last - first:
+                    count = min(count, int(places[left]))
+            count -= count % size
+            if not count:
+                break
+            run = choose(
+                numbers[:count],
+                offsets[:count],
+                lambda number, ahead: upstreams[number].ahead(ahead),
+            )
+            self._ahead = numbers, within
+            for start in range(0, count, size):
+                block = run.gather(range(start, start + size))
+                self._handed_out = start + size
+                yield block
+            most = min(4 * most, LARGEST_BLOCK)
+
+    def _stop(self) -> None:
+        if self._handed_out:  # by `blocks`, behind which the upstreams are
+            self._turn, self._within, passed = self._place()
+            for upstream, count in zip(self._upstreams, passed, strict=True):
+                upstream.skip(count)
+            self._handed_out = 0
+        super()._stop()
+
+    def _place(self) -> tuple[int, int, list[int]]:
+        """Whose turn it is, how far into it, and the items of each upstream that were handed out."""
+        last, (numbers, within) = self._handed_out - 1, self._ahead
+        passed = np.bincount(numbers[: last + 1], minlength=len(self._upstreams))
+        return *self._place_behind(int(numbers[last]), int(within[last])), passed.tolist()
 
     def _plan(self, count: int) -> list[int]:
         if all(self._ended):
@@ -124,15 +186,26 @@ class _InterleaveIterator(TurnsIterator[T]):
         return np.array(going)[turns % len(going)], places
 
     def get_state(self) -> State:
-        turn, within = self._place_after(self._taken)
+        states: list[State] | None = None
+        if self._handed_out:
+            # Nothing is moved here: an interrupt would leave some of the upstreams unmoved.
+            turn, within, passed = self._place()
+            states = [
+                found[0]
+                for upstream, count in zip(self._upstreams, passed, strict=True)
+                if (found := upstream.state_at(count))
+            ]
+        else:
+            turn, within = self._place_after(self._taken)
         return {
             "turn": turn,
             "taken": within,
             "ended": list(self._ended),
-            "upstreams": self.upstream_states(),
+            "upstreams": self.upstream_states() if states is None else states,
         }
 
     def set_state(self, state: State) -> None:
+        self._handed_out = 0
         names = ("turn", "taken", "ended", "upstreams")
         turn, taken, ended, states = unpack(self._stage, state, *names)
         self._turn = unpack_count(self._stage, "turn", turn, len(self._upstreams) - 1)

@@ -112,7 +112,16 @@ class _ScanIterator(TransformIterator[T]):
         self._carry = freeze(stage.initial)
 
     def pull(self, count: int) -> Block:
-        return list(self._outputs(block_items(self._upstream.pull(count))))
+        fn, carry = self._stage.fn, self._carry
+        outputs: list[T] = []
+        for item in block_items(self._upstream.pull(count)):
+            made = fn(carry, item)
+            if type(made) is not tuple or len(made) != 2:
+                _check_pair(made)
+            carry, output = made
+            outputs.append(output)
+        self._carry = carry
+        return outputs
 
     def items(self) -> Items[T]:
         return Items(self._outputs(self._upstream.items()))
@@ -121,11 +130,8 @@ class _ScanIterator(TransformIterator[T]):
         fn = self._stage.fn
         for item in items:
             made = fn(self._carry, item)
-            if not isinstance(made, (tuple, list)) or len(made) != 2:
-                raise InvalidType(
-                    "the function of Scan must return a pair of the next carry and an output, "
-                    f"got {shorten(made)}"
-                )
+            if type(made) is not tuple or len(made) != 2:
+                _check_pair(made)
             self._carry, output = made
             yield output
 
@@ -142,6 +148,14 @@ class _ScanIterator(TransformIterator[T]):
             return freeze(self._carry, "carry")
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+
+def _check_pair(made: Any) -> None:
+    if not isinstance(made, (tuple, list)) or len(made) != 2:
+        raise InvalidType(
+            "the function of Scan must return a pair of the next carry and an output, "
+            f"got {shorten(made)}"
+        )
 
 
 class _FinishingScanIterator(_ScanIterator[T]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
@@ -79,6 +79,20 @@ class _TakeIterator(CountingIterator[T]):
         # After the last one upstream is not asked.
         left = max(self._stage.count - self._position, 0)
         return Items(self._place.counting(islice(self._upstream.items(), left)))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        last, place = self._stage.count, self._place
+        place.stop_counting()
+        whole, rest = divmod(last - place.end, size)
+        # As in `items`, the number comes first.
+        for _, block in zip(range(whole), self._upstream.blocks(size), strict=False):
+            length = block_length(block)
+            place.end += length
+            yield block
+            if length < size:
+                return
+        if place.end == last - rest and block_length(block := self.pull(rest)):
+            yield block
 
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.block import block_items
-from ..core.expansion import ExpandingIterator
+from ..core.block import (
+    Block,
+    block_items,
+    block_length,
+    concatenate,
+    copy_block,
+    slice_block,
+)
+from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.stage import ITEMS, RANK, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import Mark, StageIterator
 from ..core.transform import Transform
 from ..errors import MalformedItem
 
@@ -37,7 +44,85 @@ class Unbatch(Transform[Any]):
     state_cost = "an offset; a resume reads the batch it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return ExpandingIterator(self, epoch, _rows)
+        return _UnbatchIterator(self, epoch, _rows)
+
+
+class _UnbatchIterator(ExpandingIterator[Any]):
+    """Cuts blocks out of the batches; of columns it makes no items on the way."""
+
+    # While `blocks` is at it: the batch it is inside, as a block, its length, and the offset of its
+    # first item, which is 0 unless some of them were handed out one by one.
+    _batch: Block | None = None
+    _length = _start = 0
+
+    def pull(self, count: int) -> Block:
+        return next(self.blocks(count), []) if count else []
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        if self._inner is not None:
+            rest, self._inner = list(self._inner), None
+            self._batch, self._length, self._start = rest, len(rest), self._offset.number
+        upstream, before = iter(self._upstream.items()), self.state_before_last()
+        offset, missing = self._offset, 0
+        while not missing:
+            parts, missing = list[Block](), size
+            while missing and (
+                self._batch is not None or self._begin(upstream, before or self._upstream.mark())
+            ):
+                start = offset.number - self._start
+                stop = min(start + missing, self._length)
+                if start < stop:
+                    parts.append(slice_block(self._batch, start, stop))
+                    offset.move_to(self._start + stop)
+                    missing -= stop - start
+                if missing:
+                    self._batch = self._before = None
+                    offset.move_to(0)
+            if parts:
+                yield concatenate(parts) if len(parts) > 1 else copy_block(parts[0])
+
+    def _begin(self, upstream: Iterator[Any], before: Mark) -> bool:
+        """Enter the next batch, at the offset, if there is one."""
+        batch, offset = next(upstream, END), self._offset.number
+        if batch is END:
+            if offset:
+                raise self.ended_within(offset)
+            return False
+        block = batch if type(batch) is list else _block(batch)
+        length = block_length(block)
+        if offset > length:
+            check_passed(length, offset, self._stage)
+        self._batch, self._length, self._start, self._before = block, length, 0, before
+        return True
+
+    def _expansions(self) -> Iterator[Iterator[Any]]:
+        if self._batch is not None:
+            rest = slice_block(self._batch, self._offset.number - self._start, self._length)
+            self._inner, self._batch = iter(block_items(rest)), None
+        return super()._expansions()
+
+
+def _block(batch: Any) -> Block:
+    """The items of ``batch``, as columns if these make the same batches later."""
+    columns = _columns(batch)
+    return _rows(batch) if columns is None else columns
+
+
+def _columns(batch: Any) -> Block | None:
+    """``batch`` as columns of which a later batch is the same as of its items; None if it has others."""
+    if type(batch) is np.ndarray:
+        # Rows of other dtypes become what fits the rows of that later batch alone.
+        usual = batch.ndim and batch.dtype.kind in "biufc" and batch.dtype.isnative
+        return batch if usual else None
+    if type(batch) is not dict and not isinstance(batch, tuple):
+        return None
+    columns = list(map(_columns, batch.values() if isinstance(batch, dict) else batch))
+    if not columns or any(column is None for column in columns):
+        return None
+    _check_lengths(columns)
+    if isinstance(batch, dict):
+        return dict(zip(batch, columns, strict=True))
+    return getattr(type(batch), "_make", tuple)(columns)
 
 
 def _rows(batch: Any) -> list[Any]:
@@ -59,7 +144,7 @@ def _rows(batch: Any) -> list[Any]:
     )
 
 
-def _check_lengths(columns: list[list[Any]]) -> None:
-    lengths = {len(column) for column in columns}
+def _check_lengths(columns: Sequence[Block]) -> None:
+    lengths = set(map(block_length, columns))
     if len(lengths) > 1:
         raise MalformedItem(f"columns of a batch must have one length, got {sorted(lengths)}")

@@ -58,8 +58,6 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
-    Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
-    Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
     Mutation("core/expansion.py", "position.end = left()", "pass"),
     Mutation("core/expansion.py", "self._offset.start_over()", "pass"),
     Mutation(
@@ -67,6 +65,9 @@ MUTATIONS: Final = [
     ),
     Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
     Mutation("sources/iterable.py", "if offset != -1 or", "if"),
+    Mutation("stages/enumerate.py", "self._place.end = end = first", "self._place.end = end ="),
+    Mutation("stages/filter.py", "missing -= len(rows)", "missing -= len(items)"),
+    Mutation("stages/interleave.py", "return number, within + 1", "return number, within"),
     Mutation(
         "stages/interleave.py",
         "return (number + 1) % len(self._upstreams), 0",
@@ -83,6 +84,8 @@ MUTATIONS: Final = [
     ),
     Mutation("core/combine.py", "self._pass_end(len(numbers) - left)", "self._pass_end(0)"),
     Mutation("core/combine.py", "self._pass_turns(self._taken)", "pass"),
+    Mutation("stages/interleave.py", "self._handed_out = start + size", "self._handed_out = start"),
+    Mutation("stages/interleave.py", "count -= count % size", "count -= size"),
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
@@ -148,7 +151,16 @@ MUTATIONS: Final = [
         "left = max(self._stage.count - self._position",
         "left = max(self._stage.count",
     ),
+    Mutation("stages/take.py", "            place.end += length\n", ""),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
+    Mutation(
+        "stages/unbatch.py",
+        "self._length, self._start = rest, len(rest), self._offset.number",
+        "self._length, self._start = rest, len(rest), 0",
+    ),
+    Mutation("stages/unbatch.py", "and batch.dtype.isnative", ""),
+    Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
+    Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
@@ -203,6 +215,7 @@ MUTATIONS: Final = [
         "    if len(found) != len(ends):\n        return None\n",
         "",
     ),
+    Mutation("formats/lines.py", "range(start - begin, stop - begin)", "range(start, stop)"),
     Mutation("formats/packed_indexes.py", "len(missing) >= FEWEST_PACKED", "True"),
     Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
     # what a stage is and how items move
@@ -218,8 +231,8 @@ MUTATIONS: Final = [
     Mutation(INDEXED, "return self._end - length_hint(self._cursor)", "return self._end"),
     Mutation(
         INDEXED,
-        "        self._at_end = False\n        # The indices",
-        "        self._at_end = True\n        # The indices",
+        "        self._at_end = False\n        self._ends_short = False",
+        "        self._at_end = True\n        self._ends_short = False",
     ),
     Mutation(
         ITERATOR,

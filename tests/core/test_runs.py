@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.core import block_items
 from resumable.core.random_access import Indexed
-from resumable.core.runs import Chosen, choose, grouped
+from resumable.core.runs import Chosen, Computed, choose, grouped
 from resumable.core.stage import by_index
 from resumable.testing.comparing import assert_same
 from resumable.testing.strategies import pipelines
@@ -177,13 +177,24 @@ def test_an_item_that_failed_comes_next(name: str) -> None:
 
 
 def test_items_of_nested_choices_are_taken_from_where_they_are() -> None:
-    stages = rs.range(8)
+    stages = rs.from_sequence(range(8))
     for number in range(20):
-        stages = rs.mix(stages, rs.range(8 * number, 8 * number + 8), stop="all")
+        further = rs.from_sequence(range(8 * number, 8 * number + 8))
+        stages = rs.mix(stages, further, stop="all")
     run = by_index(stages.stage).run(np.arange(len(stages)))
     assert isinstance(run, Chosen)
     assert len(run.runs) == 21
     assert list(run.items(range(len(stages)))) == [stages[index] for index in range(len(stages))]
+
+
+def test_numbers_of_many_inputs_are_computed_at_once() -> None:
+    inputs = [rs.range(8 * number, 8 * number + 8) for number in range(5)]
+    nested = rs.mix(rs.mix(*inputs, seed=0), rs.range(9), seed=1)
+    run = by_index(nested.stage).run(np.arange(len(nested)))
+    assert isinstance(run, Computed)
+    assert list(run.items(range(len(nested)))) == nested[:]
+    run.gather(range(3))[:] = -1  # which is a copy
+    assert run.gather(range(3)).tolist() == nested[:3]
 
 
 def test_one_input_is_its_own_run() -> None:
@@ -231,6 +242,11 @@ def test_a_row_by_its_index_is_the_row_of_a_block_and_a_copy(structure: str) -> 
         assert_same([row], [rows[index]], "looked up")
         if isinstance(row, (np.ndarray, np.void)):
             assert row.base is None or not np.shares_memory(row, np.asarray(arrays))
+    part = indexed.between(1, 4)
+    assert_same(block_items(part), rows[1:4], "cut out")
+    cut = list(part.values()) if isinstance(part, dict) else part
+    for column in cut if isinstance(cut, (list, tuple)) else [cut]:
+        assert column.base is None
     if structure == "record":
         indexed.item(0)["a"] = 7
         assert arrays[0]["a"] == 0

@@ -337,3 +337,29 @@ def test_threads_may_take_lines_one_after_the_other_from_one_source(tmp_path: Pa
     for thread in threads:
         thread.join()
     assert found == [True] * 3
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "UTF8", "ascii", "latin-1", "utf-8-sig", None])
+@pytest.mark.parametrize("errors", ["strict", "replace"])
+@pytest.mark.parametrize("skip_blank", [False, True])
+def test_batches_hold_the_lines_as_they_are_one_by_one(
+    encoding: str | None, errors: str, skip_blank: bool, tmp_path: Path
+) -> None:
+    marked = "\ufeffb" if encoding not in ("ascii", "latin-1") else "b"
+    accents = "h\u00e9\x85\x0c" if encoding != "ascii" else "h\x0c"
+    text = f"a\n\n{marked}\r\n{accents}\n\r\n \r\rx\n\nlast\r"
+    for number in range(2):
+        (tmp_path / f"{number}.txt").write_bytes(text.encode(encoding or "utf-8"))
+    pipeline = rs.lines(tmp_path / "*.txt", encoding=encoding, errors=errors, skip_blank=skip_blank)
+    one_by_one = [pipeline[index] for index in range(len(pipeline))]
+    for size in (1, 2, 3, 5, 100):
+        assert [item for batch in pipeline.batch(size) for item in batch] == one_by_one
+
+
+def test_a_batch_names_the_line_that_cannot_be_decoded(tmp_path: Path) -> None:
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"fine\n" * 5 + b"caf\xe9\n" + b"fine\n" * 5)
+    batches = iter(rs.lines(path).batch(4))
+    assert next(batches) == ["fine"] * 4
+    with pytest.raises(rs.MalformedItem, match=r"text.txt, line 6, byte 4: cannot decode"):
+        next(batches)

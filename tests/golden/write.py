@@ -53,6 +53,15 @@ OF_GROUPS = (
     "pack nothing",
 )
 """Pipelines whose stages make something of groups of items."""
+BY_INDEX = (
+    "zip by index",
+    "take by index",
+    "interleave by index",
+    "interleave of sequences",
+    "unbatch columns",
+    "unbatch stream of dicts",
+)
+"""Pipelines whose blocks are made for many indices at once."""
 
 
 def orders() -> list[dict[str, object]]:
@@ -169,5 +178,5 @@ if __name__ == "__main__":
     write("states-2.json", published(COUNTING_TRIED))
     write("states-3.json", sampled())
     write("states-4.json", published(WITH_LATER_ORDERS))
-    write("states-5.json", published(OF_GROUPS))
+    write("states-5.json", published(OF_GROUPS + BY_INDEX))
     write("checkpoint-1.ckpt", checkpoint())

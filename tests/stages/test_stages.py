@@ -14,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
+from resumable.core.block import block_items, slice_block, stack
 from resumable.order.schedule import integer_weights
+from resumable.testing.comparing import assert_same
 
 
 def pair(left: int, right: int) -> tuple[int, int]:
@@ -43,6 +45,52 @@ def test_the_batch_size_may_change_on_resume(
             batches = [batch.tolist() for batch in iterator]
         assert head + list(itertools.chain.from_iterable(batches)) == list(range(length))
         assert all(len(batch) == after for batch in batches[:-1])
+
+
+ROWS: dict[str, Any] = {
+    "int64": np.arange(9),
+    "bool": np.arange(9) > 4,
+    "uint8 pairs": np.arange(18, dtype=np.uint8).reshape(9, 2),
+    "float32": np.arange(9, dtype=np.float32) / 3,
+    "complex": np.arange(9) * 1j,
+    "other byte order": np.arange(9, dtype=">i4"),
+    "text": np.array(["a", "bcd", "", "b", "cc", "d", "e", "f", "ghij"]),
+    "objects": np.array([1, "a", None, 2.5, [1], 1, 2, 3, 4], object),
+    "dates": np.arange(9).astype("M8[D]"),
+    "masked": np.ma.arange(9),
+    "lists": list("abcdefghi"),
+    "dict": {"x": np.arange(9), "y": (np.arange(9.0), np.arange(9, dtype=np.int8))},
+    "dict of a list": {"x": np.arange(9), "y": list("abcdefghi")},
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_batches_of_rows_are_those_of_the_rows_one_by_one(name: str) -> None:
+    rows = ROWS[name]
+    cuts = [(0, 4), (4, 4), (4, 9)]
+    batches = [slice_block(rows, start, stop) for start, stop in cuts]
+    if name == "masked":
+        batches = [batch.filled() for batch in batches[:1]]
+    items = list(rs.from_sequence(batches).unbatch())
+    unbatched = rs.from_sequence(batches).unbatch()
+    for size in (1, 3, 5, 9):
+        expected = [stack(items[start : start + size]) for start in range(0, len(items), size)]
+        assert_same(list(unbatched.batch(size)), expected, f"batches of {size}")
+    # Items and blocks in turn, from every offset.
+    for offset in range(len(items) + 1):
+        with iter(unbatched) as iterator:
+            taken = [next(iterator) for _ in range(offset)]
+            taken += block_items(iterator.pull(2))
+            taken += list(iterator)
+        assert_same(taken, items, f"from {offset}")
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_a_batch_of_rows_is_a_copy(size: int) -> None:
+    rows = np.arange(12)
+    for batch in rs.from_sequence([rows[:3], rows[3:9], rows[9:]]).unbatch().batch(size):
+        batch[:] = -1
+    assert rows.tolist() == list(range(12))
 
 
 def test_unbatch_undoes_batch_for_every_structure() -> None:

@@ -166,20 +166,19 @@ class ExpandingIterator(TransformIterator[T]):
         self._upstream.set_state(upstream)
 
     def _open(self, upstream: Iterator[Any], before: Mark) -> bool:
-        item = self.next_item(upstream)
+        item = next(upstream, END)
         if item is END:
+            self.check_end()
             return False
         self._inner = expand(self._fn(item), self._start_epoch, self._offset, self._stage)
         self._before = before
         return True
 
-    def next_item(self, upstream: Iterator[Any]) -> Any:
-        """The next one of ``upstream``, or `END`, where no offset in it was saved."""
-        item = next(upstream, END)
-        if item is END and self._offset:
+    def check_end(self) -> None:
+        """Refuse an end of upstream where an item was entered before the save."""
+        if self._offset:
             raise StateMismatch(
                 f"saved offset={self._offset}, but upstream has no further item; "
                 "did the data shrink since the save?",
                 self._stage,
             )
-        return item

@@ -82,8 +82,9 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 
     def _begin(self, upstream: Iterator[Any], before: Mark) -> bool:
         """Enter the next batch, at the offset, if there is one."""
-        batch = self.next_item(upstream)
+        batch = next(upstream, END)
         if batch is END:
+            self.check_end()
             return False
         block = batch if type(batch) is list else _block(batch)
         length = block_length(block)

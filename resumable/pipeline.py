@@ -46,6 +46,7 @@ from .stages.shuffle import Shuffle
 from .stages.skip import Skip
 from .stages.take import Take
 from .stages.unbatch import Unbatch
+from .stages.window import Window
 from .stages.window_shuffle import WindowShuffle
 from .stages.zip import Zip
 from .state.value import State
@@ -352,6 +353,13 @@ class Pipeline(Generic[T]):
                 on_skip=on_skip,
             )
         )
+
+    @explained_by(Window)
+    def window(
+        self, size: int, *, shift: int | None = None, drop_last: bool = False
+    ) -> Pipeline[Any]:
+        """Slide a window over consecutive items; see `resumable.stages.window.Window`."""
+        return Pipeline(Window(self.stage, size=size, shift=shift, drop_last=drop_last))
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:

@@ -236,6 +236,15 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
         ),
         "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
+        "windows": lambda: rs.range(23).shuffle(1).window(5, shift=2).repeat(2),
+        "windows of columns shuffled": lambda: (
+            rs.from_arrays(columns()).window(4, shift=3, drop_last=True).shuffle(1).batch(2)
+        ),
+        "windows of a stream": lambda: stream(23).window(4, shift=3).repeat(2),
+        "windows drop_last": lambda: stream(23).window(6, shift=2, drop_last=True).repeat(2),
+        "windows with gaps": lambda: stream(23).window(2, shift=5).repeat(2),
+        "windows longer than stream": lambda: stream(3).window(9),
+        "windows of nothing": lambda: stream(0).window(3, shift=1).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
         "repeat endless": lambda: rs.range(6).shuffle(1).repeat().batch(4),
         "repeat nested": lambda: rs.range(4).shuffle(1).repeat(2).repeat(3),

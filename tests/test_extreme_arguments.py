@@ -77,6 +77,8 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "skip": lambda p, x: p.skip(x),
     "batch": lambda p, x: p.batch(x),
     "batch drop_last": lambda p, x: p.batch(2, drop_last=x),
+    "window": lambda p, x: p.window(x),
+    "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),
     "batch of batches": lambda p, x: p.batch(x).batch(x),
     "repeat": lambda p, x: p.repeat(x),
     "repeat twice": lambda p, x: p.repeat(x).take(5).repeat(x),
@@ -121,6 +123,8 @@ ENDLESS = {"endless", "endless stream", "nearly all integers"}
 PATIENT = {
     "batch": ENDLESS,
     "batch of batches": ENDLESS,
+    "window": ENDLESS,
+    "window shift": {"endless stream"},
     "shuffle window": ENDLESS,
     "skip": {"endless stream"},
     "skip and shard": {"endless stream"},

@@ -29,9 +29,10 @@ class Indexed(Generic[T]):
         computed ahead.
       prepare: the `Run` of the items at ``indices``, which calls no function of the user's yet;
         by default these are looked up by ``gather`` and ``item``.
+      between: the items from a start to a stop, as a block of its own; by default a `gather`.
     """
 
-    __slots__ = ("base", "gather", "index_map", "item", "prepare", "run", "span")
+    __slots__ = ("base", "between", "gather", "index_map", "item", "prepare", "run", "span")
 
     def __init__(
         self,
@@ -39,8 +40,12 @@ class Indexed(Generic[T]):
         item: Callable[[int], T] | None = None,
         span: Callable[[int, int], Sequence[T]] | None = None,
         prepare: Callable[[Indices], Run[T]] | None = None,
+        between: Callable[[int, int], Block] | None = None,
     ) -> None:
         self.gather = gather
+        self.between = between or (
+            lambda start, stop: gather(np.arange(start, stop, dtype=np.int64))
+        )
         self.item = item or _one_by(gather)
         self.span = span
         self.prepare = prepare

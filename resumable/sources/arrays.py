@@ -79,19 +79,34 @@ class FromArrays(LookedUp[Any]):
 
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
         arrays = self.arrays
-        if isinstance(arrays, np.ndarray):
-            return Indexed(self._gather, row_lookup(arrays))
-        if isinstance(arrays, dict):
-            named = [(key, row_lookup(column)) for key, column in arrays.items()]
-            return Indexed(self._gather, lambda index: {key: row(index) for key, row in named})
-        rows, make = list(map(row_lookup, arrays)), getattr(type(arrays), "_make", tuple)
-        return Indexed(self._gather, lambda index: make([row(index) for row in rows]))
+        return Indexed(self._gather, rows_lookup(arrays), between=rows_between(arrays))
 
     def _gather(self, indices: Indices) -> Block:
         return take_rows(self.arrays, indices)
 
     def __repr__(self) -> str:
         return f"FromArrays({_described(self.arrays)})"
+
+
+def rows_lookup(arrays: Any) -> Callable[[int], Any]:
+    """What gives an item by its index: a row of ``arrays``, or a tuple or dict of rows."""
+    if isinstance(arrays, np.ndarray):
+        return row_lookup(arrays)
+    if isinstance(arrays, dict):
+        named = [(key, row_lookup(column)) for key, column in arrays.items()]
+        return lambda index: {key: row(index) for key, row in named}
+    rows, make = list(map(row_lookup, arrays)), getattr(type(arrays), "_make", tuple)
+    return lambda index: make([row(index) for row in rows])
+
+
+def rows_between(arrays: Any) -> Callable[[int, int], Block]:
+    """What gives the rows of ``arrays`` from a start to a stop, as a block of its own."""
+    if isinstance(arrays, np.ndarray):
+        return lambda start, stop: arrays[start:stop].copy()
+    if isinstance(arrays, dict):
+        return lambda start, stop: {key: rows[start:stop].copy() for key, rows in arrays.items()}
+    make = getattr(type(arrays), "_make", tuple)
+    return lambda start, stop: make([rows[start:stop].copy() for rows in arrays])
 
 
 def row_lookup(column: np.ndarray[Any, Any]) -> Callable[[int], Any]:

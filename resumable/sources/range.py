@@ -72,12 +72,23 @@ class Range(LookedUp[int]):
 
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
-        return Indexed(self._gather, lambda index: begin + step * index, self._span)
+        # The end of the last items is no item itself, and must fit too.
+        fits = INT64.min <= begin + step * self.length <= INT64.max
+        return Indexed(
+            self._gather,
+            lambda index: begin + step * index,
+            self._span,
+            between=self._between if fits else None,
+        )
 
     def _gather(self, indices: Indices) -> Block:
         if self.step == 1 and self.begin == 0:
             return indices.copy()
         return indices * self.step + self.begin
+
+    def _between(self, start: int, stop: int) -> Block:
+        begin, step = self.begin, self.step
+        return np.arange(begin + start * step, begin + stop * step, step, dtype=np.int64)
 
     def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Protocol, TypeVar, final
 
@@ -14,7 +14,7 @@ from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
-from .arrays import check_no_mask, row_lookup
+from .arrays import check_no_mask, row_lookup, rows_between
 from .identity import check_identity
 
 T = TypeVar("T")
@@ -102,8 +102,10 @@ class FromSequence(LookedUp[T]):
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         sequence: Any = self.sequence
         if isinstance(sequence, np.ndarray):
-            return Indexed(self._gather, row_lookup(np.asarray(sequence)))
-        return Indexed(self._gather, sequence.__getitem__)
+            array = np.asarray(sequence)
+            return Indexed(self._gather, row_lookup(array), between=rows_between(array))
+        between = _between(sequence) if type(sequence) in BUILT_IN else None
+        return Indexed(self._gather, sequence.__getitem__, between=between)
 
     def _gather(self, indices: Indices) -> Block:
         sequence: Any = self.sequence
@@ -119,3 +121,10 @@ class FromSequence(LookedUp[T]):
     def __repr__(self) -> str:
         kind = type(self.sequence).__name__
         return f"FromSequence({kind} of {self._length} items, by index)"
+
+
+def _between(sequence: Any) -> Callable[[int, int], Block]:
+    """What gives the items of a built-in ``sequence`` from a start to a stop, as a list."""
+    if isinstance(sequence, list):
+        return lambda start, stop: sequence[start:stop]
+    return lambda start, stop: list(sequence[start:stop])

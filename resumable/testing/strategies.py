@@ -104,6 +104,11 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(sizes, st.integers(0, 2)).map(
             lambda pair: pipeline.map_batches(without_last, pair[0], workers=pair[1])
         ),
+        st.tuples(sizes, st.none() | sizes, st.booleans()).map(
+            lambda chosen: pipeline.map(repr).window(
+                chosen[0], shift=chosen[1], drop_last=chosen[2]
+            )
+        ),
         st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
         st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
         st.integers(0, 60).map(pipeline.take),

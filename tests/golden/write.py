@@ -43,6 +43,13 @@ OF_GROUPS = (
     "map_batches columns",
     "map_batches workers skipping",
     "map_batches to nothing",
+    "windows",
+    "windows of columns shuffled",
+    "windows of a stream",
+    "windows drop_last",
+    "windows with gaps",
+    "windows longer than stream",
+    "windows of nothing",
 )
 """Pipelines whose stages make something of groups of items."""
 

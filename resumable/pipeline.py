@@ -416,9 +416,23 @@ def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
     return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
-@explained_by(FromIterable, data_identity="identity")
+@overload
 def from_iterable(
     iterable: Iterable[T] | Callable[[], Iterable[T]],
+    *,
+    external_state_policy: str = "fail",
+    identity: Identity = None,
+) -> Pipeline[T]: ...
+@overload
+def from_iterable(
+    iterable: Callable[[int], Iterable[T]],
+    *,
+    external_state_policy: str = "fail",
+    identity: Identity = None,
+) -> Pipeline[T]: ...
+@explained_by(FromIterable, data_identity="identity")
+def from_iterable(
+    iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]],
     *,
     external_state_policy: str = "fail",
     identity: Identity = None,

@@ -105,6 +105,10 @@ class Torchlike:
         return [self[index] for index in indices]
 
 
+def of_epoch(epoch: int) -> Iterator[int]:
+    return iter(range(10 * epoch, 10 * epoch + 7 - epoch))
+
+
 def double(item: Any) -> Any:
     return item * 2
 
@@ -166,6 +170,7 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "arrays named": lambda: rs.from_arrays(Point(np.arange(5), np.eye(5))).batch(2),
         "arrays one": lambda: rs.from_arrays(np.arange(10, dtype=np.uint8)).filter(bool).batch(3),
         "iterable function": lambda: stream(25),
+        "iterable of epochs": lambda: rs.from_iterable(of_epoch).repeat(2).repeat(2),
         "iterable state on iterator": lambda: rs.from_iterable(Counter(20)),
         "iterable state_dict": lambda: rs.from_iterable(Loader(20)),
         "iterable state_dict repeated": lambda: rs.from_iterable(Loader(6)).repeat(3),

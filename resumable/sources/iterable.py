@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import sys
 import warnings
@@ -42,6 +43,10 @@ MANY_ITEMS: Final = 10_000_000
 TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
 END: Final[Any] = object()
+POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 ONCE: Final = "none: it can be read once"
 # Where references are not counted, every object might be held by somebody else.
 _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
@@ -71,7 +76,8 @@ class FromIterable(ExternalSource[T]):
     pipeline was built, because a restore works on a copy of it.
 
     Args:
-      iterable: an iterable, or a function without arguments that returns one.
+      iterable: an iterable, or a function that returns one for each pass: without arguments, or with
+        one that has no default, which is given the epoch, an int from 0. A class is called without.
       external_state_policy: what `get_state` does where no position can be restored:
         ``"fail"`` raises, ``"warn"`` warns; under ``"warn"`` and ``"ignore"`` the count of
         items is saved, and a resume skips as many items of a fresh iterator; or, of an object whose
@@ -93,7 +99,7 @@ class FromIterable(ExternalSource[T]):
     shown_as: ClassVar[Mapping[str, str]] = {"data_identity": "identity"}
     version: ClassVar[int] = 2  # the first had no digest of items
 
-    iterable: Iterable[T] | Callable[[], Iterable[T]]
+    iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]]
     external_state_policy: str = "fail"
     _: KW_ONLY
     data_identity: str | None = None
@@ -341,10 +347,11 @@ class _FromIterableIterator(SourceIterator[T]):
         self._target, self._protocol = target, stage._protocol
         return iter(target)
 
-    def _made(self, factory: Callable[[], Any]) -> Iterator[T]:
+    def _made(self, factory: Callable[..., Any]) -> Iterator[T]:
         """A new iterator from a function."""
+        arguments = (self._epoch,) if _takes_epoch(factory) else ()
         try:
-            made = factory()
+            made = factory(*arguments)
             shared = _references(made) > OF_A_NEW_OBJECT
         except StopIteration as error:
             raise RuntimeError("a user function raised StopIteration") from error
@@ -477,6 +484,20 @@ def _is_factory(target: Any) -> bool:
     if isinstance(target, type):
         return True
     return callable(target) and not hasattr(target, "__iter__")
+
+
+def _takes_epoch(factory: Callable[..., Any]) -> bool:
+    """Whether it is a function that cannot be called without one positional argument."""
+    if isinstance(factory, type):
+        return False
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # of something built in
+        return False
+    required = [each for each in parameters if each.default is each.empty]
+    positional = [each for each in required if each.kind in POSITIONAL]
+    named = [each for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    return len(positional) == 1 and not named
 
 
 def _is_old_sequence(target: Any) -> bool:

@@ -43,6 +43,7 @@ OF_GROUPS = (
     "map_batches columns",
     "map_batches workers skipping",
     "map_batches to nothing",
+    "iterable of epochs",
     "windows",
     "windows of columns shuffled",
     "windows of a stream",

@@ -39,12 +39,14 @@ from .stages.map_batches import MapBatches
 from .stages.mix import Mix
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
+from .stages.rebatch import Rebatch
 from .stages.repeat import Repeat
 from .stages.scan import Scan
 from .stages.shard import Shard
 from .stages.shuffle import Shuffle
 from .stages.skip import Skip
 from .stages.take import Take
+from .stages.take_while import TakeWhile
 from .stages.unbatch import Unbatch
 from .stages.window import Window
 from .stages.window_shuffle import WindowShuffle
@@ -354,6 +356,11 @@ class Pipeline(Generic[T]):
             )
         )
 
+    @explained_by(Rebatch)
+    def rebatch(self, batch_size: int, *, drop_last: bool = False) -> Pipeline[Any]:
+        """Cut batches to another size; see `resumable.stages.rebatch.Rebatch`."""
+        return Pipeline(Rebatch(self.stage, batch_size=batch_size, drop_last=drop_last))
+
     @explained_by(Window)
     def window(
         self, size: int, *, shift: int | None = None, drop_last: bool = False
@@ -370,6 +377,11 @@ class Pipeline(Generic[T]):
     def take(self, count: int) -> Pipeline[T]:
         """Stop after ``count`` items; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
+
+    @explained_by(TakeWhile)
+    def take_while(self, predicate: Callable[[T], object]) -> Pipeline[T]:
+        """Stop at the first item that ``predicate`` refuses; see `resumable.stages.take_while.TakeWhile`."""
+        return Pipeline(TakeWhile(self.stage, predicate))
 
     @explained_by(Skip)
     def skip(self, count: int) -> Pipeline[T]:

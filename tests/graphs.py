@@ -76,6 +76,17 @@ class RunningSum:
         self.total = state["total"]
 
 
+class UpTo(RunningSum):
+    """A predicate with state of its own: whether the sum of the items is within a bound."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__()
+        self.bound = bound
+
+    def __call__(self, item: int) -> bool:
+        return super().__call__(item) <= self.bound
+
+
 class SummedBatches(RunningSum):
     """A collate function with state of its own."""
 
@@ -241,6 +252,11 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"
         ),
         "map_batches to nothing": lambda: stream(23).map_batches(lambda batch: [], 4).repeat(2),
+        "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),
+        "rebatch of a stream": lambda: stream(17).batch(6).rebatch(4, drop_last=True).repeat(2),
+        "rebatch of lists": lambda: (
+            rs.from_sequence(["ab", "", "cde", "f"] * 4).map(list).rebatch(5)
+        ),
         "windows": lambda: rs.range(23).shuffle(1).window(5, shift=2).repeat(2),
         "windows of columns shuffled": lambda: (
             rs.from_arrays(columns()).window(4, shift=3, drop_last=True).shuffle(1).batch(2)
@@ -257,6 +273,9 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "repeat empty endless": lambda: rs.range(0).repeat(),
         "repeat stream": lambda: stream(6).repeat(3),
         "take": lambda: stream(30).take(11).repeat(2),
+        "take_while": lambda: stream(30).take_while(lambda item: item < 11).repeat(2),
+        "take_while to the end": lambda: rs.range(9).shuffle(2).take_while(lambda item: True),
+        "take_while stateful": lambda: rs.range(20).take_while(UpTo(30)).repeat(2),
         "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
         "skip stream": lambda: stream(30).skip(11).repeat(2),
         "skip everything": lambda: stream(3).skip(11),
@@ -319,6 +338,7 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
 SHARE_AN_OBJECT = (
     "map stateful",
     "filter stateful",
+    "take_while stateful",
     "scan stateful",
     "random_map stateful",
     "collate stateful",

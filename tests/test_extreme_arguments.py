@@ -77,6 +77,7 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "skip": lambda p, x: p.skip(x),
     "batch": lambda p, x: p.batch(x),
     "batch drop_last": lambda p, x: p.batch(2, drop_last=x),
+    "rebatch": lambda p, x: p.batch(3).rebatch(x),
     "window": lambda p, x: p.window(x),
     "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),
     "batch of batches": lambda p, x: p.batch(x).batch(x),
@@ -123,6 +124,7 @@ ENDLESS = {"endless", "endless stream", "nearly all integers"}
 PATIENT = {
     "batch": ENDLESS,
     "batch of batches": ENDLESS,
+    "rebatch": ENDLESS,
     "window": ENDLESS,
     "window shift": {"endless stream"},
     "shuffle window": ENDLESS,

@@ -37,6 +37,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Scan": rs.Pipeline.scan,
     "Batch": rs.Pipeline.batch,
     "MapBatches": rs.Pipeline.map_batches,
+    "Rebatch": rs.Pipeline.rebatch,
     "Window": rs.Pipeline.window,
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,

@@ -8,14 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.by_hand.operator import RANDOM_ACCESS, Numbers, Operator, cut
+import resumable as rs
+from benchmarks.by_hand.operator import (
+    BATCH,
+    RANDOM_ACCESS,
+    STREAM,
+    Numbers,
+    Operator,
+    arrays,
+    cut,
+)
 
 SIZE = 10
+SHORT = 100
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
     """Of ``numbers``; where they have random access, windows by hand are NumPy's."""
     yield from _windows(numbers)
+    yield _rebatched(numbers)
+    yield _while(numbers)
 
 
 def _windows(numbers: Numbers) -> Iterator[Operator]:
@@ -44,3 +56,46 @@ def _windows(numbers: Numbers) -> Iterator[Operator]:
         yield Operator("window", pipeline.window(SIZE, shift=shift), by_hand, variant=f"by {shift}")
         batched = pipeline.window(SIZE, shift=shift, drop_last=True)
         yield Operator("window", batched, batches=batches, variant=f"by {shift}")
+
+
+def _rebatched(numbers: Numbers) -> Operator:
+    """Arrays of 100 made into arrays of 256."""
+    given = [np.asarray(part) for part in batched(numbers.items(), SHORT)]
+    pipeline = rs.from_sequence(given)
+    if numbers.over == STREAM:
+        pipeline = rs.from_iterable(lambda: iter(given))
+
+    def joined() -> Iterator[Any]:
+        parts, length = [], 0
+        for part in given:
+            parts.append(part)
+            length += len(part)
+            while length >= BATCH:
+                rows = np.concatenate(parts)
+                yield rows[:BATCH]
+                parts, length = [rows[BATCH:]], length - BATCH
+        if length:
+            yield np.concatenate(parts)
+
+    return Operator("rebatch", pipeline.rebatch(BATCH), joined)
+
+
+def _while(numbers: Numbers) -> Operator:
+    last = numbers.first + numbers.count // 10 * 9
+
+    def below(item: int) -> bool:
+        return item < last
+
+    def taken() -> Iterator[int]:
+        for item in numbers.items():
+            if not below(item):
+                return
+            yield item
+
+    return Operator("take_while", numbers.pipeline.take_while(below), taken, arrays(taken))
+
+
+def batched(items: Iterator[int], size: int) -> Iterator[list[int]]:
+    """Lists of ``size`` of them, the last one perhaps shorter."""
+    while part := list(islice(items, size)):
+        yield part

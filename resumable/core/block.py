@@ -154,6 +154,15 @@ def stack(items: Sequence[Any]) -> Any:
     return list(items)
 
 
+def as_batch(block: Block) -> Any:
+    """The items of ``block`` as one batch: columns as they are, a list stacked.
+
+    Raises:
+      MalformedItem: if `stack` refuses the items.
+    """
+    return block if is_columns(block) else stack(block)
+
+
 # What is usual, items of one type with the same fields, is found out and taken apart by built-in
 # functions; anything else is looked at item by item.
 

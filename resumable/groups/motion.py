@@ -111,7 +111,7 @@ class GroupIterator(StageIterator[T]):
         """Make the next block that has items left; False at the end."""
         while self._block is None:
             before = self._groups.mark()
-            found = self._groups.pull(1)
+            found = block_items(self._groups.pull(1))
             if not found:
                 if self._offset:
                     raise StateMismatch(

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, block_items, block_length, is_columns, stack
+from ..core.block import Block, Indices, as_batch, block_items, block_length
 from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
@@ -94,7 +94,7 @@ class Batch(CallsFunction[Any]):
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
         if self.collate is None:
-            return block if is_columns(block) else stack(block)
+            return as_batch(block)
         return self.collate(list(block_items(block)))
 
 

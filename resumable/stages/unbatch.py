@@ -37,23 +37,28 @@ class Unbatch(Transform[Any]):
     state_cost = "an offset; a resume reads the batch it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return ExpandingIterator(self, epoch, _rows)
+        return ExpandingIterator(self, epoch, rows_of)
 
 
-def _rows(batch: Any) -> list[Any]:
+def rows_of(batch: Any) -> list[Any]:
+    """The rows of ``batch``, one Python object each.
+
+    Raises:
+      MalformedItem: if it is none, or its columns differ in length.
+    """
     if isinstance(batch, list) or (isinstance(batch, np.ndarray) and batch.ndim):
         return block_items(batch)
     if isinstance(batch, Mapping) and batch:
-        columns = [_rows(column) for column in batch.values()]
+        columns = [rows_of(column) for column in batch.values()]
         _check_lengths(columns)
         return [dict(zip(batch, row, strict=True)) for row in zip(*columns, strict=True)]
     if isinstance(batch, tuple) and batch:
-        columns = [_rows(column) for column in batch]
+        columns = [rows_of(column) for column in batch]
         _check_lengths(columns)
         make = getattr(type(batch), "_make", tuple)
         return [make(row) for row in zip(*columns, strict=True)]
     raise MalformedItem(
-        f"unbatch needs batches (arrays, lists, tuples, dicts), got {type(batch).__name__}"
+        f"unbatch and rebatch need batches (arrays, lists, tuples, dicts), got {type(batch).__name__}"
     )
 
 

@@ -12,15 +12,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import (
-    Block,
-    block_length,
-    concatenate,
-    is_columns,
-    slice_block,
-    stack,
-    take_rows,
-)
+from ..core.block import Block, as_batch, block_length, concatenate, slice_block, take_rows
 from ..core.derived import derived
 from ..core.indexed import check_reach, countable
 from ..core.random_access import Indexed
@@ -112,10 +104,10 @@ class Window(Transform[Any]):
         def item(index: int) -> Any:
             stop = int(min(index * step + size, items))
             check_reach(stop - 1)
-            return window_of(between(index * step, stop))
+            return as_batch(between(index * step, stop))
 
         # Where the order of the items has to be computed, that is done for many windows at once.
-        prepare = partial(Batches, window_of, size, step, upstream, countable(items))
+        prepare = partial(Batches, as_batch, size, step, upstream, countable(items))
         return Indexed(
             lambda indices: list(map(item, indices.tolist())),
             item,
@@ -127,11 +119,6 @@ class Window(Transform[Any]):
         if not self.drop_last:
             return -(-items // self.step)
         return max((items - self.size) // self.step + 1, 0)
-
-
-def window_of(block: Block) -> Any:
-    """The window of the items of ``block``."""
-    return block if is_columns(block) else stack(block)
 
 
 class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
@@ -155,7 +142,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
             if stage.drop_last and length < stage.size:
                 break
             self._leave(block, length)
-            yield window_of(block)
+            yield as_batch(block)
 
     def skip(self, count: int) -> int:
         if not count:

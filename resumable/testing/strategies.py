@@ -104,6 +104,14 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(sizes, st.integers(0, 2)).map(
             lambda pair: pipeline.map_batches(without_last, pair[0], workers=pair[1])
         ),
+        st.integers(1, 9).map(
+            lambda bound: pipeline.take_while(lambda item: len(repr(item)) % 10 != bound)
+        ),
+        st.tuples(sizes, sizes, st.booleans()).map(
+            lambda chosen: (
+                pipeline.map(repr).batch(chosen[0]).rebatch(chosen[1], drop_last=chosen[2])
+            )
+        ),
         st.tuples(sizes, st.none() | sizes, st.booleans()).map(
             lambda chosen: pipeline.map(repr).window(
                 chosen[0], shift=chosen[1], drop_last=chosen[2]

@@ -48,7 +48,7 @@ def test_the_batch_size_may_change_on_resume(
 def test_unbatch_undoes_batch_for_every_structure() -> None:
     for items in ([1, 2, 3], [(1, "a"), (2, "b"), (3, "c")], [{"a": i} for i in range(3)]):
         assert list(rs.from_sequence(items).batch(2).unbatch()) == items
-    with pytest.raises(rs.MalformedItem, match=r"unbatch needs batches.*got int"):
+    with pytest.raises(rs.MalformedItem, match=r"unbatch and rebatch need batches.*got int"):
         list(rs.range(3).unbatch())
     with pytest.raises(rs.MalformedItem, match="one length"):
         list(rs.from_sequence([([1, 2], [1])]).unbatch())

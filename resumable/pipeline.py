@@ -28,6 +28,7 @@ from .sources.iterable import FromIterable
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stages.batch import Batch
+from .stages.cache import Cache
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
 from .stages.filter import Filter
@@ -397,6 +398,11 @@ class Pipeline(Generic[T]):
     def enumerate(self) -> Pipeline[tuple[int, T]]:
         """Number the items from 0; see `resumable.stages.enumerate.Enumerate`."""
         return Pipeline(Enumerate(self.stage))
+
+    @explained_by(Cache)
+    def cache(self) -> Pipeline[T]:
+        """Keep the items in memory once they are made; see `resumable.stages.cache.Cache`."""
+        return Pipeline(Cache(self.stage))
 
     @explained_by(Prefetch)
     def prefetch(self, buffer_size: int) -> Pipeline[T]:

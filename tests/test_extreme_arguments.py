@@ -77,6 +77,7 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "skip": lambda p, x: p.skip(x),
     "batch": lambda p, x: p.batch(x),
     "batch drop_last": lambda p, x: p.batch(2, drop_last=x),
+    "cache": lambda p, x: p.take(x).cache(),
     "rebatch": lambda p, x: p.batch(3).rebatch(x),
     "window": lambda p, x: p.window(x),
     "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),

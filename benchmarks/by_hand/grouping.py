@@ -28,6 +28,7 @@ def operators(numbers: Numbers) -> Iterator[Operator]:
     yield from _windows(numbers)
     yield _rebatched(numbers)
     yield _while(numbers)
+    yield _kept(numbers)
 
 
 def _windows(numbers: Numbers) -> Iterator[Operator]:
@@ -93,6 +94,22 @@ def _while(numbers: Numbers) -> Operator:
             yield item
 
     return Operator("take_while", numbers.pipeline.take_while(below), taken, arrays(taken))
+
+
+def _kept(numbers: Numbers) -> Operator:
+    """Made in the first pass, and given from a list in two more."""
+
+    def three_passes() -> Iterator[int]:
+        items: list[int] = []
+        for item in numbers.items():
+            items.append(item)
+            yield item
+        for _ in range(2):
+            for item in items:
+                yield item
+
+    cached = numbers.pipeline.cache().repeat(3)
+    return Operator("cache", cached, three_passes, arrays(three_passes), variant="3 epochs")
 
 
 def batched(items: Iterator[int], size: int) -> Iterator[list[int]]:

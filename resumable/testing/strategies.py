@@ -132,6 +132,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         ),
     ]
     if pipeline.length != float("inf"):
+        choices.append(st.just(pipeline.cache()))
         choices.append(
             st.tuples(seeds, sizes).map(
                 lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)

@@ -275,6 +275,28 @@ def test_stacking_what_is_usual_costs_the_same_for_any_number_of_items(
     assert large.instructions == small.instructions <= limit.instructions
 
 
+CONSECUTIVE: dict[str, tuple[rs.Pipeline[Any], Cost]] = {
+    "range": (rs.range(COUNT), Cost(4, 2, 81)),
+    "arrays": (rs.from_arrays(columns(2)), Cost(4, 3, 104)),
+    "list": (rs.from_sequence([b""] * COUNT), Cost(5, 6, 128)),
+    "take": (rs.range(COUNT).take(COUNT - 1), Cost(6, 3, 117)),
+    "enumerate": (rs.range(COUNT).enumerate(), Cost(8, 6, 150)),
+    "shard": (rs.range(COUNT).shard(0, 2), Cost(4, 3, 83)),
+    "concatenate": (rs.concatenate(rs.range(COUNT), rs.range(9)), Cost(6, 3, 106)),
+    "zip": (rs.zip(rs.range(COUNT), rs.range(COUNT)), Cost(9, 5, 162)),
+}
+
+
+@pytest.mark.parametrize("name", CONSECUTIVE)
+def test_a_batch_of_consecutive_items_is_cut_out_without_their_indices(name: str) -> None:
+    pipeline, limit = CONSECUTIVE[name]
+    work = steady(pipeline.batch(256))
+    assert not [call for call in work.calls if call.endswith(".pull")]
+    assert work.calls.total() <= STEPS * limit.calls
+    assert work.builtins.total() <= STEPS * limit.builtins
+    assert work.instructions <= STEPS * limit.instructions
+
+
 def test_a_mapped_batch_costs_one_call_of_the_function_an_item() -> None:
     assert steady(mapped(Path()).batch(256)).user == {"triple": STEPS * 256}
 

@@ -37,6 +37,8 @@ LARGEST_EXACT: Final = 2**53
 WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
 # What such an integer and a floating-point number become together: never a narrower one.
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
+# What most blocks and columns are, looked for first.
+USUAL: Final = frozenset({list, np.ndarray})
 _dtype_number: Final = attrgetter("dtype.num")
 
 
@@ -52,7 +54,7 @@ def is_masked(value: Any) -> bool:
 
 def block_length(block: Block) -> int:
     """Number of items in ``block``."""
-    if isinstance(block, (list, np.ndarray)):
+    if type(block) in USUAL or isinstance(block, (list, np.ndarray)):
         return len(block)
     columns = block.values() if isinstance(block, dict) else block
     return block_length(next(iter(columns)))
@@ -160,7 +162,7 @@ def as_batch(block: Block) -> Any:
     Raises:
       MalformedItem: if `stack` refuses the items.
     """
-    return block if is_columns(block) else stack(block)
+    return stack(block) if isinstance(block, list) else block
 
 
 # What is usual, items of one type with the same fields, is found out and taken apart by built-in

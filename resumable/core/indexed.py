@@ -95,6 +95,7 @@ class IndexedIterator(SourceIterator[T]):
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
+        self._ends_short = False  # the last block of `blocks` will have fewer items
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
         # its items at these where it prepares any.
         self._block = EMPTY
@@ -103,16 +104,19 @@ class IndexedIterator(SourceIterator[T]):
 
     def pull(self, count: int) -> Block:
         position = self.position
-        indices = self._indices(position, min(count, self._length - position))
-        length = len(indices)
-        if not length:
+        stop = min(position + count, self._length)
+        if stop <= position:
             return []
-        if self._prepared is None:
-            block = self._base.gather(indices)
+        if self._plain:
+            block = self._base.between(position, stop)
         else:
-            first = position - self._block_start
-            block = self._prepared.gather(range(first, first + length))
-        self._move(position + length)
+            indices = self._indices(position, stop - position)
+            if self._prepared is None:
+                block = self._base.gather(indices)
+            else:
+                first = position - self._block_start
+                block = self._prepared.gather(range(first, first + len(indices)))
+        self._move(stop)
         return block
 
     def skip(self, count: int) -> int:
@@ -133,6 +137,23 @@ class IndexedIterator(SourceIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._move(self.position)
+        self._ends_short = (self._length - self._end) % size > 0
+        return self._sections(size) if self._plain else self._gathered(size)
+
+    def _sections(self, size: int) -> Iterator[Block]:
+        """`blocks` of items that are in no other order than their own."""
+        between, length = self._base.between, self._length
+        for start in range(self._end, length, size):
+            stop = start + size
+            if stop > length:
+                stop = length
+            block = between(start, stop)
+            self._end = stop
+            yield block
+        self._at_end = True
+
+    def _gathered(self, size: int) -> Iterator[Block]:
+        """`blocks` of items whose indices are computed, for many blocks at once."""
         for indices in self._index_blocks(size):
             gather: Callable[[Any], Block] = self._base.gather
             parts: Any = indices
@@ -144,6 +165,7 @@ class IndexedIterator(SourceIterator[T]):
                 block = gather(part)
                 self._end += len(part)
                 yield block
+        self._at_end = True
 
     def state_at(self, offset: int) -> tuple[State, int]:
         position = self.position
@@ -162,8 +184,8 @@ class IndexedIterator(SourceIterator[T]):
 
     @property
     def at_end(self) -> bool:
-        """Whether `items` has come to the end."""
-        return self._at_end
+        """Whether the end was met: by `items` and `blocks`, or by a last block that is short."""
+        return self._at_end or (self._ends_short and self.position == self._length)
 
     @property
     def position(self) -> int:
@@ -173,7 +195,7 @@ class IndexedIterator(SourceIterator[T]):
     def _move(self, position: int) -> None:
         self._end = position
         self._cursor = iter(())
-        self._at_end = False
+        self._at_end = self._ends_short = False
 
     def _index_blocks(self, size: int) -> Iterator[Indices]:
         """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""

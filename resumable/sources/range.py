@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
@@ -72,23 +72,21 @@ class Range(LookedUp[int]):
 
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
-        # The end of the last items is no item itself, and must fit too.
-        fits = INT64.min <= begin + step * self.length <= INT64.max
+        between: Callable[[int, int], Block] | None = None
+        # What comes after the last item is named too.
+        if INT64.min <= begin + step * self.length <= INT64.max:
+
+            def between(start: int, stop: int) -> Block:
+                return np.arange(begin + step * start, begin + step * stop, step, dtype=np.int64)
+
         return Indexed(
-            self._gather,
-            lambda index: begin + step * index,
-            self._span,
-            between=self._between if fits else None,
+            self._gather, lambda index: begin + step * index, self._span, between=between
         )
 
     def _gather(self, indices: Indices) -> Block:
         if self.step == 1 and self.begin == 0:
             return indices.copy()
         return indices * self.step + self.begin
-
-    def _between(self, start: int, stop: int) -> Block:
-        begin, step = self.begin, self.step
-        return np.arange(begin + start * step, begin + stop * step, step, dtype=np.int64)
 
     def _span(self, start: int, stop: int) -> Sequence[int]:
         begin, step = self.begin, self.step

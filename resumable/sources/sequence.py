@@ -125,6 +125,11 @@ class FromSequence(LookedUp[T]):
 
 def _between(sequence: Any) -> Callable[[int, int], Block]:
     """What gives the items of a built-in ``sequence`` from a start to a stop, as a list."""
-    if isinstance(sequence, list):
-        return lambda start, stop: sequence[start:stop]
-    return lambda start, stop: list(sequence[start:stop])
+
+    def between(start: int, stop: int) -> Block:
+        items = list(sequence[start:stop])
+        if len(items) < stop - start:
+            sequence[stop - 1]  # raises what a look-up beyond the end does
+        return items
+
+    return between

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, as_batch, block_items, block_length
+from ..core.block import Block, Indices, as_batch, block_items, block_length, stack
 from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
@@ -175,11 +175,12 @@ class _BatchIterator(TransformIterator[Any]):
         return Items(self._batches())
 
     def _batches(self) -> Iterator[Any]:
-        size, drop_last = self._stage.batch_size, self._stage.drop_last
-        collated = self._stage.collated
+        stage, size, drop_last = self._stage, self._stage.batch_size, self._stage.drop_last
+        custom = stage.collate is not None
+        collated = stage.collated if custom else stack
         for block in self._upstream.blocks(size):
             if not drop_last or block_length(block) == size:
-                yield collated(block)
+                yield collated(block) if custom or isinstance(block, list) else block
 
     def skip(self, count: int) -> int:
         size = self._stage.batch_size

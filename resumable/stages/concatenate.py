@@ -110,6 +110,22 @@ class _ConcatenateIterator(StageIterator[T]):
             self._enter(self._index + 1)
             yield self._upstream.items()
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        while self._index + 1 < len(self._stage.upstreams):
+            rest: Block = []
+            for block in self._upstream.blocks(size):
+                if block_length(block) < size:
+                    rest = block
+                    break
+                yield block
+            self._enter(self._index + 1)
+            if length := block_length(rest):
+                completed = concatenate([rest, self.pull(size - length)])
+                yield completed
+                if block_length(completed) < size:
+                    return
+        yield from self._upstream.blocks(size)
+
     def skip(self, count: int) -> int:
         missing = count
         while missing:

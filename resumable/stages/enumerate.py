@@ -9,7 +9,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, is_columns
+from ..core.block import Block, Indices, block_length
 from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
@@ -38,11 +38,13 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
 class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
-        block = self._upstream.pull(count)
-        first, length = self._position, block_length(block)
-        numbered = _numbered(np.arange(first, first + length, dtype=np.int64), block)
-        self._position += length
-        return numbered
+        return self._numbered(self._upstream.pull(count))
+
+    def _numbered(self, block: Block) -> Block:
+        """``block``, which upstream has just handed out, with its numbers."""
+        first = self._position
+        self._position = end = first + block_length(block)
+        return _numbered(np.arange(first, end, dtype=np.int64), block)
 
     def items(self) -> Items[tuple[int, Any]]:
         return Items(self._pairs())
@@ -52,11 +54,15 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
             self._position += 1
             yield pair
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        for block in self._upstream.blocks(size):
+            yield self._numbered(block)
+
     def skip(self, count: int) -> int:
         return self.skip_counted(count)
 
 
 def _numbered(indices: Indices, block: Block) -> Block:
-    if is_columns(block):
-        return (indices.astype(np.int64), block)
-    return list(builtins.zip(indices.tolist(), block, strict=True))
+    if isinstance(block, list):
+        return list(builtins.zip(indices.tolist(), block, strict=True))
+    return (indices, block)

@@ -149,6 +149,9 @@ class _IndexedShardIterator(StageIterator[T]):
     def items(self) -> Items[T]:
         return self._rest.items()
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        return self._rest.blocks(size)
+
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._rest,)

@@ -83,6 +83,19 @@ class _TakeIterator(CountingIterator[T]):
         for self._position, item in zip(numbers, items, strict=False):
             yield item
 
+    def blocks(self, size: int) -> Iterator[Block]:
+        last = self._stage.count
+        whole, rest = divmod(last - self._position, size)
+        # As in `items`, the number comes first.
+        for _, block in zip(range(whole), self._upstream.blocks(size), strict=False):
+            length = block_length(block)
+            self._position += length
+            yield block
+            if length < size:
+                return
+        if self._position == last - rest and block_length(block := self.pull(rest)):
+            yield block
+
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar, final
 
-from ..core.block import Block, block_items, block_length, is_columns, slice_block
+from ..core.block import Block, block_items, block_length, slice_block
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 
 
@@ -52,10 +53,11 @@ class Zip(Combine[Any]):
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
         """One block of the items of all ``blocks``, which are of one length."""
-        if builtins.all(is_columns(block) for block in blocks):
-            return self._row(blocks)
-        rows = builtins.zip(*(block_items(block) for block in blocks), strict=True)
-        return list(rows if self.names is None else map(self._row, rows))
+        for block in blocks:
+            if isinstance(block, list):
+                rows = builtins.zip(*map(block_items, blocks), strict=True)
+                return list(rows if self.names is None else map(self._row, rows))
+        return self._row(blocks)
 
     def _rows(self, *items: Iterator[Any]) -> Iterator[Any]:
         """The items of all ``items``, which are as many, one of each at a time."""
@@ -88,6 +90,18 @@ class _ZipIterator(CombineIterator[Any]):
         if names is None:
             return Items(rows)
         return Items(dict(builtins.zip(names, row, strict=True)) for row in rows)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        # As in `pull`, no more is asked of the later ones than can be completed.
+        whole = self._whole_blocks(size)
+        zipped, streams = self._stage.zipped, [each.blocks(size) for each in self._upstreams]
+        yield from map(zipped, islice(builtins.zip(*streams, strict=False), whole))
+        yield from super().blocks(size)
+
+    def _whole_blocks(self, size: int) -> int:
+        """Of how many blocks it is known that all upstreams have all items."""
+        known = [each.state_at(MOST_ITEMS) for each in self._upstreams]
+        return min([0 if found is None else found[1] for found in known]) // size
 
     def skip(self, count: int) -> int:
         for upstream in self._upstreams:

@@ -58,7 +58,7 @@ MUTATIONS: Final = [
     ),
     Mutation("stages/concatenate.py", "if length < missing:", "if length <= missing:"),
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
-    Mutation("stages/enumerate.py", "self._position += length", "self._position = length"),
+    Mutation("stages/enumerate.py", "self._position = end = first", "self._position = end ="),
     Mutation("stages/filter.py", "missing -= len(indices)", "missing -= block_length(block)"),
     Mutation("core/expansion.py", "self._before, self._offset = None, 0", "self._before = None"),
     Mutation("core/expansion.py", "self._before = before\n        return True", "return True"),
@@ -130,7 +130,10 @@ MUTATIONS: Final = [
     Mutation(
         "stages/take.py", "numbers, items = range(self._position + 1", "numbers, items = range(1"
     ),
+    Mutation("stages/take.py", "            self._position += length\n", ""),
     Mutation("stages/zip.py", "count = block_length(blocks[-1])", "block_length(blocks[-1])"),
+    Mutation("stages/zip.py", "return min([0 if", "return max([0 if"),
+    Mutation("stages/concatenate.py", "if length := block_length(rest):", "if length := 0:"),
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
@@ -200,8 +203,8 @@ MUTATIONS: Final = [
     Mutation(INDEXED, "return self._end - length_hint(self._cursor)", "return self._end"),
     Mutation(
         INDEXED,
-        "        self._at_end = False\n        # The indices",
-        "        self._at_end = True\n        # The indices",
+        "        self._at_end = False\n        self._ends_short = False",
+        "        self._at_end = True\n        self._ends_short = False",
     ),
     Mutation(
         ITERATOR,

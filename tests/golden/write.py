@@ -44,6 +44,8 @@ OF_GROUPS = (
     "map_batches workers skipping",
     "map_batches to nothing",
     "iterable of epochs",
+    "take by index",
+    "zip by index",
     "cache",
     "cache of a shuffle",
     "cache of a stream",
@@ -65,7 +67,7 @@ OF_GROUPS = (
     "windows longer than stream",
     "windows of nothing",
 )
-"""Pipelines whose stages make something of groups of items."""
+"""Pipelines of stages that came with those of groups of items."""
 
 
 def orders() -> list[dict[str, object]]:

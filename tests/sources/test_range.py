@@ -27,6 +27,16 @@ def test_it_agrees_with_the_built_in_range(start: int, stop: int, step: int) -> 
         assert all(type(item) is int for item in pipeline[:3])
 
 
+@given(st.sampled_from([1, 2, 2**61]), st.integers(1, 9), st.booleans())
+def test_batches_reach_the_ends_of_int64(step: int, batch_size: int, downwards: bool) -> None:
+    count = min(10, 2**63 // step)
+    expected = list(range(2**63 - 1, 2**63 - 1 - count * step, -step))[::-1]
+    if downwards:
+        expected, step = [-1 - item for item in expected], -step
+    pipeline = rs.range(expected[0], expected[-1] + step, step)
+    assert [item for batch in pipeline.batch(batch_size) for item in batch.tolist()] == expected
+
+
 def test_it_counts_to_two_to_the_62() -> None:
     pipeline = rs.range(2**62)
     assert len(pipeline) == 2**62

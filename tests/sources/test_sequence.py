@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from graphs import Torchlike
 
 import resumable as rs
@@ -23,6 +24,22 @@ def test_many_items_are_asked_for_at_once_where_the_sequence_can_do_that() -> No
     list(rs.from_sequence(dataset).shuffle(0).batch(8))
     assert [len(indices) for indices in asked] == [8, 8, 7]
     assert all(type(index) is int for indices in asked for index in indices)
+
+
+def test_a_list_that_has_become_shorter_is_an_error() -> None:
+    items = list(range(10))
+    batches = iter(rs.from_sequence(items).batch(4))
+    next(batches)
+    del items[6:]
+    with pytest.raises(IndexError):
+        next(batches)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, range])
+def test_batches_of_built_in_sequences_hold_their_items(kind: Any) -> None:
+    items = range(7) if kind is range else kind("abcdefg")
+    batches = list(rs.from_sequence(items).batch(3, collate=list))
+    assert batches == [list(items[:3]), list(items[3:6]), list(items[6:])]
 
 
 def test_a_memmap_stays_on_disk_and_is_not_changed_through_an_item(tmp_path: Path) -> None:

@@ -25,10 +25,25 @@ SHORT = 100
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
     """Of ``numbers``; where they have random access, windows by hand are NumPy's."""
+    yield _grouped(numbers)
     yield from _windows(numbers)
     yield _rebatched(numbers)
     yield _while(numbers)
     yield _kept(numbers)
+
+
+def backwards(group: Any) -> Any:
+    """Next to nothing, of a list or an array."""
+    return group[::-1]
+
+
+def _grouped(numbers: Numbers) -> Operator:
+    def reversed_groups() -> Iterator[int]:
+        for group in batched(numbers.items(), SHORT):
+            yield from backwards(group)
+
+    pipeline = numbers.pipeline.map_batches(backwards, SHORT)
+    return Operator("map_batches", pipeline, reversed_groups, arrays(reversed_groups))
 
 
 def _windows(numbers: Numbers) -> Iterator[Operator]:

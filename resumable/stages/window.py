@@ -134,7 +134,15 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._gap = 0
 
     def items(self) -> Items[Any]:
-        return Items(self._windows())
+        # Batches begin where the one before ended, so upstream's own state is that of the next one.
+        follows = self._stage.step == self._stage.size and not self._starts and not self._gap
+        return Items(self._batches() if follows else self._windows())
+
+    def _batches(self) -> Iterator[Any]:
+        size, drop_last = self._stage.size, self._stage.drop_last
+        for block in self._upstream.blocks(size):
+            if not drop_last or block_length(block) == size:
+                yield as_batch(block)
 
     def _windows(self) -> Iterator[Any]:
         stage = self._stage
@@ -159,7 +167,8 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
     def _read(self) -> Block:
         """The items of the next window; the position stays, but for a gap before it."""
         size, step = self._stage.size, self._stage.step
-        self._gap -= self._upstream.skip(self._gap)
+        if self._gap:
+            self._gap -= self._upstream.skip(self._gap)
         parts, length = [self._shared], block_length(self._shared)
         while length < size:
             if len(self._starts) * step == length:
@@ -177,8 +186,12 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         step = self._stage.step
         self._gap = max(step - self._stage.size, 0)
         # Copied, as whoever gets the window may write into it.
-        shared = np.arange(min(step, length), length)
-        self._shared = take_rows(block, shared) if len(shared) else []
+        if step >= length:
+            self._shared = []
+        elif isinstance(block, np.ndarray):
+            self._shared = block[step:].copy()
+        else:
+            self._shared = take_rows(block, np.arange(step, length))
         self._starts.popleft()
 
     def _pass_over(self, count: int) -> int:

@@ -122,6 +122,8 @@ def test_epochs_are_upstreams_first_one_and_its_own_for_what_follows() -> None:
     epochs = rs.from_iterable(lambda epoch: [epoch] * 3).cache()
     assert list(epochs.repeat(2)) == [0] * 6
     assert list(epochs.start(epoch=4)) == [0] * 3
+    late = rs.range(30).shuffle(1).cache().start(epoch=3)
+    assert list(late) == list(rs.range(30).shuffle(1))
     before, after = rs.range(30).shuffle(1).cache(), rs.range(30).cache().shuffle(1)
     first, second = list(before.repeat(2))[:30], list(before.repeat(2))[30:]
     assert first == second

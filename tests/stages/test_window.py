@@ -179,6 +179,10 @@ def test_size_and_shift_may_change_on_resume() -> None:
     assert listed(islice(iterator, 3))[-1] == [4, 5, 6, 7]
     resumed = stream(20).window(5, shift=9).resume(iterator.get_state())
     assert listed(resumed) == [[6, 7, 8, 9, 10], [15, 16, 17, 18, 19]]
+    with_gap = iter(stream(20).window(2, shift=5))
+    next(with_gap)
+    resumed = stream(20).window(8).resume(with_gap.get_state())
+    assert listed(resumed) == [[*range(5, 13)], [*range(13, 20)]]
     shuffled = iter(rs.range(20).window(4).shuffle(0))
     next(shuffled)
     with pytest.raises(rs.StateMismatch, match="saved size=4, this pipeline has size=5"):

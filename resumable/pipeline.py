@@ -29,6 +29,7 @@ from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
 from .stages.batch import Batch
 from .stages.bucket import Bucket
+from .stages.cache import Cache
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
 from .stages.filter import Filter
@@ -47,7 +48,9 @@ from .stages.shard import Shard
 from .stages.shuffle import Shuffle
 from .stages.skip import Skip
 from .stages.take import Take
+from .stages.take_while import TakeWhile
 from .stages.unbatch import Unbatch
+from .stages.window import Window
 from .stages.window_shuffle import WindowShuffle
 from .stages.zip import Zip
 from .state.value import State
@@ -419,6 +422,35 @@ class Pipeline(Generic[T]):
             )
         )
 
+    def rebatch(self, batch_size: int, *, drop_last: bool = False) -> Pipeline[Any]:
+        """Cut batches to another size: ``unbatch().batch(batch_size)``.
+
+        Batches of numbers, as arrays or as dicts or tuples of arrays of shapes (n, ...), are cut and
+        joined as such: no Python object is made for a row.
+
+        State: O(1), upstream's state before the current batch, and an offset.
+
+        Args:
+          batch_size: rows of a batch, at least 1.
+          drop_last: leave out a final batch shorter than ``batch_size``.
+
+        Raises:
+          InvalidArgument: if ``batch_size`` is less than 1.
+          InvalidType: if an argument has the wrong type.
+          MalformedItem: while iterating, if an item is not a batch.
+
+        >>> list(rs.range(7).batch(3).rebatch(2))
+        [array([0, 1]), array([2, 3]), array([4, 5]), array([6])]
+        """
+        return self.unbatch().batch(batch_size, drop_last=drop_last)
+
+    @explained_by(Window)
+    def window(
+        self, size: int, *, shift: int | None = None, drop_last: bool = False
+    ) -> Pipeline[Any]:
+        """Slide a window over consecutive items; see `resumable.stages.window.Window`."""
+        return Pipeline(Window(self.stage, size=size, shift=shift, drop_last=drop_last))
+
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
         """Chain passes, each a new epoch; see `resumable.stages.repeat.Repeat`."""
@@ -428,6 +460,11 @@ class Pipeline(Generic[T]):
     def take(self, count: int) -> Pipeline[T]:
         """Stop after ``count`` items; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
+
+    @explained_by(TakeWhile)
+    def take_while(self, predicate: Callable[[T], object]) -> Pipeline[T]:
+        """Stop at the first item that ``predicate`` refuses; see `resumable.stages.take_while.TakeWhile`."""
+        return Pipeline(TakeWhile(self.stage, predicate))
 
     @explained_by(Skip)
     def skip(self, count: int) -> Pipeline[T]:
@@ -443,6 +480,11 @@ class Pipeline(Generic[T]):
     def enumerate(self) -> Pipeline[tuple[int, T]]:
         """Number the items from 0; see `resumable.stages.enumerate.Enumerate`."""
         return Pipeline(Enumerate(self.stage))
+
+    @explained_by(Cache)
+    def cache(self) -> Pipeline[T]:
+        """Keep the items in memory once they are made; see `resumable.stages.cache.Cache`."""
+        return Pipeline(Cache(self.stage))
 
     @explained_by(Prefetch)
     def prefetch(self, buffer_size: int) -> Pipeline[T]:
@@ -474,9 +516,23 @@ def from_arrays(arrays: Any, *, identity: Identity = None) -> Pipeline[Any]:
     return Pipeline(FromArrays(arrays, data_identity=check_identity(identity)))
 
 
-@explained_by(FromIterable, data_identity="identity")
+@overload
 def from_iterable(
     iterable: Iterable[T] | Callable[[], Iterable[T]],
+    *,
+    external_state_policy: str = "fail",
+    identity: Identity = None,
+) -> Pipeline[T]: ...
+@overload
+def from_iterable(
+    iterable: Callable[[int], Iterable[T]],
+    *,
+    external_state_policy: str = "fail",
+    identity: Identity = None,
+) -> Pipeline[T]: ...
+@explained_by(FromIterable, data_identity="identity")
+def from_iterable(
+    iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]],
     *,
     external_state_policy: str = "fail",
     identity: Identity = None,

@@ -76,6 +76,17 @@ class RunningSum:
         self.total = state["total"]
 
 
+class UpTo(RunningSum):
+    """A predicate with state of its own: whether the sum of the items is within a bound."""
+
+    def __init__(self, bound: int) -> None:
+        super().__init__()
+        self.bound = bound
+
+    def __call__(self, item: int) -> bool:
+        return super().__call__(item) <= self.bound
+
+
 class SummedBatches(RunningSum):
     """A collate function with state of its own."""
 
@@ -103,6 +114,10 @@ class Torchlike:
 
     def __getitems__(self, indices: list[int]) -> list[dict[str, int]]:
         return [self[index] for index in indices]
+
+
+def of_epoch(epoch: int) -> Iterator[int]:
+    return iter(range(10 * epoch, 10 * epoch + 7 - epoch))
 
 
 def double(item: Any) -> Any:
@@ -178,6 +193,7 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "arrays named": lambda: rs.from_arrays(Point(np.arange(5), np.eye(5))).batch(2),
         "arrays one": lambda: rs.from_arrays(np.arange(10, dtype=np.uint8)).filter(bool).batch(3),
         "iterable function": lambda: stream(25),
+        "iterable of epochs": lambda: rs.from_iterable(of_epoch).repeat(2).repeat(2),
         "iterable state on iterator": lambda: rs.from_iterable(Counter(20)),
         "iterable state_dict": lambda: rs.from_iterable(Loader(20)),
         "iterable state_dict repeated": lambda: rs.from_iterable(Loader(6)).repeat(3),
@@ -276,6 +292,20 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             stream(40).map(document).pack(5, how="concatenate", window=4, tail="short").repeat(2)
         ),
         "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
+        "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),
+        "rebatch of a stream": lambda: stream(17).batch(6).rebatch(4, drop_last=True).repeat(2),
+        "rebatch of lists": lambda: (
+            rs.from_sequence(["ab", "", "cde", "f"] * 4).map(list).rebatch(5)
+        ),
+        "windows": lambda: rs.range(23).shuffle(1).window(5, shift=2).repeat(2),
+        "windows of columns shuffled": lambda: (
+            rs.from_arrays(columns()).window(4, shift=3, drop_last=True).shuffle(1).batch(2)
+        ),
+        "windows of a stream": lambda: stream(23).window(4, shift=3).repeat(2),
+        "windows drop_last": lambda: stream(23).window(6, shift=2, drop_last=True).repeat(2),
+        "windows with gaps": lambda: stream(23).window(2, shift=5).repeat(2),
+        "windows longer than stream": lambda: stream(3).window(9),
+        "windows of nothing": lambda: stream(0).window(3, shift=1).repeat(2),
         "unbatch": lambda: rs.from_arrays(columns()).batch(4).unbatch(),
         "unbatch columns": lambda: rs.from_sequence(
             [
@@ -297,6 +327,9 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "repeat empty endless": lambda: rs.range(0).repeat(),
         "repeat stream": lambda: stream(6).repeat(3),
         "take": lambda: stream(30).take(11).repeat(2),
+        "take_while": lambda: stream(30).take_while(lambda item: item < 11).repeat(2),
+        "take_while to the end": lambda: rs.range(9).shuffle(2).take_while(lambda item: True),
+        "take_while stateful": lambda: rs.range(20).take_while(UpTo(30)).repeat(2),
         "take by index": lambda: rs.range(90).take(61),
         "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
         "skip stream": lambda: stream(30).skip(11).repeat(2),
@@ -346,6 +379,13 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         ).shuffle(3),
         "scan": lambda: rs.range(12).scan(running, 1).repeat(2),
         "scan finish": lambda: stream(7).scan(packed, [], unpacked).repeat(2),
+        "cache": lambda: rs.range(20).map(double).cache().shuffle(1).repeat(2),
+        "cache of a shuffle": lambda: rs.range(12).shuffle(1).map(double).cache().repeat(3),
+        "cache of a stream": lambda: stream(9).random_map(with_noise, 2).cache().repeat(3),
+        "cache of workers": lambda: rs.range(20).map(double, workers=2).cache().repeat(2),
+        "cache of columns": lambda: rs.from_arrays(columns()).cache().batch(4).repeat(2),
+        "cache stateful": lambda: rs.range(9).map(RunningSum()).cache().batch(2).repeat(2),
+        "cache of nothing": lambda: stream(0).cache().repeat(2),
         "prefetch": lambda: rs.range(20).map(double).prefetch(3),
         "prefetch epochs": lambda: stream(6).shuffle(1, window=3).repeat(3).batch(4).prefetch(2),
         "prefetch inside": lambda: rs.range(20).prefetch(2).map(double).batch(3).prefetch(1),
@@ -365,6 +405,8 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
 SHARE_AN_OBJECT = (
     "map stateful",
     "filter stateful",
+    "take_while stateful",
+    "cache stateful",
     "scan stateful",
     "random_map stateful",
     "collate stateful",

@@ -41,7 +41,7 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.from_arrays({}), ValueError, "at least one array"),
     (lambda: rs.from_arrays((np.arange(2), np.arange(3))), ValueError, "same first axis, got 2 for 0 and 3 for 1"),
     (lambda: rs.from_arrays({"a": np.array(1)}), ValueError, r"arrays\['a'\] must have a first axis"),
-    (lambda: rs.from_iterable(5), TypeError, "iterable must be iterable, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.from_iterable(5), TypeError, "iterable must be iterable, got 5"),  # type: ignore[call-overload]
     (lambda: rs.from_iterable(np.int8(3)), TypeError, "iterable must be iterable, got"),
     (
         lambda: rs.from_iterable([1], external_state_policy="maybe"),

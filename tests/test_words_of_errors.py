@@ -40,6 +40,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Bucket": rs.Pipeline.bucket,
     "BestFitPack": rs.Pipeline.pack,
     "ConcatenatePack": rs.Pipeline.pack,
+    "Window": rs.Pipeline.window,
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,
     "Skip": rs.Pipeline.skip,

@@ -168,6 +168,15 @@ def stack(items: Sequence[Any]) -> Any:
     return list(items)
 
 
+def as_batch(block: Block) -> Any:
+    """The items of ``block`` as one batch: columns as they are, a list stacked.
+
+    Raises:
+      MalformedItem: if `stack` refuses the items.
+    """
+    return stack(block) if isinstance(block, list) else block
+
+
 # The usual case, items of one type with the same fields, is recognised and taken apart by built-in
 # functions. In any other case each item is looked at by itself.
 

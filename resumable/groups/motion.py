@@ -129,7 +129,7 @@ class GroupIterator(BlockIterator[T]):
     def _open(self) -> bool:
         while self._block is None:
             before = self._groups.mark()
-            found = self._groups.pull(1)
+            found = block_items(self._groups.pull(1))
             if not found:
                 if self._offset:
                     raise StateMismatch(

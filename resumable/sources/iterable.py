@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import sys
 import warnings
@@ -44,6 +45,10 @@ MANY_ITEMS: Final = 10_000_000
 TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
 END: Final[Any] = object()
+POSITIONAL: Final = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
 ONCE: Final = "none: it can be read once"
 # Where references are not counted, any object might be held elsewhere.
 _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
@@ -75,7 +80,8 @@ class FromIterable(ExternalSource[T]):
     starts with the loader as it was when the pipeline was built.
 
     Args:
-      iterable: an iterable, or a function without arguments that returns one.
+      iterable: an iterable, or a function that returns one for each pass. A function with one
+        required positional argument is given the epoch, an int from 0. A class is called without.
       external_state_policy: what `get_state` does if no position can be restored: ``"fail"``
         raises, ``"warn"`` warns, ``"ignore"`` does neither. Under the last two it saves the number
         of items handed out, and a resume skips as many items of a fresh iterator; if the object's
@@ -97,7 +103,7 @@ class FromIterable(ExternalSource[T]):
     shown_as: ClassVar[Mapping[str, str]] = {"data_identity": "identity"}
     version: ClassVar[int] = 2  # the first had no digest of items
 
-    iterable: Iterable[T] | Callable[[], Iterable[T]]
+    iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]]
     external_state_policy: str = "fail"
     _: KW_ONLY
     data_identity: str | None = None
@@ -379,10 +385,11 @@ class _FromIterableIterator(SourceIterator[T]):
         self._target, self._protocol = target, stage._protocol
         return iter(target)
 
-    def _made(self, factory: Callable[[], Any]) -> Iterator[T]:
+    def _made(self, factory: Callable[..., Any]) -> Iterator[T]:
         """A new iterator from a function."""
+        arguments = (self._epoch,) if _takes_epoch(factory) else ()
         try:
-            made = factory()
+            made = factory(*arguments)
             shared = _references(made) > OF_A_NEW_OBJECT
         except StopIteration as error:
             raise RuntimeError("a user function raised StopIteration") from error
@@ -518,6 +525,20 @@ def _is_factory(target: Any) -> bool:
     if isinstance(target, type):
         return True
     return callable(target) and not hasattr(target, "__iter__")
+
+
+def _takes_epoch(factory: Callable[..., Any]) -> bool:
+    """Whether it is a function that cannot be called without one positional argument."""
+    if isinstance(factory, type):
+        return False
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except (TypeError, ValueError):  # of something built in
+        return False
+    required = [each for each in parameters if each.default is each.empty]
+    positional = [each for each in required if each.kind in POSITIONAL]
+    named = [each for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    return len(positional) == 1 and not named
 
 
 def _is_old_sequence(target: Any) -> bool:

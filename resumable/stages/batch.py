@@ -11,7 +11,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, block_items, block_length, stack
+from ..core.block import Block, Indices, as_batch, block_items, block_length, stack
 from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
@@ -89,23 +89,42 @@ class Batch(CallsFunction[Any]):
         return Indexed(
             lambda indices: [item(index) for index in indices.tolist()],
             item,
-            prepare=partial(_Batches, self, upstream, countable(items)),
+            prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
         )
 
     def collated(self, block: Block) -> Any:
         """The batch made of the items of ``block``."""
         if self.collate is None:
-            return stack(block) if isinstance(block, list) else block
+            return as_batch(block)
         return self.collate(list(block_items(block)))
 
 
-class _Batches(Run[Any]):
-    """The batches at ``indices``, whose items are prepared for many batches at a time."""
+class Batches(Run[Any]):
+    """Batches of consecutive items, which are prepared for many batches at a time.
 
-    def __init__(self, stage: Batch, upstream: Indexed[Any], items: int, indices: Indices) -> None:
-        self._stage = stage
+    Args:
+      collated: makes a batch of the block of its items.
+      size: of a batch, in items; the last ones may be shorter.
+      shift: from the first item of a batch to that of the next one.
+      upstream: the items.
+      items: how many these are.
+      indices: of the batches, shape (places,), int64.
+    """
+
+    def __init__(
+        self,
+        collated: Callable[[Block], Any],
+        size: int,
+        shift: int,
+        upstream: Indexed[Any],
+        items: int,
+        indices: Indices,
+    ) -> None:
+        self._collated = collated
+        self._size = min(size, items)
+        self._shift = shift
         self._upstream = upstream
-        self._items = items  # of upstream
+        self._items = items
         self._indices = indices
         # Invariant: for a `place` in `_known`, the items of its batch are those of `_run` from
         # `_bounds[place - _known.start]` up to the next bound.
@@ -122,14 +141,14 @@ class _Batches(Run[Any]):
             self._prepare(place)
         number = place - self._known.start
         part = range(self._bounds[number], self._bounds[number + 1])
-        return self._stage.collated(self._run.gather(part))
+        return self._collated(self._run.gather(part))
 
     def _prepare(self, place: int) -> None:
-        size = min(self._stage.batch_size, self._items)
+        size, shift = self._size, self._shift
         count = (LARGEST_BLOCK if self._known else FIRST_BLOCK) // size
         numbers = self._indices[place : place + max(count, 1)]
-        check_reach(min((int(numbers.max()) + 1) * size, self._items) - 1)
-        starts = numbers * size
+        check_reach(min(int(numbers.max()) * shift + size, self._items) - 1)
+        starts = numbers * shift
         lengths = np.minimum(self._items - starts, size)
         ends = np.cumsum(lengths)
         offsets = np.repeat(starts - (ends - lengths), lengths)

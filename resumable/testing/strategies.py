@@ -118,6 +118,19 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
                 collate=list,
             )
         ),
+        st.integers(1, 9).map(
+            lambda bound: pipeline.take_while(lambda item: len(repr(item)) % 10 != bound)
+        ),
+        st.tuples(sizes, sizes, st.booleans()).map(
+            lambda chosen: (
+                pipeline.map(repr).batch(chosen[0]).rebatch(chosen[1], drop_last=chosen[2])
+            )
+        ),
+        st.tuples(sizes, st.none() | sizes, st.booleans()).map(
+            lambda chosen: pipeline.map(repr).window(
+                chosen[0], shift=chosen[1], drop_last=chosen[2]
+            )
+        ),
         st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], window=pair[1])),
         st.integers(0, 3).map(lambda epochs: pipeline.repeat(epochs)),
         st.integers(0, 60).map(pipeline.take),
@@ -133,6 +146,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         ),
     ]
     if pipeline.length != float("inf"):
+        choices.append(st.just(pipeline.cache()))
         choices.append(
             st.tuples(seeds, sizes).map(
                 lambda pair: pipeline.map(repr).shuffle(pair[0], window=pair[1], carry=True)

@@ -244,3 +244,75 @@ def test_a_stream_knows_the_state_before_its_last_item() -> None:
             next(items)
             assert restored.state_at(-1) == (before, -1)
             assert restored.state_at(0) is None
+
+
+def of_epoch(epoch: int) -> Iterator[tuple[int, int]]:
+    return ((epoch, number) for number in range(5 - epoch))
+
+
+class ByEpoch:
+    def __call__(self, epoch: int) -> list[int]:
+        return [epoch, epoch]
+
+    def method(self, epoch: int, /, more: int = 1) -> list[int]:
+        return [epoch + more] * 2
+
+
+def test_a_function_with_an_argument_gets_the_epoch() -> None:
+    epochs = rs.from_iterable(of_epoch)
+    assert [epoch for epoch, _ in epochs.repeat(3)] == [0] * 5 + [1] * 4 + [2] * 3
+    assert [epoch for epoch, _ in epochs.start(epoch=2)] == [2] * 3
+    nested = epochs.repeat(2).repeat(2)
+    assert sorted({epoch for epoch, _ in nested}) == [0, 1, 2, 3]
+    resumes_at_every_position(nested)
+    assert list(rs.from_iterable(ByEpoch()).repeat(2)) == [0, 0, 1, 1]
+    assert list(rs.from_iterable(ByEpoch().method).repeat(2)) == [1, 1, 2, 2]
+
+
+def test_a_resume_calls_the_function_with_the_epoch_it_was_in() -> None:
+    called: list[int] = []
+
+    def make(epoch: int) -> Iterator[int]:
+        called.append(epoch)
+        return iter(range(4))
+
+    pipeline = rs.from_iterable(make).repeat(3)
+    iterator = iter(pipeline)
+    assert list(itertools.islice(iterator, 6)) == [0, 1, 2, 3, 0, 1]
+    called.clear()
+    assert list(pipeline.resume(iterator.get_state())) == [2, 3, 0, 1, 2, 3]
+    assert called == [1, 2]
+
+
+def with_default(epoch: int = 7) -> list[int]:
+    return [epoch]
+
+
+def with_any(*epochs: int, **names: int) -> list[int]:
+    return [len(epochs) + len(names)]
+
+
+class Instances:
+    def __init__(self, count: int = 3) -> None:
+        self.count = count
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.count))
+
+
+def test_a_function_that_can_be_called_without_an_argument_is() -> None:
+    assert list(rs.from_iterable(with_default).repeat(2)) == [7, 7]
+    assert list(rs.from_iterable(with_any).repeat(2)) == [0, 0]
+    assert list(rs.from_iterable(Instances).repeat(2)) == [0, 1, 2, 0, 1, 2]
+    assert list(rs.from_iterable(list)) == []
+
+
+def test_a_function_with_several_arguments_is_the_users_error() -> None:
+    with pytest.raises(TypeError, match="missing 2 required positional arguments"):
+        list(rs.from_iterable(lambda epoch, rank: iter([epoch, rank])))  # type: ignore[arg-type,misc]
+    with pytest.raises(TypeError, match="missing 1 required positional"):
+        list(rs.from_iterable(needs_a_name))  # type: ignore[arg-type]
+
+
+def needs_a_name(epoch: int, *, rank: int) -> list[int]:
+    return [epoch, rank]

@@ -81,6 +81,7 @@ ONE_OF_EACH = {
     "pack concatenated", "repeat nested", "take", "skip stream", "shard keep",
     "enumerate stream", "zip", "concatenate streams", "interleave", "interleave fn", "mix all",
     "scan", "prefetch",
+    "windows of a stream", "take_while", "cache of a stream",
 }  # fmt: skip
 NAMES = [
     name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.deep)

@@ -1,0 +1,268 @@
+"""Keep the items of a finite upstream in memory."""
+
+# Items are kept by their index in a pass, as soon as they have been made, by whichever pass makes them:
+# one in order, one that looks them up, one that was resumed in the middle. What is missing is made
+# by upstream, which a stream passes over what is kept to come to. So no item is made twice unless
+# two passes make it at the same time, and an error costs no item that was made before it.
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice, takewhile
+from typing import Any, ClassVar, TypeVar, final
+
+import numpy as np
+
+from ..core.block import Block, Indices, block_items
+from ..core.derived import derived
+from ..core.graph import walk
+from ..core.indexed import IndexedIterator
+from ..core.random_access import Indexed
+from ..core.runs import Run
+from ..core.stage import ITEMS, RANK, Reliance, runs_ahead
+from ..core.stage_iterator import Items, Mark, StageIterator
+from ..core.transform import IndexedTransform
+from ..errors import InvalidArgument, StateMismatch
+from ..state.value import State, unpack, unpack_position
+
+T = TypeVar("T")
+
+
+class Kept:
+    """Items by their index in a pass; what is pickled or copied of it is empty.
+
+    Attributes:
+      items: those that were made.
+      length: of a pass, once an end was seen.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[int, Any] = {}
+        self.length: int | None = None
+
+    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
+        return Kept, ()
+
+    def gather(self, numbers: list[int], make: Callable[[Indices], Block]) -> list[Any]:
+        """The items with ``numbers``; ``make`` is given those of them that are missing, shape (n,)."""
+        try:
+            return list(map(self.items.__getitem__, numbers))
+        except KeyError:
+            pass
+        missing = [number for number in dict.fromkeys(numbers) if number not in self.items]
+        if missing:
+            made = block_items(make(np.array(missing, np.int64)))
+            self.items.update(zip(missing, map(guarded, made), strict=True))
+        return list(map(self.items.__getitem__, numbers))
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Cache(IndexedTransform[T]):
+    """Upstream's items, each made once and then kept in memory.
+
+    Every pass has the items of upstream's epoch 0, whatever its own epoch: shuffles and random maps *before*
+    a cache do not change from epoch to epoch. Those after it do, and belong there.
+
+    The items belong to this pipeline in this process: they are shared by all of its iterators, let go
+    with it, and neither pickled nor sent to workers. How much memory they take is the user's choice. Arrays
+    are handed out so that they cannot be written into, also as parts of dicts and tuples; a batch of
+    them is a copy, which can. Other objects are handed out as they are kept: whoever changes one changes it
+    for every later epoch.
+
+    State: O(1), the position; never the items. Random access is kept, and then a resume makes none of the
+    items before the position. A stream is read again from its start, and passed over as by `skip`: maps
+    before the cache are not called for what lies before the position.
+
+    Args:
+      upstream: stage of finite length, or of a length that is not known.
+
+    Raises:
+      InvalidArgument: if ``upstream`` is endless.
+
+    >>> kept = rs.range(3).map(lambda item: print("made", item) or item).cache()
+    >>> list(kept.repeat(2))
+    made 0
+    made 1
+    made 2
+    [0, 1, 2, 0, 1, 2]
+    """
+
+    relies_on: ClassVar[Reliance] = ITEMS | RANK
+
+    kept: Kept = field(init=False, repr=False, default_factory=Kept)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.upstream.length == math.inf:
+            raise InvalidArgument(
+                f"cache needs a pipeline that ends, got the endless {self.upstream!r}; use take(n)"
+            )
+
+    @property
+    def state_cost(self) -> str:
+        return "the position" + (
+            "" if self.random_access else "; a resume passes over what was before"
+        )
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _CacheIterator(self, epoch) if self._in_order else IndexedIterator(self, epoch)
+
+    @derived
+    def _in_order(self) -> bool:
+        """Whether upstream has to be iterated: for its threads, if it could be looked up in."""
+        return not self.random_access or any(runs_ahead(one) for one, _ in walk(self.upstream))
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream, kept = self.upstream.indexed(0), self.kept
+        if upstream is None:
+            return None
+        items, make = kept.items, upstream.item
+
+        def item(index: int) -> T:
+            if index not in items:
+                items[index] = guarded(make(index))
+            return items[index]  # type: ignore[no-any-return]
+
+        return Indexed(
+            lambda indices: kept.gather(indices.tolist(), upstream.gather),
+            item,
+            prepare=None if upstream.prepare is None else partial(_KeptRun, kept, upstream),
+        )
+
+
+def guarded(item: Any) -> Any:
+    """``item``, in which arrays cannot be written into."""
+    if isinstance(item, np.ndarray):
+        view = item.view()  # whoever else holds the array may go on
+        view.flags.writeable = False
+        return view
+    if type(item) is dict:
+        return {key: guarded(value) for key, value in item.items()}
+    if isinstance(item, tuple):
+        return getattr(type(item), "_make", tuple)(map(guarded, item))
+    return item
+
+
+@final
+class _KeptRun(Run[T]):
+    """Items that are kept, or made where upstream prepares many of them at once."""
+
+    def __init__(self, kept: Kept, upstream: Indexed[T], indices: Indices) -> None:
+        self._kept = kept
+        self._upstream = upstream
+        self._indices = indices
+        self._run: Run[T] | None = None
+
+    def gather(self, places: range) -> Block:
+        numbers = self._indices[places.start : places.stop].tolist()
+        items = self._kept.items
+        if items.keys().isdisjoint(numbers):
+            made = block_items(self._prepared().gather(places))
+            items.update(zip(numbers, map(guarded, made), strict=True))
+        return self._kept.gather(numbers, self._upstream.gather)
+
+    def items(self, places: range) -> Iterator[T]:
+        items = self._kept.items
+        for place in places:
+            number = int(self._indices[place])
+            if number not in items:
+                items[number] = guarded(next(self._prepared().items(range(place, place + 1))))
+            yield items[number]
+
+    def _prepared(self) -> Run[T]:
+        if self._run is None:
+            self._run = self._upstream.run(self._indices)
+        return self._run
+
+
+class _CacheIterator(StageIterator[T]):
+    """Takes what is kept, and reads upstream where nothing is."""
+
+    def __init__(self, stage: Cache[T], epoch: int) -> None:
+        self._stage = stage
+        self._epoch = epoch
+        self._position = 0
+        self._upstream = stage.upstream.start(0)
+        self._read = 0  # of upstream's items
+
+    @property
+    def inputs(self) -> tuple[StageIterator[Any], ...]:
+        return (self._upstream,)
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    def pull(self, count: int) -> Block:
+        kept, position = self._stage.kept, self._position
+        if kept.length is None or not position <= kept.length == len(kept.items):
+            return list(islice(self._walk(), count))
+        self._position += min(count, kept.length - position)
+        return list(map(kept.items.__getitem__, range(position, self._position)))
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        kept = self._stage.kept
+        items = kept.items
+        while True:
+            for number in takewhile(items.__contains__, itertools.count(self._position)):
+                self._position = number + 1
+                yield items[number]
+            if self._position == kept.length:
+                break
+            for item in self._missing():
+                items[self._position] = item
+                self._position += 1
+                yield item
+                if self._position in items:
+                    break
+
+    def _missing(self) -> Iterator[T]:
+        """Upstream's items from the position on, each guarded; notes where the end is."""
+        self._come_to(self._position)
+        for item in self._upstream.items():
+            self._read += 1
+            yield guarded(item)
+        self._stage.kept.length = self._read
+
+    def skip(self, count: int) -> int:
+        kept, position = self._stage.kept, self._position
+        if kept.length is not None and position <= kept.length:
+            count = min(count, kept.length - position)
+        elif count and position + count - 1 not in kept.items:
+            self._come_to(position)
+            self._read += self._upstream.skip(position + count - self._read)
+            count = self._read - position
+        self._position += count
+        return count
+
+    def _come_to(self, position: int) -> None:
+        """Pass over the items of upstream before ``position``."""
+        self._read += self._upstream.skip(position - self._read)
+        if self._read < position:
+            raise StateMismatch(
+                f"saved position={position} lies beyond the end: upstream has only {self._read} items; "
+                "did the data shrink since the save?",
+                self._stage,
+            )
+
+    def get_state(self) -> State:
+        return {"position": self._position}
+
+    def mark(self) -> Mark:
+        return partial(_state_at, self._position)
+
+    def set_state(self, state: State) -> None:
+        (position,) = unpack(self._stage, state, "position")
+        self._position = unpack_position(self._stage, position, self._stage.length)
+
+
+def _state_at(position: int) -> State:
+    return {"position": position}

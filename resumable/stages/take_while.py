@@ -1,0 +1,76 @@
+"""Stop at the first item that a predicate refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar, final
+
+from ..core.carried import CallsFunction
+from ..core.stage import RANK, Reliance
+from ..core.stage_iterator import ItemByItem, Items, StageIterator
+from ..core.transform import TransformIterator
+from ..state.value import State, unpack, unpack_flag
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class TakeWhile(CallsFunction[T]):
+    """The items before the first one for which ``predicate`` is false.
+
+    That item is read and dropped, and none after it.
+
+    State: upstream's, whether the end has come, and the predicate's own state if it carries one. No random
+    access: where the end is is known only by trying.
+
+    Args:
+      upstream: stage whose items are tried.
+      predicate: called with one item.
+
+    Raises:
+      InvalidType: if ``predicate`` cannot be called.
+
+    >>> list(rs.from_sequence([3, 1, 4, 1, 5]).take_while(lambda item: item < 4))
+    [3, 1]
+    """
+
+    relies_on: ClassVar[Reliance] = RANK
+    calls: ClassVar[str] = "predicate"
+
+    predicate: Callable[[Any], object]
+
+    @property
+    def state_cost(self) -> str:
+        own = " and the function's state" if self.carries_state else ""
+        return f"whether it has ended{own}"
+
+    def start_calling(self, epoch: int) -> StageIterator[T]:
+        return _TakeWhileIterator(self, epoch)
+
+
+class _TakeWhileIterator(ItemByItem[T], TransformIterator[T]):
+    _stage: TakeWhile[T]
+    _ended = False
+
+    def items(self) -> Items[T]:
+        return Items(self._taken())
+
+    def _taken(self) -> Iterator[T]:
+        predicate = self._stage.predicate
+        if self._ended:
+            return
+        for item in self._upstream.items():
+            if not predicate(item):
+                self._ended = True
+                break
+            yield item
+
+    def get_state(self) -> State:
+        return {"ended": self._ended, "upstream": self._upstream.get_state()}
+
+    def set_state(self, state: State) -> None:
+        ended, upstream = unpack(self._stage, state, "ended", "upstream")
+        self._ended = unpack_flag(self._stage, "ended", ended)
+        self._upstream.set_state(upstream)

@@ -1,0 +1,217 @@
+"""Slide a window over consecutive items."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, ClassVar, final
+
+import numpy as np
+
+from ..core.arguments import check_bool, check_int
+from ..core.block import Block, as_batch, block_length, concatenate, slice_block, take_rows
+from ..core.derived import derived
+from ..core.indexed import check_reach, countable
+from ..core.random_access import Indexed
+from ..core.stage import ITEMS, NOTHING, Reliance
+from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
+from ..core.transform import Transform, TransformIterator
+from ..state.value import State, unpack, unpack_count
+from .batch import Batches
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Window(Transform[Any]):
+    """Windows of ``size`` consecutive items, each begun ``shift`` items after the one before.
+
+    A window is made as `Batch` makes a batch: arrays and numbers are stacked along a new first axis,
+    dicts and tuples field by field, and columns stay columns. Over `from_arrays` it is a slice, copied,
+    of shape (size, ...) and the dtype of the array, so tokens in a `numpy.memmap` cost no Python work each.
+    Items that are stacked into nothing, such as strings, are the same objects in each of their windows.
+
+    As in tf.data a window begins at every multiple of ``shift`` among the items, so the last windows are
+    shorter where the items do not suffice: several of them where ``shift`` is less than ``size``.
+    ``drop_last=True`` leaves these out, and then windows can be batched.
+
+    State: O(1), upstream's at the start of the next window, so another ``size`` and ``shift`` may be chosen
+    on resume, unless a later stage counts or shuffles the windows. A resume reads the items again that
+    the next window shares with the one before, less than ``size``. Random access is kept, and a shuffle
+    after it reads nothing again. Held in memory are the items of one window, and upstream's position
+    at up to ``size / shift + 1`` starts of windows.
+
+    Args:
+      upstream: stage whose items are looked at.
+      size: items in a window, at least 1.
+      shift: items from the start of a window to that of the next, at least 1; by default ``size``.
+        What lies between two windows, where it is more than ``size``, is passed over.
+      drop_last: leave out windows shorter than ``size``.
+
+    Raises:
+      InvalidArgument: if ``size`` or ``shift`` is less than 1.
+      InvalidType: if an argument has the wrong type.
+      MalformedItem: while iterating, if items of one window cannot be stacked.
+
+    >>> list(rs.range(5).window(3, shift=2))
+    [array([0, 1, 2]), array([2, 3, 4]), array([4])]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("size", "shift", "drop_last"), ITEMS
+    )
+    relies_on: ClassVar[Reliance] = NOTHING
+
+    _: KW_ONLY
+    size: int
+    shift: int | None = None
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
+        if self.shift is not None:
+            object.__setattr__(self, "shift", check_int("shift", self.shift, minimum=1))
+        check_bool("drop_last", self.drop_last)
+
+    @property
+    def step(self) -> int:
+        """From the start of a window to that of the next, in items."""
+        return self.size if self.shift is None else self.shift
+
+    @derived
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        return items if items is None or items == math.inf else self.windows_of(int(items))
+
+    @property
+    def state_cost(self) -> str:
+        if self.step >= self.size:
+            return "what to pass over"
+        return f"nothing; a resume reads up to {self.size - self.step} items again"
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        return _WindowIterator(self, epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        upstream, items = self.upstream.indexed(epoch), self.upstream.length
+        if upstream is None or items is None:
+            return None
+        size, step, between = self.size, self.step, upstream.between
+
+        def item(index: int) -> Any:
+            stop = int(min(index * step + size, items))
+            check_reach(stop - 1)
+            return as_batch(between(index * step, stop))
+
+        # Where the order of the items has to be computed, that is done for many windows at once.
+        prepare = partial(Batches, as_batch, size, step, upstream, countable(items))
+        return Indexed(
+            lambda indices: list(map(item, indices.tolist())),
+            item,
+            prepare=prepare if upstream.prepare is not None else None,
+        )
+
+    def windows_of(self, items: int) -> int:
+        """How many windows there are in so many items."""
+        if not self.drop_last:
+            return -(-items // self.step)
+        return max((items - self.size) // self.step + 1, 0)
+
+
+class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
+    _stage: Window
+
+    def __init__(self, stage: Window, epoch: int) -> None:
+        super().__init__(stage, epoch)
+        # The items from the start of the next window on that belonged to the last one too.
+        self._shared: Block = []
+        # Upstream's state at the start of each window that begins among these.
+        self._starts: deque[Mark] = deque()
+        # How many items lie before the start of the next window.
+        self._gap = 0
+
+    def items(self) -> Items[Any]:
+        # Batches begin where the one before ended, so upstream's own state is that of the next one.
+        follows = self._stage.step == self._stage.size and not self._starts and not self._gap
+        return Items(self._batches() if follows else self._windows())
+
+    def _batches(self) -> Iterator[Any]:
+        size, drop_last = self._stage.size, self._stage.drop_last
+        for block in self._upstream.blocks(size):
+            if not drop_last or block_length(block) == size:
+                yield as_batch(block)
+
+    def _windows(self) -> Iterator[Any]:
+        stage = self._stage
+        while length := block_length(block := self._read()):
+            if stage.drop_last and length < stage.size:
+                break
+            self._leave(block, length)
+            yield as_batch(block)
+
+    def skip(self, count: int) -> int:
+        if not count:
+            return 0
+        ahead = (count - 1) * self._stage.step
+        items = self._pass_over(ahead)
+        if items == ahead:
+            block = self._read()
+            items += (length := block_length(block))
+            if length and self._stage.windows_of(items) >= count:
+                self._leave(block, length)
+        return min(self._stage.windows_of(items), count)
+
+    def _read(self) -> Block:
+        """The items of the next window; the position stays, but for a gap before it."""
+        size, step = self._stage.size, self._stage.step
+        if self._gap:
+            self._gap -= self._upstream.skip(self._gap)
+        parts, length = [self._shared], block_length(self._shared)
+        while length < size:
+            if len(self._starts) * step == length:
+                self._starts.append(self._upstream.mark())
+            wanted = min(len(self._starts) * step, size) - length
+            part = self._upstream.pull(wanted)
+            parts.append(part)
+            length += (read := block_length(part))
+            if read < wanted:
+                break
+        return concatenate(parts)
+
+    def _leave(self, block: Block, length: int) -> None:
+        """Move on from the window of ``block`` to the next one."""
+        step = self._stage.step
+        self._gap = max(step - self._stage.size, 0)
+        # Copied, as whoever gets the window may write into it.
+        if step >= length:
+            self._shared = []
+        elif isinstance(block, np.ndarray):
+            self._shared = block[step:].copy()
+        else:
+            self._shared = take_rows(block, np.arange(step, length))
+        self._starts.popleft()
+
+    def _pass_over(self, count: int) -> int:
+        """Pass over up to ``count`` items from the start of the next window on; returns how many."""
+        shared = block_length(self._shared)
+        if count < shared:
+            self._shared = slice_block(self._shared, count, shared)
+            for _ in range(count // self._stage.step):
+                self._starts.popleft()
+            return count
+        self._shared = []
+        self._starts.clear()
+        self._gap -= self._upstream.skip(self._gap)
+        return shared + self._upstream.skip(count - shared)
+
+    def get_state(self) -> State:
+        start = self._starts[0]() if self._starts else self._upstream.get_state()
+        return {"gap": self._gap, "upstream": start}
+
+    def set_state(self, state: State) -> None:
+        gap, upstream = unpack(self._stage, state, "gap", "upstream")
+        self._gap = unpack_count(self._stage, "gap", gap)
+        self._upstream.set_state(upstream)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import platform
 import shutil
 import statistics
@@ -76,15 +75,9 @@ def training(folder: Path, make: Any, megabytes: float, saves: int) -> list[floa
                 began = time.perf_counter()
                 if int(session.run(step)) % EVERY == 0:
                     seconds.append(time.perf_counter() - began)
-                    wait_for_writes(hook)
+                    if isinstance(hook, AsyncCheckpointSaverHook):
+                        hook._collect(wait_for_it=True)  # a stand-in for steps that take their time
     return seconds
-
-
-def wait_for_writes(hook: Any) -> None:
-    """Stand in for the steps of a training that takes longer than a save."""
-    if isinstance(hook, AsyncCheckpointSaverHook):
-        hook._collect(wait_for_it=True)
-    os.sync()
 
 
 def measured(megabytes: float, saves: int, rounds: int) -> dict[str, list[float]]:

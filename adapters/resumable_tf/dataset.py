@@ -87,7 +87,6 @@ class ResumableIterator:
     Attributes:
       feed: the source of the data set.
       name: of the variable, and of the state in a model's checkpoint.
-      suffix: of the input's name in its graph: none for the first one, then ``_1``, ``_2``.
       initializer: the operation that begins at the position of the feed, and sets ``consumed`` to it.
       consumed: int64 local variable, the number of the last item whose features were computed.
     """
@@ -95,7 +94,6 @@ class ResumableIterator:
     def __init__(self, dataset: tf.data.Dataset, feed: Feed[Any], name: str) -> None:
         self.feed = feed
         self.name = name
-        self.suffix = name.removeprefix(NAME)
         self._dataset = dataset
         # The origin is evaluated whenever the iterator is initialized.
         self._iterator = tf1.data.make_initializable_iterator(

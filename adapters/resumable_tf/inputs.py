@@ -15,7 +15,7 @@ from resumable.checkpoint.opening import as_store
 from resumable.state.value import State
 
 from .checkpoints import InputCheckpoints
-from .dataset import ResumableIterator, iterators_of
+from .dataset import NAME, ResumableIterator, iterators_of
 from .following import steps_in
 from .foreign import others_in
 from .parts import Parts
@@ -71,7 +71,7 @@ def saved_inputs(
     base = task.name if name is None else name
     found = []
     for iterator in iterators_of(pipeline):
-        own = base if pipeline is not None else f"{base}{iterator.suffix}"
+        own = base if pipeline is not None else f"{base}{iterator.name.removeprefix(NAME)}"
         store = as_store(task.folder, own)
         # A task that is not the chief may join when the model has moved on.
         fresh = allow_fresh or not task.is_chief

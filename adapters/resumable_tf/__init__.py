@@ -1,13 +1,15 @@
 """TensorFlow's session hooks, savers, checkpoints and Keras callbacks, for a resumable pipeline."""
 
 # For a TF1 graph: `dataset` makes the input, with a variable for the number of consumed items; `hooks`
-# save and restore it beside the model, by `following` the model's saver; `saveable` puts it into the
-# model's checkpoint. For TF2: `checkpointable` is an object for a `tf.train.Checkpoint`, and
-# `resume_input` a callback for Keras's ``fit``. `feed` has the state after any item, and `checkpoints`
-# keeps states by step.
+# save and restore all `inputs` of a graph beside the model, by `following` the model's saver, as a `task`
+# says; `async_saver` writes a `snapshot` of the model too; `saveable` puts the input into the model's
+# checkpoint; `foreign` names what TensorFlow's own hooks have left. For TF2: `checkpointable` is an object
+# for a `tf.train.Checkpoint`, and `resume_input` a callback for Keras's ``fit``. `feed` has the state after any
+# item, and `checkpoints` keeps states by step, those of several inputs as its `parts`.
 
 from __future__ import annotations
 
+from .async_saver import AsyncCheckpointSaverHook as AsyncCheckpointSaverHook
 from .checkpointable import CheckpointableInput as CheckpointableInput
 from .dataset import ResumableIterator as ResumableIterator
 from .dataset import make_dataset as make_dataset
@@ -19,6 +21,7 @@ from .saveable import make_saveable_from_iterator as make_saveable_from_iterator
 
 __all__ = [
     "AsyncCheckpointInputPipelineHook",
+    "AsyncCheckpointSaverHook",
     "CheckpointInputPipelineHook",
     "CheckpointableInput",
     "ResumableIterator",

@@ -15,10 +15,20 @@ from resumable.checkpoint.saver import Mark, Saver
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
+from .parts import Parts
+
 __all__ = ["InputCheckpoints"]
 
 _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionary()
 """The last object of this process that wrote to a store, by the name of the store."""
+
+
+def _always(store: rs.Store) -> bool:
+    return True
+
+
+def _nothing_else(store: rs.Store) -> str:
+    return ""
 
 
 class InputCheckpoints:
@@ -26,10 +36,13 @@ class InputCheckpoints:
 
     Args:
       store: where the checkpoints are kept.
-      get_state: returns the state to save.
+      get_state: returns the state to save; with `Parts`, a dict with the state of each.
       asynchronous: whether the training goes on while a checkpoint is written.
       listeners: called at the saves.
       retain: called with step and time after each save; returns what failed.
+      may_be_fresh: whether the input of a store without checkpoints may begin at its start, with a
+        warning, where the model does not.
+      others_in: says for such a store what else there is in its place.
     """
 
     def __init__(
@@ -39,8 +52,13 @@ class InputCheckpoints:
         asynchronous: bool = False,
         listeners: Iterable[rs.CheckpointListener] = (),
         retain: Callable[[int, float], str | None] | None = None,
+        may_be_fresh: Callable[[rs.Store], bool] = _always,
+        others_in: Callable[[rs.Store], str] = _nothing_else,
     ) -> None:
         self.store = store
+        self._parts = list(store.stores.values()) if isinstance(store, Parts) else [store]
+        self._may_be_fresh = may_be_fresh
+        self._others_in = others_in
         self._get_state = get_state
         self._asynchronous = asynchronous
         self._listeners = tuple(listeners)
@@ -48,7 +66,9 @@ class InputCheckpoints:
         self._saver: Saver | None = None
         self._lock = StoreLock()
 
-    def restore(self, step: int, *, exactly: bool = True) -> rs.Checkpoint | None:
+    def restore(
+        self, step: int, *, exactly: bool = True, supersede: bool = True
+    ) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
 
         Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to the
@@ -59,31 +79,52 @@ class InputCheckpoints:
           step: of the model.
           exactly: whether it must be the checkpoint of this very step; else it is the newest one that is
             not after it.
+          supersede: whether to rename later checkpoints now; else `supersede_after` must do it.
 
         Raises:
           NameInUse: if another process writes to the store.
-          NoValidCheckpoint: if there are checkpoints but none that fits, or that one is damaged.
+          NoValidCheckpoint: if there is none that fits, or that one is damaged.
         """
         self.close()
         with ExitStack() as undo:
             lock = self._locked()
             undo.callback(lock.close)
             found = self._find(step, exactly)
-            supersede_after(self.store, step)
+            if supersede:
+                self.supersede_after(step)
             if lock.is_held:
                 self.store.remove_unfinished()
-            self._begin(None if found is None else found.step, lock)
+            whole = found is not None and all(found.step in part.steps() for part in self._parts)
+            self._begin(found.step if found is not None and whole else None, lock)
             undo.pop_all()
         return found
 
-    def save(self, step: int) -> None:
+    @property
+    def step(self) -> int | None:
+        """The step saved last, also if it is still being written; or the one that was restored."""
+        return self._running.begun.step
+
+    def has_after(self, step: int) -> bool:
+        """Whether there are checkpoints after ``step``."""
+        return any(saved > step for part in self._parts for saved in part.steps())
+
+    def supersede_after(self, step: int) -> None:
+        """Rename the checkpoints after ``step``, as the training goes on from there."""
+        for part in self._parts:
+            supersede_after(part, step)
+
+    def save(self, step: int, *, again: bool = False) -> None:
         """Save the state now as that of ``step``, unless that step is saved already.
+
+        Args:
+          step: of the model.
+          again: whether to save a step that was restored or saved before, too.
 
         Raises:
           SaveError: if this save failed, or an asynchronous one before.
         """
         saver = self._running
-        if saver.begun.step != step:
+        if again or saver.begun.step != step:
             saver.begin(Mark(step, time.monotonic()))
         self.collect()
 
@@ -100,9 +141,10 @@ class InputCheckpoints:
 
     def keep_only(self, steps: set[int], latest: int = 1) -> None:
         """Remove the checkpoints of all steps but these and the ``latest`` newest ones."""
-        for step in self.store.steps()[:-latest]:
-            if step not in steps:
-                self.store.remove(step)
+        for part in self._parts:
+            for step in part.steps()[:-latest]:
+                if step not in steps:
+                    part.remove(step)
 
     def close(self) -> None:
         """Wait for a save that is being written, and release the store; may be called again.
@@ -125,13 +167,13 @@ class InputCheckpoints:
         return self._saver
 
     def _find(self, step: int, exactly: bool) -> rs.Checkpoint | None:
+        if step:
+            for part in self._parts:
+                self._check_begun(part, step, exactly)
         steps = self.store.steps()
-        found = self._newest_until(step, steps) if not exactly else None
-        if exactly and step in steps:
-            found = read_valid(self.store, step)
-        elif step and found is None:
-            self._tell_of_none(step, steps)
-        return found
+        if not exactly:
+            return self._newest_until(step, steps)
+        return read_valid(self.store, step) if step in steps else None
 
     def _newest_until(self, step: int, steps: list[int]) -> rs.Checkpoint | None:
         """The newest valid checkpoint that is not after ``step``."""
@@ -143,34 +185,43 @@ class InputCheckpoints:
                 warnings.warn(f"{error}; it was set aside as {place}", RuntimeWarning, stacklevel=5)
         return None
 
-    def _tell_of_none(self, step: int, steps: list[int]) -> None:
-        if steps or self.store.has_damaged():
+    def _check_begun(self, part: rs.Store, step: int, exactly: bool) -> None:
+        """Make sure that ``part`` has what belongs to the model at ``step``."""
+        steps = part.steps()
+        if step in steps or (not exactly and any(saved <= step for saved in steps)):
+            return
+        if steps or part.has_damaged():
             raise rs.NoValidCheckpoint(
-                f"the model is at step {step}, and {self.store!r} has no checkpoint of the input "
+                f"the model is at step {step}, and {part!r} has no checkpoint of the input "
                 f"for that step, but for {steps or 'none'}; restore the model of one of these, or "
                 "remove them to begin the input anew"
             )
+        others = self._others_in(part)
+        if not self._may_be_fresh(part):
+            raise rs.NoValidCheckpoint(
+                f"the model is at step {step}, and there are no checkpoints of its input in {part!r}"
+                f"{others}; was the input renamed, or its files removed? If the model never had this "
+                "input, begin it at its start by allow_fresh_input=True"
+            )
         warnings.warn(
             f"the model is at step {step}, and there are no checkpoints of its input in "
-            f"{self.store!r}: the input begins at its start",
+            f"{part!r}{others}: the input begins at its start",
             RuntimeWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
     def _locked(self) -> StoreLock:
-        """The lock of the store; another object of this process that has it must give it up."""
-        try:
-            return self.store.lock()
-        except rs.NameInUse:
-            before = _writing.pop(repr(self.store), None)
-            if before is None:
-                raise
-            before.close()
-            return self.store.lock()
+        """The lock of the store; another object of this process that wrote to it gives it up."""
+        for part in self._parts:
+            before = _writing.pop(repr(part), None)
+            if before is not None and before is not self:
+                before.close()
+        return self.store.lock()
 
     def _begin(self, saved: int | None, lock: StoreLock) -> None:
         self._lock = lock
-        _writing[repr(self.store)] = self
+        for part in self._parts:
+            _writing[repr(part)] = self
         self._saver = Saver(
             self._get_state,
             self.store,

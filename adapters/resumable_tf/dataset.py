@@ -20,9 +20,9 @@ from .feed import Feed
 __all__ = [
     "ResumableIterator",
     "claim_store",
+    "iterators_of",
     "make_dataset",
     "make_initializable_iterator",
-    "only_iterator_of",
 ]
 
 # Collections of a graph. A collection is not written to the MetaGraphDef if its key is not a string.
@@ -169,21 +169,20 @@ def make_initializable_iterator(
     return iterator
 
 
-def only_iterator_of(pipeline: rs.Pipeline[Any]) -> ResumableIterator:
-    """The iterator over ``pipeline`` in the default graph.
+def iterators_of(pipeline: rs.Pipeline[Any] | None = None) -> list[ResumableIterator]:
+    """The iterators of the default graph in their order, or the one over ``pipeline``.
 
     Raises:
-      InvalidArgument: if the graph has no such iterator.
+      InvalidArgument: if the graph has no iterator over ``pipeline``.
     """
     iterators = tf1.get_default_graph().get_collection(ITERATORS)
-    for iterator in iterators:
-        if iterator.feed.pipeline is pipeline:
-            assert isinstance(iterator, ResumableIterator)
-            return iterator
-    raise rs.InvalidArgument(
-        "pipeline must be the one of make_dataset and make_initializable_iterator in this graph, "
-        f"got {pipeline!r}; the graph has {len(iterators)} other ones"
-    )
+    found = [each for each in iterators if pipeline is None or each.feed.pipeline is pipeline]
+    if pipeline is not None and not found:
+        raise rs.InvalidArgument(
+            "pipeline must be the one of make_dataset and make_initializable_iterator in this graph, "
+            f"got {pipeline!r}; the graph has {len(iterators)} other ones"
+        )
+    return found
 
 
 def claim_store(store: str) -> None:

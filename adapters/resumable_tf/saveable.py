@@ -11,11 +11,11 @@ import tensorflow as tf
 from tensorflow.python.training.saving import saveable_object
 
 import resumable as rs
-from resumable.core.arguments import check_choice
-from resumable.core.external_source import POLICIES
 from resumable.errors import shorten
 
+from .arguments import policy_of
 from .dataset import ResumableIterator
+from .foreign import REASON, iterators_in
 from .policy import check_policy
 
 __all__ = ["make_saveable_from_iterator"]
@@ -27,8 +27,8 @@ def make_saveable_from_iterator(
     """A saveable for the collection ``tf.GraphKeys.SAVEABLE_OBJECTS``, made before the Saver.
 
     It is `tf.data.experimental.make_saveable_from_iterator` for these iterators. The checkpoint of the
-    model then holds the state of the input at the same step. Do not add it to a graph for evaluation,
-    where the input begins at its start.
+    model then holds the state of the input at the same step. If a graph has several inputs, each gets a
+    saveable. Do not add one to a graph for evaluation, where the input begins at its start.
 
     State: some 200 bytes in the checkpoint of the model, under the name of the iterator.
 
@@ -37,16 +37,19 @@ def make_saveable_from_iterator(
       external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
-      InvalidType: if ``iterator`` is another one.
+      InvalidType: if ``iterator`` is another one, such as one of TensorFlow's own.
       ValueError: if the policy is another word.
       ExternalStateError: if the pipeline cannot be saved under the policy ``"fail"``.
+
+    A `tf.compat.v1.train.Saver` that restores it raises an error of TensorFlow if the checkpoint has no such
+    input, or that of another pipeline.
     """
     if not isinstance(iterator, ResumableIterator):
         raise rs.InvalidType(
-            "iterator must be one of resumable_tf.make_initializable_iterator, got "
-            f"{shorten(iterator)}"
+            "iterator must be one of resumable_tf.make_initializable_iterator, over a data set of "
+            f"resumable_tf.make_dataset, got {shorten(iterator)}"
         )
-    policy = check_choice("external_state_policy", external_state_policy or "fail", POLICIES)
+    policy = policy_of(external_state_policy)
     check_policy(iterator.feed.pipeline, policy)
     return _IteratorSaveable(iterator)
 
@@ -65,12 +68,35 @@ class _IteratorSaveable(saveable_object.SaveableObject):  # type: ignore[misc]
         super().__init__(iterator.consumed, [spec], iterator.name)
 
     def restore(self, restored_tensors: list[tf.Tensor], restored_shapes: Any) -> tf.Operation:
-        feed = self._iterator.feed
+        feed, name = self._iterator.feed, self._iterator.name
+        (restored,) = restored_tensors
+        reading = restored.op
+        # TensorFlow's own reading of a key that is not there says nothing of inputs. An operation whose
+        # result nobody needs does not run.
+        by_path = reading.type == "RestoreV2"
 
         def move(data: bytes) -> int:
-            feed.move_to(rs.loads(data))
+            feed.move_to(rs.loads(_read(data, name) if by_path else data))
             return feed.origin
 
-        moved = tf.numpy_function(move, restored_tensors, tf.int64)
+        moved = tf.numpy_function(move, [reading.inputs[0] if by_path else restored], tf.int64)
         moved.set_shape(())
         return self._iterator.restart(moved)
+
+
+def _read(prefix: bytes, name: str) -> bytes:
+    """The state of the input ``name`` in the checkpoint at ``prefix``.
+
+    Raises:
+      NoValidCheckpoint: if it is not there.
+    """
+    reader = tf.train.load_checkpoint(prefix.decode())
+    if reader.has_tensor(name):
+        return bytes(reader.get_tensor(name))
+    message = f"{prefix.decode()} has no input {name!r}; was it saved without make_saveable_from_iterator?"
+    if keys := iterators_in(reader):
+        message = (
+            f"{prefix.decode()} has no input {name!r}, but {', '.join(map(repr, keys))}, saved by "
+            f"tf.data's own make_saveable_from_iterator: it holds {REASON}"
+        )
+    raise rs.NoValidCheckpoint(message)

@@ -1,4 +1,4 @@
-"""Where and when a task saves: the settings of an Estimator, or just a directory."""
+"""Where and when a task saves: the settings of an Estimator, of a RunConfig, or just a directory."""
 
 from __future__ import annotations
 
@@ -36,21 +36,28 @@ class Task:
     kept: int | None = KEPT_BY_DEFAULT
 
 
-def task_of(estimator_or_dir: Any) -> Task:
-    """The task of an Estimator, or of a directory.
+def task_of(estimator: Any) -> Task:
+    """The task of an Estimator or a RunConfig, or of a directory.
 
     Raises:
-      InvalidType: if the argument is neither an Estimator nor a path.
+      InvalidType: if the argument is none of them.
+      InvalidArgument: if a RunConfig has no ``model_dir``.
     """
-    if isinstance(estimator_or_dir, (str, os.PathLike)):
-        return Task(estimator_or_dir)
+    if isinstance(estimator, (str, os.PathLike)):
+        return Task(estimator)
+    # An Estimator has a RunConfig, and the folder where the latter may have none.
+    config = getattr(estimator, "config", estimator)
     try:
-        config, folder = estimator_or_dir.config, estimator_or_dir.model_dir
+        folder, several = estimator.model_dir, config.num_worker_replicas > 1
     except AttributeError:
         raise rs.InvalidType(
-            f"estimator_or_dir must be an Estimator or a path, got {shorten(estimator_or_dir)}"
+            f"estimator must be an Estimator, a RunConfig or a path, got {shorten(estimator)}"
         ) from None
-    several = config.num_worker_replicas > 1
+    if not folder:
+        raise rs.InvalidArgument(
+            f"the model_dir of a RunConfig must be set, got {folder!r}; pass the Estimator, which "
+            "chooses a folder then"
+        )
     return Task(
         folder,
         rs.task_name(config.task_type, config.task_id) if several else "input",

@@ -94,7 +94,7 @@ def train(
             step = tf1.assign_add(global_step, growth)
         done = recorded(step, item, consumed)
         if hook is None:
-            hook = CheckpointInputPipelineHook(folder, pipeline, save_steps=save_steps)
+            hook = CheckpointInputPipelineHook(folder, save_steps=save_steps)
         extra = [] if error is None else [Raise(*error)]
         try:
             with tf1.train.MonitoredTrainingSession(

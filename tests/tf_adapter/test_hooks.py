@@ -65,10 +65,10 @@ def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
     for at in (crash, crash + crash % 4, crash + crash % 7 + 1, None):
         train(
             tmp_path,
-            made := pipeline(),
+            pipeline(),
             last_step=STEPS,
             error=None if at is None else (at, Crash()),
-            hook=hook(tmp_path, made, save_steps=3),
+            hook=hook(tmp_path, save_steps=3),
             prepare=lambda dataset: dataset.prefetch(8),
             steps=steps,
         )
@@ -89,7 +89,7 @@ def test_a_session_that_recovers_continues_at_the_step_of_its_model(
         pipeline,
         last_step=STEPS,
         error=(at, aborted()),
-        hook=HOOKS[at % 2](tmp_path, pipeline, save_steps=3),
+        hook=HOOKS[at % 2](tmp_path, save_steps=3),
         prepare=lambda dataset: dataset.prefetch(8),
     )
     check(steps, pipeline)
@@ -116,7 +116,7 @@ def test_a_crash_after_the_inputs_save_and_before_the_models_loses_nothing(
     steps: Any = []
     for _ in range(2):
         pipeline = shuffled()
-        made = hook(tmp_path, pipeline, save_steps=3)
+        made = hook(tmp_path, save_steps=3)
         train(tmp_path, pipeline, last_step=9, hook=made, steps=steps)
     check(steps, shuffled())
     assert [step for step, _ in steps] == [1, 2, 3, 4, 5, 6, 4, 5, 6, 7, 8, 9]
@@ -142,7 +142,7 @@ def test_a_slow_stream_is_not_asked_for_its_state_in_the_middle_of_an_item(
 def test_an_exhausted_input_is_over_and_stays_so(hook: Any, tmp_path: Path) -> None:
     pipeline = rs.range(7)
     for expected in ([(n + 1, n) for n in range(7)], []):
-        made = hook(tmp_path, pipeline, save_steps=3)
+        made = hook(tmp_path, save_steps=3)
         assert train(tmp_path, pipeline, hook=made) == expected
     assert saved(tmp_path) == [0, 3, 6, 7]
 
@@ -252,7 +252,7 @@ def test_an_input_that_is_initialized_again_is_refused(tmp_path: Path) -> None:
         iterator = make_initializable_iterator(make_dataset(pipeline, SCALAR))
         item = iterator.get_next()
         step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
-        hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=3)
+        hook = CheckpointInputPipelineHook(tmp_path, save_steps=3)
 
         def run() -> None:
             with tf1.train.MonitoredTrainingSession(hooks=[hook]) as session:
@@ -278,7 +278,7 @@ def test_several_items_may_be_taken_at_once(crash: int, tmp_path: Path) -> None:
             items = tf.stack([iterator.get_next() for _ in range(4)])
             done = recorded(step, items, steps)
             hooks = [
-                CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1),
+                CheckpointInputPipelineHook(tmp_path, save_steps=1),
                 tf1.train.StopAtStepHook(last_step=40),
                 *([] if error is None else [Raise(*error)]),
             ]
@@ -305,7 +305,7 @@ def train_with_scaffold(folder: Path, **options: Any) -> None:
         scaffold = tf1.train.Scaffold(saver=tf1.train.Saver(max_to_keep=3))
         given = {name: {"scaffold": scaffold, "saver": scaffold.saver}[name] for name in options}
         hooks = [
-            CheckpointInputPipelineHook(folder, pipeline, save_steps=100, **given),
+            CheckpointInputPipelineHook(folder, save_steps=100, **given),
             tf1.train.StopAtStepHook(last_step=8),
         ]
         with tf1.train.MonitoredTrainingSession(
@@ -324,6 +324,44 @@ def test_a_saver_that_is_not_known_is_told_of_before_the_first_step(tmp_path: Pa
 def test_a_saver_that_is_given_is_followed(option: str, tmp_path: Path) -> None:
     train_with_scaffold(tmp_path, **{option: True})
     assert models(tmp_path) == saved(tmp_path) == [4, 6, 8]
+
+
+def test_a_saver_of_a_hook_after_ours_is_told_of_at_its_first_save(tmp_path: Path) -> None:
+    """It saves when the session was created, or later."""
+    pipeline = rs.range(30)
+    own: list[Any] = []
+
+    class Saves(tf1.train.SessionRunHook):  # type: ignore[misc]
+        """Of the model at step 4, by a Saver of its own."""
+
+        def begin(self) -> None:
+            own.append(tf1.train.Saver(name="own"))
+            self.step = tf1.train.get_global_step()
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            if run_context.session.run(self.step) == 4:
+                own[-1].save(run_context.session, str(tmp_path / "b" / "model"), self.step)
+
+    class Late(tf1.train.CheckpointSaverHook):  # type: ignore[misc]
+        def begin(self) -> None:
+            super().begin()
+            self._saver = tf1.train.Saver(name="late")
+
+    for folder, hook, noticed in (("a", Late(str(tmp_path / "a"), save_steps=4), 0),
+                                  ("b", Saves(), 4)):  # fmt: skip
+        steps: Any = []
+        made = CheckpointInputPipelineHook(tmp_path / folder, save_steps=3)
+        with pytest.raises(rs.InvalidArgument, match="by a Saver that is not known"):
+            train(
+                tmp_path / folder,
+                pipeline,
+                hook=made,
+                hooks=[hook],
+                model=False,
+                last_step=20,
+                steps=steps,
+            )
+        assert max((step for step, _ in steps), default=0) <= noticed + 2
 
 
 def test_a_model_exported_elsewhere_takes_no_input_away(tmp_path: Path) -> None:
@@ -359,7 +397,7 @@ def test_a_saver_that_deletes_nothing_keeps_every_input(tmp_path: Path) -> None:
             step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
         graph.add_to_collection(tf1.GraphKeys.SAVERS, tf1.train.Saver(max_to_keep=0))
         hooks = [
-            CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=100),
+            CheckpointInputPipelineHook(tmp_path, save_steps=100),
             tf1.train.StopAtStepHook(last_step=16),
         ]
         with tf1.train.MonitoredTrainingSession(
@@ -373,7 +411,7 @@ def test_a_saver_that_deletes_nothing_keeps_every_input(tmp_path: Path) -> None:
 def test_another_task_saves_at_its_own_steps_under_its_own_name(tmp_path: Path) -> None:
     pipeline = rs.range(30)
     estimator = Worker(tmp_path)
-    hook = CheckpointInputPipelineHook(estimator, pipeline)
+    hook = CheckpointInputPipelineHook(estimator)
     train(tmp_path, pipeline, last_step=10, hook=hook, model=False)
     pattern = r"input_worker_1-0*([0-9]+)\.ckpt"
     assert saved(tmp_path, pattern) == [0, 9, 10]
@@ -382,14 +420,14 @@ def test_another_task_saves_at_its_own_steps_under_its_own_name(tmp_path: Path) 
     for path in (tmp_path / "chief").iterdir():
         path.rename(tmp_path / path.name)
     (tmp_path / "checkpoint").write_text('model_checkpoint_path: "model.ckpt-9"\n')
-    hook = CheckpointInputPipelineHook(estimator, pipeline)
+    hook = CheckpointInputPipelineHook(estimator)
     assert train(tmp_path, pipeline, last_step=11, hook=hook) == [(10, 9), (11, 10)]
 
 
 def test_the_timer_keeps_the_input_of_each_model_in_the_folder(tmp_path: Path) -> None:
     pipeline = rs.range(100)
     (tmp_path / "mine-4.index").touch()
-    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=2)
+    hook = CheckpointInputPipelineHook(tmp_path, save_steps=2)
     train(tmp_path, pipeline, last_step=30, model=False, hook=hook)
     # The step that was restored, that of a model, and the five newest.
     assert saved(tmp_path) == [0, 4, 22, 24, 26, 28, 30]
@@ -401,10 +439,10 @@ def test_two_inputs_under_one_name_are_refused(tmp_path: Path) -> None:
         tf1.train.get_or_create_global_step()
         for pipeline in (first, second):
             make_initializable_iterator(make_dataset(pipeline, SCALAR), pipeline)
-        CheckpointInputPipelineHook(tmp_path, first, save_steps=1).begin()
+        CheckpointInputPipelineHook(tmp_path, pipeline=first, save_steps=1).begin()
         with pytest.raises(rs.InvalidArgument, match="give each hook a name"):
-            CheckpointInputPipelineHook(tmp_path, second, save_steps=1).begin()
-        CheckpointInputPipelineHook(tmp_path, second, save_steps=1, name="second").begin()
+            CheckpointInputPipelineHook(tmp_path, pipeline=second, save_steps=1).begin()
+        CheckpointInputPipelineHook(tmp_path, pipeline=second, save_steps=1, name="second").begin()
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -412,7 +450,7 @@ def test_without_a_saver_of_the_model_the_hooks_own_timer_decides(
     hook: Any, tmp_path: Path
 ) -> None:
     pipeline = rs.range(30)
-    made = hook(tmp_path, pipeline, save_steps=4)
+    made = hook(tmp_path, save_steps=4)
     train(tmp_path, pipeline, last_step=10, model=False, hook=made)
     assert saved(tmp_path) == [0, 4, 8, 10]
     # The model begins at step 0 again, and so does its input.
@@ -424,14 +462,14 @@ def test_without_a_saver_of_the_model_the_hooks_own_timer_decides(
 
 def test_the_timer_of_seconds_saves_too(tmp_path: Path) -> None:
     pipeline = rs.range(30)
-    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_secs=0.000001)
+    hook = CheckpointInputPipelineHook(tmp_path, save_secs=0.000001)
     train(tmp_path, pipeline, last_step=4, model=False, hook=hook)
     assert saved(tmp_path) == [0, 1, 2, 3, 4]
 
 
 def test_the_input_follows_the_model_and_not_its_own_timer(tmp_path: Path) -> None:
     pipeline = rs.range(30)
-    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+    hook = CheckpointInputPipelineHook(tmp_path, save_steps=1)
     train(tmp_path, pipeline, last_step=8, hook=hook, save_steps=4)
     assert saved(tmp_path) == models(tmp_path) == [0, 4, 8]
 
@@ -460,7 +498,7 @@ def test_the_hook_resumes_what_the_core_has_saved(hook: Any, tmp_path: Path) -> 
     with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
         for _ in itertools.islice(checkpointer.resume(pipeline), 7):
             pass
-    steps = train(tmp_path, pipeline, last_step=9, hook=hook(tmp_path, pipeline, save_steps=3))
+    steps = train(tmp_path, pipeline, last_step=9, hook=hook(tmp_path, save_steps=3))
     assert steps == [(8, list(pipeline)[7]), (9, list(pipeline)[8])]
 
 
@@ -472,13 +510,40 @@ def test_a_model_without_its_input_is_refused(tmp_path: Path) -> None:
         train(tmp_path, pipeline, last_step=9)
 
 
-def test_a_model_that_never_had_a_resumable_input_begins_it_with_a_warning(tmp_path: Path) -> None:
+def test_a_model_whose_inputs_name_is_another_does_not_begin(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    train(tmp_path, pipeline, last_step=7)
+    hook = CheckpointInputPipelineHook(tmp_path, name="renamed", save_steps=3)
+    with pytest.raises(rs.NoValidCheckpoint, match=r"step 7.*'renamed'.*allow_fresh_input=True"):
+        train(tmp_path, pipeline, last_step=9, hook=hook)
+    for path in tmp_path.glob("input*"):
+        path.unlink()
+    with pytest.raises(rs.NoValidCheckpoint, match="was the input renamed, or its files removed"):
+        train(tmp_path, pipeline, last_step=9)
+
+
+def test_an_old_model_may_get_an_input_on_demand(tmp_path: Path) -> None:
     pipeline = rs.range(30)
     train(tmp_path, pipeline, last_step=7)
     for path in tmp_path.glob("input*"):
         path.unlink()
+    hook = CheckpointInputPipelineHook(tmp_path, save_steps=3, allow_fresh_input=True)
     with pytest.warns(RuntimeWarning, match="the input begins at its start"):
-        assert train(tmp_path, pipeline, last_step=9) == [(8, 0), (9, 1)]
+        assert train(tmp_path, pipeline, last_step=9, hook=hook) == [(8, 0), (9, 1)]
+    assert train(tmp_path, pipeline, last_step=10) == [(10, 2)]
+
+
+def test_an_input_of_tf_data_is_named_as_what_cannot_be_continued(tmp_path: Path) -> None:
+    pipeline = rs.range(30)
+    train(tmp_path, pipeline, last_step=7)
+    for path in tmp_path.glob("input*"):
+        path.unlink()
+    for step in (3, 12, 7):
+        (tmp_path / f"input.ckpt-{step}.index").touch()
+    with pytest.raises(
+        rs.NoValidCheckpoint, match=r"input\.ckpt-12\.index is there, written by tf\."
+    ):
+        train(tmp_path, pipeline, last_step=9)
 
 
 def test_another_pipeline_is_refused(tmp_path: Path) -> None:
@@ -521,43 +586,70 @@ def test_a_failed_save_is_raised_once_and_nothing_is_lost(
 
     monkeypatch.setattr(rs.Directory, "save", save)
     with pytest.raises(rs.SaveError, match=r"step 6 could not be saved: .*no space left"):
-        train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, pipeline, save_steps=3))
+        train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, save_steps=3))
     if hook is CheckpointInputPipelineHook:
         assert 6 not in models(tmp_path)  # the model is not ahead of its input
-        steps = train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, pipeline, save_steps=3))
+        steps = train(tmp_path, pipeline, last_step=15, hook=hook(tmp_path, save_steps=3))
         assert steps[0] == (4, 3)
 
 
 def test_the_originals_errors_are_raised(tmp_path: Path) -> None:
-    pipeline = rs.range(3)
     make: Any = CheckpointInputPipelineHook
     with pytest.raises(ValueError, match="every_secs"):
-        make(tmp_path, pipeline)
+        make(tmp_path)
     with pytest.raises(ValueError, match="every_secs"):
-        make(tmp_path, pipeline, save_steps=1, save_secs=1)
+        make(tmp_path, save_steps=1, save_secs=1)
     with pytest.raises(ValueError, match="one of saver and scaffold"):
-        make(tmp_path, pipeline, save_steps=1, saver=object(), scaffold=tf1.train.Scaffold())
+        make(tmp_path, save_steps=1, saver=object(), scaffold=tf1.train.Scaffold())
     with pytest.raises(ValueError, match="external_state_policy"):
-        make(tmp_path, pipeline, save_steps=1, external_state_policy="perhaps")
-    with pytest.raises(rs.InvalidType, match="pipeline must be a pipeline"):
-        make(tmp_path, [1, 2], save_steps=1)
-    with pytest.raises(rs.InvalidType, match="an Estimator or a path, got 7"):
-        make(7, pipeline, save_steps=1)
-    with pytest.raises(rs.InvalidType, match="CheckpointSaverListener objects"):
-        make(tmp_path, pipeline, save_steps=1, listeners=[object()])
-    with pytest.raises(rs.InvalidType, match="a list of listeners"):
-        make(tmp_path, pipeline, save_steps=1, listeners=tf1.train.CheckpointSaverListener())
+        make(tmp_path, "perhaps", save_steps=1)
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"pipeline": [1, 2]}, rs.InvalidType, "pipeline must be a pipeline"),
+    ({"estimator": 7}, rs.InvalidType, "an Estimator, a RunConfig or a path, got 7"),
+    ({"listeners": [object()]}, rs.InvalidType, "CheckpointSaverListener objects"),
+    ({"listeners": Told([])}, rs.InvalidType, "a list of listeners"),
+    ({"saver": 1}, rs.InvalidType, r"saver must be a tf\.compat\.v1\.train\.Saver, got 1"),
+    ({"scaffold": 1}, rs.InvalidType, r"scaffold must be a tf\.compat\.v1\.train\.Scaffold, got 1"),
+    ({"save_steps": "3"}, rs.InvalidType, "save_steps must be an integer, got '3'"),
+    ({"save_steps": 1.5}, rs.InvalidType, r"save_steps must be an integer, got 1\.5"),
+    ({"save_steps": -1}, rs.InvalidArgument, "save_steps must be at least 1, got -1"),
+    (
+        {"save_steps": None, "save_secs": "3"},
+        rs.InvalidType,
+        "save_secs must be a number of seconds",
+    ),
+    (
+        {"save_steps": None, "save_secs": -1},
+        rs.InvalidArgument,
+        "save_secs must be finite and above 0",
+    ),
+    ({"name": "a/b"}, rs.InvalidArgument, "name"),
+    ({"allow_fresh_input": 1}, rs.InvalidType, "allow_fresh_input must be True or False"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda each: "-".join(each[0]))
+def test_wrong_arguments_are_refused(wrong: Any, tmp_path: Path) -> None:
+    arguments, error, message = wrong
+    make: Any = CheckpointInputPipelineHook
+    with pytest.raises(error, match=message):
+        make(**{"estimator": tmp_path, "save_steps": 1, **arguments})
 
 
 def test_a_graph_without_its_parts_is_refused(tmp_path: Path) -> None:
     pipeline = rs.range(3)
-    hook = CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+    hook = CheckpointInputPipelineHook(tmp_path, save_steps=1)
     with tf.Graph().as_default():
         with pytest.raises(RuntimeError, match="Global step should be created"):
             hook.begin()
         tf1.train.get_or_create_global_step()
-        with pytest.raises(rs.InvalidArgument, match="the graph has 0 other ones"):
+        with pytest.raises(rs.InvalidArgument, match="make its data set by resumable_tf"):
             hook.begin()
+        given = CheckpointInputPipelineHook(tmp_path, pipeline=pipeline, save_steps=1)
+        with pytest.raises(rs.InvalidArgument, match="the graph has 0 other ones"):
+            given.begin()
         dataset = make_dataset(pipeline, SCALAR)
         with pytest.raises(rs.InvalidArgument, match="in one data set of a graph only"):
             make_dataset(pipeline, SCALAR)
@@ -574,20 +666,22 @@ def test_a_graph_without_its_parts_is_refused(tmp_path: Path) -> None:
 
 def test_a_source_that_is_read_once_follows_the_policy(tmp_path: Path) -> None:
     with pytest.raises(rs.ExternalStateError, match="can only be read once"):
-        CheckpointInputPipelineHook(tmp_path, rs.from_iterable(numbers()), save_steps=1)
+        train(tmp_path, rs.from_iterable(numbers()), last_step=STEPS)
     steps: Any = []
-    for at in (5, 11, None):
+    for at, policy in (
+        (5, "warn"),
+        (11, tf.data.experimental.ExternalStatePolicy.WARN),
+        (None, "warn"),
+    ):
         pipeline = rs.from_iterable(numbers())
-        with pytest.warns(RuntimeWarning, match="can only be read once"):
-            hook = CheckpointInputPipelineHook(
-                tmp_path, pipeline, save_steps=3, external_state_policy="warn"
-            )
+        hook = CheckpointInputPipelineHook(tmp_path, policy, save_steps=3)
         error = None if at is None else (at, Crash())
-        train(tmp_path, pipeline, last_step=STEPS, error=error, hook=hook, steps=steps)
+        with pytest.warns(RuntimeWarning, match="can only be read once"):
+            train(tmp_path, pipeline, last_step=STEPS, error=error, hook=hook, steps=steps)
     assert steps == [(step, step - 1) for step, _ in steps]
 
 
-def test_several_inputs_of_a_graph_keep_to_themselves(tmp_path: Path) -> None:
+def test_a_hook_for_each_input_of_a_graph_keeps_to_its_own(tmp_path: Path) -> None:
     first, second = rs.range(30).shuffle(1), rs.range(100, 130).shuffle(2)
     steps = []
     for last_step in (5, 9):
@@ -601,7 +695,7 @@ def test_several_inputs_of_a_graph_keep_to_themselves(tmp_path: Path) -> None:
             with tf.control_dependencies(items):
                 step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
             hooks = [
-                CheckpointInputPipelineHook(tmp_path / name, pipeline, save_steps=100)
+                CheckpointInputPipelineHook(tmp_path / name, pipeline=pipeline, save_steps=100)
                 for name, pipeline in zip(["first", "second"], pipelines, strict=True)
             ]
             with tf1.train.MonitoredTrainingSession(
@@ -615,6 +709,43 @@ def test_several_inputs_of_a_graph_keep_to_themselves(tmp_path: Path) -> None:
     assert steps == [list(each) for each in expected]
 
 
+@pytest.mark.parametrize("model", [True, False])
+@pytest.mark.parametrize("hook", HOOKS)
+def test_one_hook_saves_all_inputs_of_the_graph(hook: Any, model: bool, tmp_path: Path) -> None:
+    """Each under a name of its own, and listeners are called once for all of them."""
+    events: list[str] = []
+    steps = []
+    for last_step, error in ((5, None), (8, Crash()), (9, None)):
+        first, second = rs.range(30).shuffle(1), rs.range(100, 130).shuffle(2)
+        with tf.Graph().as_default():
+            items = [
+                make_initializable_iterator(make_dataset(each, SCALAR), each).get_next()
+                for each in (first, second)
+            ]
+            with tf.control_dependencies(items):
+                step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
+            hooks = [
+                hook(str(tmp_path), save_steps=2, listeners=[Told(events)]),
+                tf1.train.StopAtStepHook(last_step=last_step),
+                *([] if error is None else [Raise(8, error)]),
+            ]
+            try:
+                with tf1.train.MonitoredTrainingSession(
+                    checkpoint_dir=str(tmp_path),
+                    save_checkpoint_steps=2,
+                    hooks=hooks,
+                ) as session:
+                    while not session.should_stop():
+                        steps.append([int(got) for got in session.run([step, *items])])
+            except Crash:
+                pass
+    reference = [list(each) for each in zip(range(1, 10), first, second, strict=False)]
+    assert [row for row in reference if row in steps] == reference
+    assert all(row in reference for row in steps)
+    assert saved(tmp_path) == saved(tmp_path, r"input_1-0*([0-9]+)\.ckpt") == models(tmp_path)
+    assert sum(event == "before_save 4" for event in events) == 1
+
+
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("model", [True, False])
 def test_listeners_are_told_in_order_and_can_stop_the_training(
@@ -622,7 +753,7 @@ def test_listeners_are_told_in_order_and_can_stop_the_training(
 ) -> None:
     pipeline = rs.range(30)
     events: list[str] = []
-    made = hook(tmp_path, pipeline, save_steps=3, listeners=[Told(events, stop_at=6)])
+    made = hook(tmp_path, save_steps=3, listeners=[Told(events, stop_at=6)])
     steps = train(tmp_path, pipeline, last_step=20, model=model, hook=made)
     last = steps[-1][0]
     # A save that is written beside the training is known of a little later.

@@ -106,8 +106,10 @@ def test_another_pipeline_is_refused(tmp_path: Path) -> None:
 
 def test_bad_arguments_are_told() -> None:
     with tf.Graph().as_default():
-        plain = tf1.data.make_initializable_iterator(tf.data.Dataset.range(3))
-        with pytest.raises(rs.InvalidType, match=r"resumable_tf\.make_initializable_iterator"):
+        plain: Any = tf1.data.make_initializable_iterator(tf.data.Dataset.range(3))
+        with pytest.raises(
+            rs.InvalidType, match=r"make_initializable_iterator, .*make_dataset, got"
+        ):
             make_saveable_from_iterator(plain)
         once = rs.from_iterable(numbers())
         iterator = make_initializable_iterator(make_dataset(once, SCALAR))
@@ -116,3 +118,55 @@ def test_bad_arguments_are_told() -> None:
         with pytest.raises(rs.ExternalStateError, match="can only be read once"):
             make_saveable_from_iterator(iterator)
         make_saveable_from_iterator(iterator, "ignore")
+
+
+def test_several_inputs_of_a_graph_are_in_one_checkpoint(tmp_path: Path) -> None:
+    pipelines = [rs.range(40).shuffle(3), rs.from_iterable(numbers).shuffle(1, window=6)]
+    references = [list(pipeline) for pipeline in pipelines]
+    for begin in (0, 5, 10):
+        with tf.Graph().as_default(), tf1.Session() as session:
+            iterators = [
+                make_initializable_iterator(make_dataset(pipeline, SCALAR), pipeline)
+                for pipeline in pipelines
+            ]
+            items = [iterator.get_next() for iterator in iterators]
+            policies = [None, tf.data.experimental.ExternalStatePolicy.FAIL]
+            saver = tf1.train.Saver(list(map(make_saveable_from_iterator, iterators, policies)))
+            session.run([tf1.local_variables_initializer(), tf1.tables_initializer()])
+            if begin:
+                saver.restore(session, str(tmp_path / f"model-{begin}"))
+            for number in range(begin, begin + 5):
+                assert [int(item) for item in session.run(items)] == [
+                    reference[number] for reference in references
+                ]
+            saver.save(session, str(tmp_path / "model"), global_step=begin + 5)
+
+
+def test_an_iterator_of_tf_data_in_the_checkpoint_is_named_as_what_cannot_be_continued(
+    tmp_path: Path,
+) -> None:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        iterator = tf1.data.make_initializable_iterator(tf.data.Dataset.range(9))
+        session.run(iterator.initializer)
+        theirs = tf.data.experimental.make_saveable_from_iterator(iterator)
+        tf1.train.Saver([theirs]).save(session, str(tmp_path / "model"))
+    with tf.Graph().as_default(), tf1.Session() as session:
+        ours = make_saveable_from_iterator(
+            make_initializable_iterator(make_dataset(rs.range(9), SCALAR))
+        )
+        saver = tf1.train.Saver([ours])
+        message = r"has no input 'resumable_input', but 'Iterator.*', saved by tf\.data's own"
+        with pytest.raises(tf.errors.OpError, match=message):
+            saver.restore(session, str(tmp_path / "model"))
+
+
+def test_a_checkpoint_without_an_input_is_told(tmp_path: Path) -> None:
+    with tf.Graph().as_default(), tf1.Session() as session:
+        variable = tf1.get_variable("v", initializer=1.0)
+        session.run(variable.initializer)
+        tf1.train.Saver([variable]).save(session, str(tmp_path / "model"))
+        ours = make_saveable_from_iterator(
+            make_initializable_iterator(make_dataset(rs.range(9), SCALAR))
+        )
+        with pytest.raises(tf.errors.OpError, match="has no input 'resumable_input'; was it saved"):
+            tf1.train.Saver([ours]).restore(session, str(tmp_path / "model"))

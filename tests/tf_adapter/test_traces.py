@@ -113,7 +113,7 @@ def run(
     estimator = tf.estimator.Estimator(model_fn, str(folder), config)
     estimator.train(
         input_fn,
-        hooks=[hook(estimator, pipeline)],
+        hooks=[hook(estimator)],
         max_steps=last_step,
         saving_listeners=list(listeners),
     )
@@ -204,8 +204,8 @@ def test_a_session_that_recovers_restores_the_step_of_its_model(
 def test_one_hook_may_serve_one_training_after_another(events: Events, tmp_path: Path) -> None:
     hooks: list[Any] = []
 
-    def same(estimator: Any, pipeline: Any) -> Any:
-        hooks.append(hooks[0] if hooks else CheckpointInputPipelineHook(estimator, pipeline))
+    def same(estimator: Any) -> Any:
+        hooks.append(hooks[0] if hooks else CheckpointInputPipelineHook(estimator))
         return hooks[0]
 
     for last_step in (5, 8, 14):

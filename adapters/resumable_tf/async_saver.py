@@ -1,0 +1,256 @@
+"""A session hook that saves the model in a thread, and the inputs of the same step before it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+
+import resumable as rs
+from resumable.checkpoint.opening import check_listeners
+from resumable.core.arguments import check_bool
+from resumable.errors import shorten
+
+from .arguments import check_savers, check_when, policy_of
+from .following import ModelSaver
+from .hooks import Told
+from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
+from .snapshot import ModelSnapshot
+from .task import Task
+
+__all__ = ["AsyncCheckpointSaverHook"]
+
+_writing: Final[WeakValueDictionary[str, AsyncCheckpointSaverHook]] = WeakValueDictionary()
+"""The last hook of this process that wrote to a path."""
+
+
+class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[misc]
+    """Saves the model in a thread while the training goes on, and the inputs of the same step with it.
+
+    It is the hook of that name which TensorFlow has up to version 2.15, with the same arguments and files.
+    Its Saver removes old checkpoints. At the step that a checkpoint is named after, the variables are copied
+    and the positions of the inputs are taken. A thread then writes the inputs, and after them the
+    model. So the newest model has its inputs, whenever the process is killed. Without an input of
+    `make_initializable_iterator` in the graph it saves the model alone.
+
+    The inputs are restored when a session is created, as by `CheckpointInputPipelineHook`. If the graph has
+    such a hook, its arguments decide on names, folder, policy and listeners of the inputs.
+
+    At most one checkpoint is being written. The next save waits for it, and none is left out. An error of the
+    thread is raised once: before the next step, at the next save or at the end. Listeners are called in
+    the thread that trains: ``before_save`` at the step, before the variables are copied, ``after_save`` once
+    the files are there. If that returns True, the training stops. The end waits for the last save.
+
+    State: what the Saver writes, and for each input that of `CheckpointInputPipelineHook`. Between the step and
+    the end of the write the memory holds a copy of the variables.
+
+    Args:
+      checkpoint_dir: directory or URL of the checkpoints.
+      save_secs: seconds between saves.
+      save_steps: number of steps between saves.
+      saver: the saver of the model, if it is not the one in the collection ``tf.GraphKeys.SAVERS``.
+      checkpoint_basename: the beginning of the names of the model's files.
+      scaffold: the ``Scaffold`` with the saver of the model.
+      listeners: `CheckpointSaverListener` objects, called at the saves.
+      external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
+      allow_fresh_input: as in `CheckpointInputPipelineHook`.
+
+    Raises:
+      ValueError: if neither or both of ``save_steps`` and ``save_secs`` are given, if both ``saver``
+        and ``scaffold`` are given, or if the policy is another word.
+      InvalidType: if an argument has the wrong type.
+      InvalidArgument: if a number is not above 0.
+
+    When a session is created it raises `InvalidArgument` if the Saver saves what cannot be copied, such as an
+    iterator of tf.data, and the errors of `CheckpointInputPipelineHook`. During the training it raises
+    `SaveError` if a save fails.
+    """
+
+    def __init__(
+        self,
+        checkpoint_dir: str | os.PathLike[str],
+        save_secs: float | None = None,
+        save_steps: int | None = None,
+        saver: tf1.train.Saver | None = None,
+        checkpoint_basename: str = "model.ckpt",
+        scaffold: tf1.train.Scaffold | None = None,
+        listeners: Iterable[tf1.train.CheckpointSaverListener] | None = None,
+        *,
+        external_state_policy: str | None = None,
+        allow_fresh_input: bool = False,
+    ) -> None:
+        if not isinstance(checkpoint_dir, (str, os.PathLike)):
+            raise rs.InvalidType(f"checkpoint_dir must be a path, got {shorten(checkpoint_dir)}")
+        if not isinstance(checkpoint_basename, str):
+            raise rs.InvalidType(
+                f"checkpoint_basename must be a string, got {shorten(checkpoint_basename)}"
+            )
+        check_savers(saver, scaffold)
+        check_when(save_steps, save_secs)
+        checked = check_listeners(listeners or (), tf1.train.CheckpointSaverListener)
+        super().__init__(
+            os.fspath(checkpoint_dir),
+            save_secs,
+            save_steps,
+            saver,
+            checkpoint_basename,
+            scaffold,
+            list(checked),  # an Estimator appends its own
+        )
+        self._policy = policy_of(external_state_policy)
+        self._allow_fresh = check_bool("allow_fresh_input", allow_fresh_input)
+        self._own_inputs: list[SavedInput] = []
+        self._input_listeners: list[tf1.train.CheckpointSaverListener] = []
+        self._saving: Inputs | None = None
+        self._model: ModelSnapshot | None = None
+        self._followed: ModelSaver | None = None
+        self._is_created = False
+        self._run_context: Any = None
+        self.session: Any = None
+
+    def begin(self) -> None:
+        super().begin()
+        task = Task(self._checkpoint_dir)
+        for other in tf1.get_collection(MODEL_HOOKS):
+            if other is not self and other._save_path == self._save_path:
+                raise rs.InvalidArgument(
+                    f"there must be one AsyncCheckpointSaverHook for a path, got two for {self._save_path}"
+                )
+        self._own_inputs = saved_inputs(task, None, None, self._policy, self._allow_fresh)
+        tf1.add_to_collection(MODEL_HOOKS, self)
+        self._saving = self._run_context = self.session = None
+        self._is_created = False
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        step = int(session.run(self._global_step_tensor))
+        self._give_way()
+        if self._saving is None:
+            self._saving = self._prepared(session.graph)
+        _writing[self._save_path] = self
+        # What is after the step is kept until there is a model to go on from.
+        self._saving.restore(session, step, supersede=False)
+        self.session, self._is_created = session, False
+        super().after_create_session(session, coord)
+        self._is_created = True
+        if self._saving.checkpoints.has_after(step):
+            self._saving.checkpoints.collect(wait_for_it=True)
+            self._saving.checkpoints.supersede_after(step)
+
+    def before_run(self, run_context: Any) -> Any:
+        self._run_context = run_context
+        self._collect()
+        return super().before_run(run_context)
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        super().after_run(run_context, run_values)
+        self._collect()
+
+    def end(self, session: Any) -> None:
+        self.session = session
+        step = int(session.run(self._global_step_tensor))
+        self._save(session, step)
+        self._collect(wait_for_it=True)
+        for listener in [*self._listeners, *self._input_listeners]:
+            listener.end(session, step)
+        self._close()
+
+    def _prepared(self, graph: tf.Graph) -> Inputs:
+        """What saves the model and the inputs of ``graph``."""
+        saver = self._get_saver()
+        hooks = graph.get_collection(INPUT_HOOKS)
+        inputs = [each for hook in hooks for each in hook.inputs]
+        if not hooks:
+            inputs = self._own_inputs
+            for each in inputs:
+                each.check()
+        self._input_listeners = [listener for hook in hooks for listener in hook.listeners]
+        self._model = ModelSnapshot(saver, graph)
+        self._followed = ModelSaver(saver, self._before_other, lambda steps: None)
+        told = [Told(self, listener) for listener in self._input_listeners]
+        return Inputs(
+            inputs,
+            asynchronous=True,
+            listeners=[_ToldAfter(self), *told],
+            retain=self._retain,
+            after=self._write,
+        )
+
+    def _save(self, session: Any, step: Any) -> bool:
+        """Take model and inputs at ``step``, for the thread to write; whether to stop the training."""
+        assert self._saving is not None
+        assert self._model is not None
+        checkpoints = self._saving.checkpoints
+        step = int(step)
+        if self._is_created and checkpoints.step == step:
+            return False
+        stopped = checkpoints.collect(wait_for_it=True)
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self._model.take(session)
+        self._saving.take(session)
+        checkpoints.save(step, again=True)
+        return stopped
+
+    def _write(self, step: int) -> None:
+        """Write the model; the thread does it when the inputs are stored."""
+        assert self._model is not None
+        self._model.write(self._save_path, step)
+        self._summary_writer.add_session_log(
+            tf1.SessionLog(status=tf1.SessionLog.CHECKPOINT, checkpoint_path=self._save_path), step
+        )
+
+    def _retain(self, step: int, saved_at: float) -> str | None:
+        """Remove the inputs of the models that the Saver has removed."""
+        assert self._saving is not None
+        try:
+            self._saving.checkpoints.keep_only(models_in(self._checkpoint_dir))
+        except (OSError, tf.errors.OpError) as error:
+            return f"old checkpoints of the input could not be removed: {error}"
+        return None
+
+    def _collect(self, *, wait_for_it: bool = False) -> None:
+        assert self._saving is not None
+        if self._saving.checkpoints.collect(wait_for_it=wait_for_it) and self._run_context:
+            self._run_context.request_stop()
+
+    def _before_other(self, session: Any) -> None:
+        """Save before somebody else does by the same Saver, which two must not use at once."""
+        if session is self.session:
+            self._save(session, session.run(self._global_step_tensor))
+            self._collect(wait_for_it=True)
+
+    def _give_way(self) -> None:
+        """Let a training that was aborted, or has failed, finish its save."""
+        before = _writing.pop(self._save_path, None)
+        if before is not None and before._saving is not None:
+            try:
+                before._saving.checkpoints.collect(wait_for_it=True)
+            finally:
+                if before is not self:
+                    before._close()
+
+    def _close(self) -> None:
+        assert self._saving is not None
+        assert self._model is not None
+        self._saving.checkpoints.close()
+        self._model.close()
+        if self._followed is not None:
+            self._followed.release()
+        self._saving = self._model = self._followed = None
+
+
+class _ToldAfter(rs.CheckpointListener):
+    """Calls ``after_save`` of the listeners of ``hook``, which itself calls ``before_save``."""
+
+    def __init__(self, hook: AsyncCheckpointSaverHook) -> None:
+        self._hook = hook
+
+    def after_save(self, step: int, path: str) -> bool:
+        answers = [
+            listener.after_save(self._hook.session, step) for listener in self._hook._listeners
+        ]
+        return any(answers)

@@ -1,0 +1,146 @@
+"""All inputs of one hook: restored together, and saved together under one step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+
+import resumable as rs
+from resumable.checkpoint.opening import as_store
+from resumable.state.value import State
+
+from .checkpoints import InputCheckpoints
+from .dataset import NAME, ResumableIterator, iterators_of
+from .following import steps_in
+from .foreign import others_in
+from .parts import Parts
+from .policy import check_policy
+from .task import Task
+
+__all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "models_in", "saved_inputs"]
+
+# Collections of a graph with the hooks that save its inputs, and with those that save the model in a
+# thread and its inputs with it. If there is one of the latter, the former leave their inputs to it.
+INPUT_HOOKS: Final = ("resumable_input_hooks",)
+MODEL_HOOKS: Final = ("resumable_model_hooks",)
+
+
+@dataclass(frozen=True)
+class SavedInput:
+    """An input of a graph, and where its position is kept.
+
+    Attributes:
+      iterator: of the input.
+      folder: of the model.
+      name: of the input in that folder.
+      store: with its checkpoints.
+      policy: what to do about sources that cannot be saved exactly.
+      may_be_fresh: whether it may begin at its start where the model does not.
+    """
+
+    iterator: ResumableIterator
+    folder: str | os.PathLike[str]
+    name: str
+    store: rs.Store
+    policy: str
+    may_be_fresh: bool
+
+    def check(self) -> None:
+        """Make sure that the position can be saved, and note that it is.
+
+        Raises:
+          ExternalStateError: if it cannot be saved under the policy ``"fail"``.
+        """
+        check_policy(self.iterator.feed.pipeline, self.policy)
+        self.iterator.feed.is_saved = True
+
+
+def saved_inputs(
+    task: Task,
+    pipeline: rs.Pipeline[Any] | None,
+    name: str | None,
+    policy: str,
+    allow_fresh: bool,
+) -> list[SavedInput]:
+    """The inputs of the default graph as a task saves them, or only that of ``pipeline``."""
+    base = task.name if name is None else name
+    found = []
+    for iterator in iterators_of(pipeline):
+        own = base if pipeline is not None else f"{base}{iterator.name.removeprefix(NAME)}"
+        store = as_store(task.folder, own)
+        # A task that is not the chief may join when the model has moved on.
+        fresh = allow_fresh or not task.is_chief
+        found.append(SavedInput(iterator, task.folder, own, store, policy, fresh))
+    return found
+
+
+class Inputs:
+    """The checkpoints of some inputs, which all have the position of one step.
+
+    Args:
+      inputs: of one graph.
+      asynchronous: whether the training goes on while a checkpoint is written.
+      listeners: called at the saves.
+      retain: called with step and time after each save; returns what failed.
+      after: called with the step in each save, once the inputs are stored.
+
+    Attributes:
+      checkpoints: what saves them; `take` must come before each save.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[SavedInput],
+        *,
+        asynchronous: bool,
+        listeners: Iterable[rs.CheckpointListener] = (),
+        retain: Callable[[int, float], str | None] | None = None,
+        after: Callable[[int], object] | None = None,
+    ) -> None:
+        self._inputs = inputs
+        self._numbers: list[int] = []
+        self.checkpoints = InputCheckpoints(
+            Parts({each.iterator.name: each.store for each in inputs}, after),
+            self._get_state,
+            asynchronous,
+            listeners,
+            retain,
+            lambda store: self._of(store).may_be_fresh,
+            lambda store: others_in(self._of(store).folder, self._of(store).name),
+        )
+
+    def restore(
+        self, session: tf1.Session, step: int, *, exactly: bool = True, supersede: bool = True
+    ) -> None:
+        """Let the inputs of ``session`` go on from the checkpoint of ``step``; see `InputCheckpoints`."""
+        found = self.checkpoints.restore(step, exactly=exactly, supersede=supersede)
+        states: dict[str, Any] = {} if found is None else dict(found.state)
+        for each in self._inputs:
+            # In this order, as the iterator begins at the position of the feed.
+            each.iterator.feed.move_to(states.get(each.iterator.name))
+            session.run(each.iterator.initializer)
+
+    def take(self, session: tf1.Session) -> None:
+        """Note what was consumed, for the next save."""
+        consumed = [each.iterator.consumed for each in self._inputs]
+        self._numbers = [int(number) for number in session.run(consumed)]
+
+    def _get_state(self) -> State:
+        return {
+            each.iterator.name: each.iterator.feed.state_after(number)
+            for each, number in zip(self._inputs, self._numbers, strict=True)
+        }
+
+    def _of(self, store: rs.Store) -> SavedInput:
+        return next(each for each in self._inputs if each.store is store)
+
+
+def models_in(folder: str | os.PathLike[str]) -> set[int]:
+    """The steps of the models in ``folder``."""
+    files = tf.io.gfile.listdir(os.fspath(folder))
+    return steps_in(name for name in files if name.endswith(".index"))

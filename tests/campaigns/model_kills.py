@@ -1,0 +1,127 @@
+"""Kill a training that saves its model in a thread, at random moments, and check what it leaves.
+
+Run as `PYTHONPATH=.:tests:adapters python -m campaigns.model_kills --kills 200`, with TensorFlow
+installed; the suite runs a short form.
+"""
+
+# TensorFlow is imported once, and each training runs in a fork of this process, which itself must not run
+# any of its operations. It says when it begins to train; it is killed some time after that.
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+from resumable_tf import AsyncCheckpointSaverHook
+from tf_adapter.model_runs import problems_of, train_model
+from tf_adapter.sessions import models
+
+LONGEST_LIFE = 0.8
+SIZE = 50_000
+KILLS_A_FOLDER = 20
+
+
+@dataclass
+class Report:
+    """What a campaign found."""
+
+    kills: int = 0
+    steps: int = 0
+    """The newest steps of all folders."""
+    unfinished: int = 0
+    """Kills that fell into the write of a model."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether the newest model and its input were of one step, always."""
+        return not self.problems
+
+
+class Began(tf1.train.SessionRunHook):  # type: ignore[misc]
+    """Says that a session is there, in which nothing is saved yet."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+
+    def after_create_session(self, session: object, coord: object) -> None:
+        os.write(self.descriptor, b"+")
+
+
+def campaign(kills: int, seed: int, folder: Path) -> Report:
+    """Kill ``kills`` trainings; each goes on where the one before was killed, up to `KILLS_A_FOLDER`."""
+    chosen = random.Random(seed)
+    report = Report()
+    place = folder
+    for number in range(kills):
+        if number % KILLS_A_FOLDER == 0:
+            shutil.rmtree(place, ignore_errors=True)
+            place = folder / f"{number}"
+        _one_life(place, chosen.uniform(0, LONGEST_LIFE))
+        report.kills += 1
+        report.unfinished += bool(list(place.glob(".*.unfinished")))
+        report.problems += [f"kill {number}: {problem}" for problem in problems_of(place)]
+        if number % KILLS_A_FOLDER == KILLS_A_FOLDER - 1 or number == kills - 1:
+            report.steps += max(models(place), default=0)
+    return report
+
+
+def _one_life(folder: Path, seconds: float) -> None:
+    """Let a training live for ``seconds`` after its session is created."""
+    folder.mkdir(parents=True, exist_ok=True)
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        _train(folder, writing)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read(1), "the training did not begin"
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"it ended by itself: {os.waitstatus_to_exitcode(status)}"
+
+
+def _train(folder: Path, descriptor: int) -> None:
+    """Train until killed."""
+    try:
+        tf1.logging.set_verbosity(tf1.logging.ERROR)
+        tf.get_logger().setLevel("ERROR")
+
+        def hooks() -> list[tf1.train.SessionRunHook]:
+            return [Began(descriptor), AsyncCheckpointSaverHook(str(folder), save_steps=2)]
+
+        train_model(folder, hooks, last_step=10**9, size=SIZE)
+    finally:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
+def main() -> int:
+    """Run a campaign; 0 if it was clean."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-model-kills-"))
+    started = time.perf_counter()
+    report = campaign(options.kills, options.seed, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    print(f"{report}\n{time.perf_counter() - started:.0f} s")
+    return 0 if report.clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

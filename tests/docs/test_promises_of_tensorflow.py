@@ -1,0 +1,25 @@
+"""The tests named by the table of what the originals promise are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "coming-from" / "tf-data.md"
+
+
+def test_each_promise_of_an_original_has_a_test() -> None:
+    _, section = PAGE.read_text().split("## Hooks and saveables", 1)
+    rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")][
+        2:
+    ]
+    assert len(rows) >= 15
+    there = {
+        name
+        for path in (ROOT / "tests" / "tf_adapter").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    named = [re.findall(r"`(test_\w+)`", row.split("|")[4]) for row in rows]
+    assert all(named)
+    assert {name for names in named for name in names} <= there

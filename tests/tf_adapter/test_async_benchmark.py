@@ -1,0 +1,27 @@
+"""The benchmark of saves beside the training runs, with a small model."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+
+def test_it_prints_a_line_for_each_way_to_save() -> None:
+    root = Path(__file__).parents[2]
+    script = [str(root / "benchmarks" / "tf_async_saves.py"), "--megabytes", "1"]
+    done = subprocess.run(
+        [sys.executable, *script, "--saves", "2", "--rounds", "1"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "adapters")])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert len(re.findall(r"^an? .* median +[0-9.]+ ms", done.stdout, re.MULTILINE)) == 3

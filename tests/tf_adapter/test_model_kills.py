@@ -1,0 +1,29 @@
+"""A training killed at random moments leaves a model and an input of one step."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
+
+KILLS = 8
+
+
+def test_the_newest_model_and_its_input_are_of_one_step_after_every_kill(tmp_path: Path) -> None:
+    """In a process of its own, since this one has threads of TensorFlow and cannot be forked."""
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join(str(root / folder) for folder in (".", "tests", "adapters"))
+    done = subprocess.run(
+        [sys.executable, "-m", "campaigns.model_kills", "--kills", str(KILLS)],
+        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert f"Report(kills={KILLS}," in done.stdout, done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout

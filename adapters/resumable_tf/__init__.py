@@ -5,6 +5,9 @@
 # model's checkpoint. For TF2: `checkpointable` is an object for a `tf.train.Checkpoint`, and
 # `resume_input` a callback for Keras's ``fit``. `feed` has the state after any item, and `checkpoints`
 # keeps states by step.
+#
+# Items cross into TensorFlow in `blocks`, whose arrays are `columns`; the data set of the graph is
+# `numbered`, and `between` looks at what tf.data does after it. `batches` is the data set of Keras.
 
 from __future__ import annotations
 

@@ -6,6 +6,9 @@
 # checkpoint; `foreign` names what TensorFlow's own hooks have left. For TF2: `checkpointable` is an object
 # for a `tf.train.Checkpoint`, and `resume_input` a callback for Keras's ``fit``. `feed` has the state after any
 # item, and `checkpoints` keeps states by step, those of several inputs as its `parts`.
+#
+# Items cross into TensorFlow in `blocks`, whose arrays are `columns`; the data set of the graph is
+# `numbered`, and `between` looks at what tf.data does after it. `batches` is the data set of Keras.
 
 from __future__ import annotations
 

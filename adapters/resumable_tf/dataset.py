@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import tensorflow as tf
@@ -15,7 +14,10 @@ import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 
+from .between import Between
 from .feed import Feed
+from .numbered import NumberedDataset, numbered
+from .policy import note_functions
 
 __all__ = [
     "ResumableIterator",
@@ -30,11 +32,7 @@ FEEDS: Final = ("resumable_feeds",)
 ITERATORS: Final = ("resumable_iterators",)
 STORES: Final = ("resumable_stores",)
 NAME: Final = "resumable_input"
-# The types of operations of tf.data that have no position of their own, and so may come in between.
-STATELESS: Final = re.compile(
-    "(Parallel)?(Map|Filter|Batch|PaddedBatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
-)
-SOURCE: Final = ("FlatMapDataset", "TensorDataset")
+SOURCES: Final = ("resumable_sources",)
 OUT_OF_ORDER: Final = (
     "the items of a resumable pipeline must come in their order, each once: shuffle and repeat "
     "in the pipeline instead of in tf.data"
@@ -44,10 +42,14 @@ OUT_OF_ORDER: Final = (
 def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
     """The items of ``pipeline`` as pairs of a number and the item.
 
-    `make_initializable_iterator` removes the numbers again. In between, tf.data may ``map``,
+    `make_initializable_iterator` removes the numbers again, and so does the iterator that an Estimator
+    makes of the data set if an ``input_fn`` returns it. In between, tf.data may ``map``,
     ``prefetch``, ``batch`` and ``filter``, as long as the number stays the first of the pair. Operations
     with a position of their own, such as ``shuffle`` or ``skip``, are refused; use those of the pipeline.
     Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
+
+    Items cross into the graph in blocks, which grow while items come fast. If an item raises an exception,
+    those before it come first, and the next run tries the same item again.
 
     State: none in the graph; the position is that of the pipeline.
 
@@ -74,9 +76,11 @@ def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.D
             "another pipeline for other data"
         )
     graph.add_to_collection(FEEDS, feed)
-    return tf.data.Dataset.from_generator(
-        feed.items, output_signature=(tf.TensorSpec((), tf.int64), output_signature)
-    )
+    items, blocks = numbered(feed, output_signature)
+    for source in (items, blocks):
+        if source is not None:
+            graph.add_to_collection(SOURCES, tf.data.experimental.to_variant(source).op.name)
+    return NumberedDataset(items, feed, make_initializable_iterator, blocks)
 
 
 class ResumableIterator:
@@ -91,14 +95,17 @@ class ResumableIterator:
       consumed: int64 local variable, the number of the last item whose features were computed.
     """
 
-    def __init__(self, dataset: tf.data.Dataset, feed: Feed[Any], name: str) -> None:
+    def __init__(
+        self, dataset: tf.data.Dataset, feed: Feed[Any], name: str, between: Between
+    ) -> None:
         self.feed = feed
         self.name = name
-        self._dataset = dataset
+        self._between = between
+        # Without the class that leads back here.
+        variant = tf.data.experimental.to_variant(dataset)
+        self._dataset = tf.data.experimental.from_variant(variant, dataset.element_spec)
         # The origin is evaluated whenever the iterator is initialized.
-        self._iterator = tf1.data.make_initializable_iterator(
-            dataset.scan(_origin_of(feed), _check_order)
-        )
+        self._iterator = tf1.data.make_initializable_iterator(self._counted(_origin_of(feed)))
         # A new session begins at the position of the feed, also without a hook.
         self.consumed = tf1.get_variable(
             name,
@@ -113,8 +120,15 @@ class ResumableIterator:
 
     def restart(self, number: tf.Tensor) -> tf.Operation:
         """The operation that begins where the feed stands when ``number``, its origin, is known."""
-        initializer = self._iterator.make_initializer(self._dataset.scan(number, _check_order))
+        with tf.control_dependencies([number]):
+            initializer = self._iterator.make_initializer(self._counted(number))
         return tf.group(initializer, self.consumed.assign(number))
+
+    def _counted(self, origin: tf.Tensor) -> tf.data.Dataset:
+        """The items with what `get_next` counts them by, where ``origin`` items came before."""
+        if self._between.keep_order:
+            return self._dataset
+        return self._dataset.scan(origin, _check_order)
 
     def get_next(self) -> Any:
         """The next item. A run that computes any part of the item consumes it.
@@ -122,7 +136,9 @@ class ResumableIterator:
         One run may compute several items. If the input ends in the middle of such a run, the items that
         were still there are consumed too.
         """
-        passed, item = self._iterator.get_next()
+        numbers, item = self._iterator.get_next()
+        # Each element has its number, or the number of items since the element before.
+        passed = tf.size(numbers, tf.int64) if self._between.keep_order else numbers
         # Several of these may run at once: the addition is atomic, and each item is delivered once.
         with tf.control_dependencies([self.consumed.assign_add(passed)]):
             return tf.nest.map_structure(tf.identity, item, expand_composites=True)
@@ -135,7 +151,8 @@ def make_initializable_iterator(
 
     Args:
       dataset: the result of `make_dataset`, or what tf.data has made of it.
-      pipeline: the pipeline it comes from, if the graph has several.
+      pipeline: the pipeline it comes from, if the graph has several and ``dataset`` was not made
+        by its methods.
 
     Raises:
       InvalidType: if an element of ``dataset`` is not a pair of a number and an item.
@@ -150,10 +167,11 @@ def make_initializable_iterator(
             "dataset must have pairs of a number and an item, as make_dataset gives and a map must "
             f"hand on, got {spec}"
         )
-    _check_stateless(tf.data.experimental.to_variant(dataset).op)
     graph = tf1.get_default_graph()
+    between = Between(dataset, graph.get_collection(SOURCES))
     feeds = graph.get_collection(FEEDS)
-    found = [feed for feed in feeds if pipeline is None or feed.pipeline is pipeline]
+    known = [dataset.feed] if isinstance(dataset, NumberedDataset) else feeds
+    found = [feed for feed in known if pipeline is None or feed.pipeline is pipeline]
     if len(found) != 1:
         raise rs.InvalidArgument(
             f"the graph must have one data set of the pipeline, got {len(found)}; "
@@ -164,7 +182,9 @@ def make_initializable_iterator(
             f"there must be one iterator over a pipeline, got another one over {found[0].pipeline!r}"
         )
     number = feeds.index(found[0])
-    iterator = ResumableIterator(dataset, found[0], f"{NAME}_{number}" if number else NAME)
+    name = f"{NAME}_{number}" if number else NAME
+    iterator = ResumableIterator(dataset, found[0], name, between)
+    note_functions(found[0].pipeline, map(str, between.stateful()))
     graph.add_to_collection(ITERATORS, iterator)
     return iterator
 
@@ -203,19 +223,6 @@ def _origin_of(feed: Feed[Any]) -> tf.Tensor:
     number = tf.numpy_function(lambda: feed.origin, [], tf.int64)
     number.set_shape(())
     return number
-
-
-def _check_stateless(operation: tf.Operation) -> None:
-    """Refuse operations that would begin anew in the middle of the data."""
-    before = [tensor.op for tensor in operation.inputs if tensor.dtype == tf.variant]
-    if operation.type == SOURCE[0] and [each.type for each in before] == [SOURCE[1]]:
-        return
-    if not STATELESS.fullmatch(operation.type) or len(before) != 1:
-        raise rs.InvalidArgument(
-            "between make_dataset and its iterator there must be nothing but map, prefetch, batch "
-            f"and filter, got {operation.type}; what has a position belongs in the pipeline"
-        )
-    _check_stateless(before[0])
 
 
 def _check_order(last: tf.Tensor, element: Any) -> Any:

@@ -11,8 +11,12 @@ import numpy as np
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 from resumable.consumed import ConsumedStates
+from resumable.core.block import Indices
 from resumable.state.value import State
 
+from .blocks import NumberedBlocks
+from .columns import Columns
+from .failures import Failures
 from .policy import without_policy
 
 __all__ = ["Feed"]
@@ -29,6 +33,7 @@ class Feed(Generic[T]):
     Attributes:
       pipeline: the argument.
       is_saved: whether the position is saved, so that it must be exact.
+      failures: the exceptions of the items.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -39,6 +44,7 @@ class Feed(Generic[T]):
         self.is_saved = False
         self._begun = False
         self._states = ConsumedStates(without_policy(pipeline))
+        self.failures = Failures(self._states.pipeline)
 
     @property
     def is_endless(self) -> bool:
@@ -57,13 +63,17 @@ class Feed(Generic[T]):
           InvalidArgument: if this was called before for the same origin, and the state is saved or was
             restored.
         """
-        if self._begun and (self.is_saved or self.origin):
-            raise rs.InvalidArgument(
-                "the input was initialized again, which would begin where it was resumed and not at "
-                "its start; for several epochs use pipeline.repeat()"
-            )
-        self._begun = True
-        return _Numbered(self._states)
+        self._begin()
+        return _Numbered(self._states, self.failures)
+
+    def blocks(self, columns: Columns) -> Iterator[tuple[Indices, Any]]:
+        """The same as `items`, in blocks: the numbers, and the items as the arrays of ``columns``.
+
+        Raises:
+          InvalidArgument: as `items`.
+        """
+        self._begin()
+        return NumberedBlocks(self._states, columns, self.failures)
 
     def state_after(self, number: int) -> State:
         """The state after the item with this number."""
@@ -79,15 +89,29 @@ class Feed(Generic[T]):
         states.start_at(states.first_of(0) if state is None else states.checked(state))
         self._begun = False
 
+    def _begin(self) -> None:
+        if self._begun and (self.is_saved or self.origin):
+            raise rs.InvalidArgument(
+                "the input was initialized again, which would begin where it was resumed and not at "
+                "its start; for several epochs use pipeline.repeat()"
+            )
+        self._begun = True
+
 
 class _Numbered(Iterator[tuple[np.int64, T]]):
     # An object and not a generator, so that after an error it returns the same item again.
 
-    def __init__(self, states: ConsumedStates[T]) -> None:
+    def __init__(self, states: ConsumedStates[T], failures: Failures) -> None:
         self._states: ConsumedStates[Any] = states
+        self._failures = failures
         self._iterator = states.produce(elsewhere=True)
 
     def __next__(self) -> tuple[np.int64, T]:
-        item = next(self._iterator)
+        try:
+            item = next(self._iterator)
+        except StopIteration:
+            raise
+        except Exception as error:
+            raise self._failures.noted(error, self._iterator.step + 1) from error
         self._states.mark(self._iterator)
         return np.int64(self._iterator.step), item

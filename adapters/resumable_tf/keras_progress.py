@@ -1,4 +1,4 @@
-"""Where Keras continues an interrupted ``fit``, and how that is corrected."""
+"""Where Keras continues an interrupted ``fit``, how that is corrected, and how batches are counted."""
 
 # `BackupAndRestore` records the epoch and the batch, and they are not always right. Keras 3 does not
 # record the batch, takes an epoch that was continued once before for epoch 0, and takes an epoch for
@@ -10,7 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["correct", "is_continued"]
+import tensorflow as tf
+
+from .failures import Failures
+
+__all__ = ["Explained", "correct", "is_continued", "unused_counter"]
 
 
 def is_continued(model: Any) -> bool:
@@ -32,3 +36,38 @@ def correct(model: Any, trained: int, steps: int) -> None:
     last_epoch, last_batch = (epoch, batch - 1) if batch else (epoch - 1, steps - 1)
     state._ckpt_saved_epoch.assign(last_epoch)
     state._ckpt_saved_batch.assign(last_batch)
+
+
+def unused_counter(optimizer: Any) -> Any | None:
+    """A variable of a `LossScaleOptimizer` of Keras 3 that is saved with it and used by nothing.
+
+    Its iterations are those of the inner optimizer, which leaves out batches whose gradients overflow.
+    """
+    own = getattr(optimizer, "_iterations", None)
+    is_scaled = hasattr(optimizer, "inner_optimizer") and own is not None
+    return own if is_scaled and own is not optimizer.iterations else None
+
+
+class Explained:
+    """A ``train_function`` of Keras, whose errors begin with the reason if the input failed.
+
+    Args:
+      function: the function.
+      failures: of the input.
+
+    Attributes:
+      function: the argument.
+    """
+
+    def __init__(self, function: Any, failures: Failures) -> None:
+        self.function = function
+        self._failures = failures
+
+    def __call__(self, iterator: Any) -> Any:
+        try:
+            return self.function(iterator)
+        except tf.errors.OpError as error:
+            reason = self._failures.last
+            if reason is not None and reason in error.message:
+                error._message = f"{reason}\n\n{error.message}"
+            raise

@@ -1,9 +1,12 @@
-"""What to do about sources that can only be read once."""
+"""What to do about what a resume does not repeat: sources that are read once, and randomness."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, Final, TypeVar
+
+import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 from resumable.core.external_source import (
@@ -15,21 +18,47 @@ from resumable.core.external_source import (
 from resumable.core.graph import rebuilt
 from resumable.core.stage import Stage
 
-__all__ = ["check_policy", "without_policy"]
+from .randomness import hidden_randomness
+
+__all__ = ["check_policy", "note_functions", "without_policy"]
 
 T = TypeVar("T")
 
+FUNCTIONS: Final = ("resumable_functions",)
+"""The collection of a graph with the pipelines and what is wrong with functions after them."""
+
 
 def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
-    """Apply ``policy`` to the sources that cannot be saved exactly; their own policy comes first.
+    """Apply ``policy`` to what cannot be saved exactly; the policy of a source itself comes first.
 
     Raises:
-      ExternalStateError: if there is such a source and the policy is ``"fail"``.
+      ExternalStateError: if a source can only be read once, if a function draws random numbers that no
+        state restores, or if one of tf.data, in the default graph, has a stateful operation; and the
+        policy is ``"fail"``.
     """
     for stage, path in inexact_sources(pipeline.stage):
         own = stage.inexact_policy
         chosen = policy if own in (None, "fail") else own
         apply_policy(inexactness(stage, path), chosen, stacklevel=2)
+    found = [
+        f"{function}, which a resume does not continue; draw by random_map, whose generator belongs "
+        "to the item"
+        for function in hidden_randomness(pipeline)
+    ]
+    noted = tf1.get_default_graph().get_collection(FUNCTIONS)
+    for message in found + [message for owner, message in noted if owner is pipeline]:
+        apply_policy(message, policy, stacklevel=2)
+
+
+def note_functions(pipeline: rs.Pipeline[Any], found: Iterable[str]) -> None:
+    """Let `check_policy` find what functions of tf.data, after ``pipeline``, do that is not repeated.
+
+    Args:
+      pipeline: of an input of the default graph.
+      found: what is wrong.
+    """
+    for message in found:
+        tf1.get_default_graph().add_to_collection(FUNCTIONS, (pipeline, message))
 
 
 def without_policy(pipeline: rs.Pipeline[T]) -> rs.Pipeline[T]:

@@ -1,7 +1,10 @@
 """Keras's ``fit``, killed in mid-epoch and continued with the next batch."""
 
 # A callback of Keras is called for each trained batch, so these are counted; tf.data may have produced
-# more. The step of an input's checkpoint is the number of the optimizer's iterations, which is in every
+# more. Only an optimizer of Keras 3 that scales the loss does not count every batch by its iterations; it has
+# a second counter that nothing uses, and which is saved with it.
+#
+# The step of an input's checkpoint is the number of the optimizer's iterations, which is in every
 # checkpoint of the model. So it does not matter what saves and restores the model, or at which batch: the
 # checkpoint of the input is found by that number, and the batches since then are passed over, one for
 # each iteration.
@@ -12,7 +15,8 @@
 from __future__ import annotations
 
 import os
-from operator import itemgetter
+import warnings
+import weakref
 from typing import Any, Final, Literal
 
 import tensorflow as tf
@@ -23,9 +27,11 @@ from resumable.checkpoint.retention import Retainer
 from resumable.core.arguments import check_int
 from resumable.state.value import State
 
+from .batches import TrainedBatches
 from .checkpoints import InputCheckpoints
 from .feed import Feed
-from .keras_progress import correct, is_continued
+from .keras_progress import Explained, correct, is_continued, unused_counter
+from .numbered import numbered
 
 __all__ = ["ResumeInput"]
 
@@ -99,22 +105,30 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._seen: int | None = None
         self._last_step: int | None = None
         self._stop: Final = object()  # a truth of our own
+        # What counts the batches where iterations do not, and what it was set to for a batch in work.
+        self._counter: Any = None
+        self._expected: int | None = None
+        self._use = _Use()
 
     def dataset(self, output_signature: Any) -> tf.data.Dataset:
         """The data set for ``fit``; each iterator over it begins with the next batch to be trained.
 
-        Only operations of tf.data that keep the batches may follow, such as ``map`` and ``prefetch``, as
-        ``fit`` must train exactly these batches.
+        Only ``map``, ``prefetch``, ``with_options`` and ``apply`` may follow, as ``fit`` must train exactly
+        these batches. Others raise `InvalidArgument`.
 
         Args:
           output_signature: `tf.TypeSpec` objects in the structure of one batch.
         """
 
-        def batches() -> Any:
+        def begin() -> None:
             self._feed.move_to(self._get_state())
-            return map(itemgetter(1), self._feed.items())
 
-        return tf.data.Dataset.from_generator(batches, output_signature=output_signature)
+        batches, _ = numbered(self._feed, output_signature, begin, self._use.watch)
+        return TrainedBatches(batches.map(lambda number, batch: batch))
+
+    def set_model(self, model: Any) -> None:
+        super().set_model(model)
+        self._use.is_callback = True
 
     def on_train_begin(self, logs: Any = None) -> None:
         steps = self.params.get("steps")
@@ -124,6 +138,10 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             )
         self._steps = int(steps)
         self._is_checked = False
+        self._begin_to_count()
+        function = getattr(self.model, "train_function", None)
+        if function is not None and not isinstance(function, Explained):
+            self.model.train_function = Explained(function, self._feed.failures)
         if is_continued(self.model):
             self._restore_if_moved()
             correct(self.model, self._trained, self._steps)
@@ -144,6 +162,10 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._seen is None:
             self._seen = batch
             self._last_step = batch + self._steps - self._trained % self._steps
+        if self._counter is not None:
+            # Now, as callbacks before this one save the model when the batch is trained.
+            self._expected = self._iterations() + int(self.model.steps_per_execution)
+            self._counter.assign(self._expected)
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
         assert self._seen is not None
@@ -156,6 +178,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._seen += trained
         self._trained += trained
         self._since_save += trained
+        self._expected = None
         if not self._is_checked:
             self._check_iterations()
             self._is_checked = True
@@ -175,6 +198,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Another process may go on from here; the next `fit` of this one begins with a restore.
         self._checkpoints.close()
         self._offset = None
+        if isinstance(self.model.train_function, Explained):
+            self.model.train_function = self.model.train_function.function
 
     def _get_state(self) -> State:
         return self._feed.state_after(self._trained)
@@ -196,7 +221,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             raise rs.InvalidArgument(
                 "the optimizer's iterations must grow by one with each batch, by which the input is "
                 f"found again, got {iterations} iterations for {self._trained} batches; does "
-                "train_step use another optimizer, or mixed_float16 scale the loss?"
+                "train_step use another optimizer?"
             )
 
     def _restore_if_moved(self) -> None:
@@ -213,7 +238,21 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         self._offset = step - self._trained
         self._save()
 
+    def _begin_to_count(self) -> None:
+        """Count the batches where the optimizer's iterations do not."""
+        self._counter = counter = unused_counter(self.model.optimizer)
+        if counter is None:
+            return
+        if self._expected is not None and int(counter.numpy()) == self._expected:
+            # The batch in work was interrupted.
+            counter.assign(self._expected - int(self.model.steps_per_execution))
+        self._expected = None
+        # A model that was trained without this callback has counted its iterations only.
+        counter.assign(max(int(counter.numpy()), int(self.model.optimizer.iterations)))
+
     def _iterations(self) -> int:
+        if self._counter is not None:
+            return int(self._counter.numpy())
         # With accumulated gradients, `iterations` does not count every batch; the variable does.
         optimizer = self.model.optimizer
         variables = optimizer.variables
@@ -221,3 +260,27 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             if variable.name.partition(":")[0] == "iteration":
                 return int(variable.numpy())
         return int(optimizer.iterations)
+
+
+class _Use:
+    """Whether the callback of a data set takes part in the training.
+
+    Attributes:
+      is_callback: whether Keras has called it.
+    """
+
+    def __init__(self) -> None:
+        self.is_callback = False
+
+    def watch(self, batches: object) -> None:
+        """Warn when ``batches``, an iterator, is over and there was no callback."""
+        weakref.finalize(batches, self._check)
+
+    def _check(self) -> None:
+        if not self.is_callback:
+            warnings.warn(
+                "the data set of a ResumeInput was iterated, and that was not among the callbacks: "
+                "nothing of the input was saved; pass it to fit in callbacks",
+                RuntimeWarning,
+                stacklevel=2,
+            )

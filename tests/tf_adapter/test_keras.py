@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import random
 import subprocess
 import sys
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -273,3 +275,134 @@ def test_another_pipeline_is_refused(tmp_path: Path) -> None:
     other = rs.from_arrays((ROWS, LABELS)).shuffle(1).batch(4).repeat()
     with pytest.raises(rs.StateMismatch, match="saved seed=0, this pipeline has seed=1"):
         fit(model, ResumeInput(other, tmp_path), epochs=1)
+
+
+REFUSED: dict[str, Any] = {
+    "batch": lambda d: d.batch(2),
+    "filter": lambda d: d.filter(lambda *batch: True),
+    "shard": lambda d: d.shard(2, 0),
+    "take": lambda d: d.prefetch(2).take(5),
+    "unbatch": lambda d: d.apply(lambda each: each.unbatch()),
+    "shuffle": lambda d: d.map(lambda *batch: batch).shuffle(3),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_does_not_keep_the_batches_is_refused(name: str, tmp_path: Path) -> None:
+    dataset = ResumeInput(rows(), tmp_path).dataset(SIGNATURE[1:])
+    with pytest.raises(rs.InvalidArgument, match=f"got {name}: fit must train each batch"):
+        REFUSED[name](dataset)
+
+
+def test_what_keeps_the_batches_is_trained(tmp_path: Path) -> None:
+    straight, mapped = small_model(), small_model()
+    mapped.set_weights(straight.get_weights())
+    fit(straight, ResumeInput(rows(), tmp_path / "a"), epochs=1)
+    resume = ResumeInput(rows(), tmp_path / "b")
+    dataset = resume.dataset(SIGNATURE[1:]).map(lambda x, y: (x, y)).prefetch(2)
+    mapped.fit(dataset, callbacks=[resume], steps_per_epoch=STEPS, shuffle=False, verbose=0)
+    for ours, theirs in zip(mapped.get_weights(), straight.get_weights(), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+def test_a_callback_that_was_left_out_is_noticed(tmp_path: Path) -> None:
+    def fit_without() -> None:
+        resume = ResumeInput(rows(), tmp_path)
+        model = small_model()
+        options: Any = {"steps_per_epoch": STEPS, "shuffle": False, "verbose": 0}
+        model.fit(resume.dataset(SIGNATURE[1:]), **options)
+        gc.collect()
+
+    with pytest.warns(RuntimeWarning, match="not among the callbacks: nothing of the input was"):
+        fit_without()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("per_execution", [1, 2])
+def test_an_error_of_the_input_begins_with_its_reason(
+    per_execution: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged: list[str] = []
+    monkeypatch.setattr(tf.get_logger(), "error", logged.append)
+
+    def fail(number: int) -> Any:
+        if number == 6:
+            raise KeyError("a missing row")
+        return ROWS[number : number + 1], LABELS[number : number + 1]
+
+    model = small_model()
+    model.compile("sgd", "mse", jit_compile=False, steps_per_execution=per_execution)
+    resume = ResumeInput(rs.range(9).map(fail).repeat(), tmp_path)
+    reason = "item 7 of the input failed in Map at pipeline.upstream: KeyError: 'a missing row'"
+    with pytest.raises(tf.errors.OpError) as caught:
+        fit(model, resume, epochs=1)
+    assert str(caught.value).startswith(reason)
+    assert logged == [reason]
+
+
+class Overflows(tf.keras.Model):  # type: ignore[misc]
+    """Notes the rows of each batch, whose loss is not finite for some of them."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.seen: list[list[int]] = []
+
+    def train_step(self, data: Any) -> Any:
+        numbers, inputs, labels = data
+        noted = tf.numpy_function(self._note, [numbers], tf.int64)
+        with tf.control_dependencies([noted]):
+            return super().train_step((tf.identity(inputs), labels))
+
+    def _note(self, numbers: Any) -> Any:
+        self.seen.append(numbers.tolist())
+        return np.int64(0)
+
+
+def scaled(folder: Path, kill: int | None, save_freq: Any, backup_freq: Any) -> Any:
+    """A training whose optimizer leaves out some batches: the rows of each batch, and the model."""
+    labels = LABELS.copy()
+    labels[::11] = np.inf
+    numbered = (np.arange(len(ROWS)), ROWS, labels)
+    pipeline = rs.from_arrays(numbered).shuffle(0).batch(4).repeat()
+    tf.keras.utils.set_random_seed(0)
+    inputs = tf.keras.Input((3,))
+    model = Overflows(inputs, tf.keras.layers.Dense(1)(inputs))
+    inner = tf.keras.optimizers.Adam(0.01)
+    model.compile(tf.keras.mixed_precision.LossScaleOptimizer(inner), "mse", jit_compile=False)
+    resume = ResumeInput(pipeline, folder / "input", save_freq=save_freq)
+    backup = tf.keras.callbacks.BackupAndRestore(str(folder / "backup"), save_freq=backup_freq)
+    callbacks = [backup, resume, *([] if kill is None else [CrashAfter(kill)])]
+    options: Any = {"steps_per_epoch": STEPS, "epochs": 2, "shuffle": False, "verbose": 0}
+    with suppress(KeyboardInterrupt):
+        model.fit(resume.dataset(SIGNATURE), callbacks=callbacks, **options)
+    return model
+
+
+class CrashAfter(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self._left = batches
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._left -= 1
+        if not self._left:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(("save_freq", "backup_freq"), [(1, 1), (5, 3), ("epoch", 4)])
+def test_batches_that_a_scaled_loss_leaves_out_are_counted(
+    save_freq: Any, backup_freq: Any, tmp_path: Path
+) -> None:
+    straight = scaled(tmp_path / "straight", None, save_freq, backup_freq)
+    assert len(straight.seen) == 2 * STEPS
+    if int(tf.__version__.split(".")[1]) > 15:
+        assert int(straight.optimizer.iterations) < 2 * STEPS - 3
+    for kill in (4, 9, 15):
+        folder = tmp_path / str(kill)
+        killed = scaled(folder, kill, save_freq, backup_freq)
+        assert killed.seen == straight.seen[:kill]
+        resumed = scaled(folder, None, save_freq, backup_freq)
+        assert resumed.seen == straight.seen[-len(resumed.seen) :]
+        assert len(resumed.seen) == 2 * STEPS - kill // backup_freq * backup_freq
+        for ours, theirs in zip(resumed.get_weights(), straight.get_weights(), strict=True):
+            np.testing.assert_array_equal(ours, theirs)

@@ -1,0 +1,152 @@
+"""The items of a block as arrays, one for each tensor of a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+import resumable as rs
+from resumable.core.block import Block, is_columns
+from resumable.errors import shorten
+
+__all__ = ["Columns"]
+
+Array: TypeAlias = npt.NDArray[Any]
+
+ALIGNMENT: Final = 64
+"""Where the memory of an array begins, in bytes, for TensorFlow to use it without a copy."""
+PLAIN: Final = (bool, int, float, complex, np.generic)
+
+
+class Columns:
+    """Makes arrays with the items as rows out of blocks.
+
+    Args:
+      signature: `tf.TensorSpec` objects in tuples and dicts, in the structure of one item.
+
+    Attributes:
+      signature: the structure of a block: each tensor has one more axis, the first.
+    """
+
+    def __init__(self, signature: Any) -> None:
+        self._item = signature
+        self._specs = tuple(_leaves(signature, signature))
+        self.signature = tf.nest.map_structure(_with_rows, signature)
+
+    @staticmethod
+    def fit(signature: Any) -> bool:
+        """Whether all parts of ``signature`` are tensors, so that items can be stacked."""
+        try:
+            specs = list(_leaves(signature, signature))
+        except rs.MalformedItem:
+            return False
+        return bool(specs) and all(
+            type(spec) is tf.TensorSpec and spec.dtype not in (tf.variant, tf.resource)
+            for spec in specs
+        )
+
+    @property
+    def have_one_shape(self) -> bool:
+        """Whether the shapes of all items are known to be the same, with elements in each tensor."""
+        return all(spec.shape.num_elements() for spec in self._specs)
+
+    def of(self, block: Block) -> Any:
+        """The columns of ``block``, in the structure of the signature.
+
+        What is already an array of the right dtype is not copied.
+
+        Raises:
+          MalformedItem: if an item has not the structure or the shapes of the signature, or if the
+            items differ in shape.
+          ValueError, TypeError, OverflowError: if a value has no such dtype.
+        """
+        if is_columns(block):
+            parts: Iterator[Any] = _leaves(self._item, block)
+            arrays = [_converted(spec, part) for spec, part in zip(self._specs, parts, strict=True)]
+        else:
+            rows = [list(_leaves(self._item, item)) for item in block]
+            values = zip(*rows, strict=True)
+            arrays = [_stacked(spec, each) for spec, each in zip(self._specs, values, strict=True)]
+        for spec, array in zip(self._specs, arrays, strict=True):
+            if not spec.shape.is_compatible_with(array.shape[1:]):
+                raise rs.MalformedItem(
+                    f"an array has shape {array.shape[1:]}, and the output_signature has {spec}"
+                )
+        return tf.nest.pack_sequence_as(self._item, arrays)
+
+
+def size_of(columns: Any) -> int:
+    """About how many bytes the arrays of ``columns`` take."""
+    arrays = tf.nest.flatten(columns)
+    return sum(
+        sum(map(_length, array.flat)) if array.dtype == object else array.nbytes for array in arrays
+    )
+
+
+def _length(value: Any) -> int:
+    return len(value) if isinstance(value, (str, bytes)) else 1
+
+
+def _with_rows(spec: tf.TensorSpec) -> tf.TensorSpec:
+    return tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype, spec.name)
+
+
+def _leaves(signature: Any, value: Any) -> Iterator[Any]:
+    """The parts of ``value`` that stand where ``signature`` has no more structure."""
+    if isinstance(signature, Mapping):
+        if not isinstance(value, Mapping) or value.keys() != signature.keys():
+            raise _other_structure(signature, value)
+        for key in sorted(signature):
+            yield from _leaves(signature[key], value[key])
+    elif isinstance(signature, tuple):
+        if not isinstance(value, tuple) or len(value) != len(signature):
+            raise _other_structure(signature, value)
+        for part, inner in zip(signature, value, strict=True):
+            yield from _leaves(part, inner)
+    else:
+        yield value
+
+
+def _other_structure(signature: Any, value: Any) -> rs.MalformedItem:
+    return rs.MalformedItem(
+        f"the output_signature has the structure {shorten(signature)}, got {shorten(value)}"
+    )
+
+
+def _stacked(spec: tf.TensorSpec, values: Sequence[Any]) -> Array:
+    if len(values) == 1:
+        return _converted(spec, values[0])[None]
+    if spec.dtype == tf.string:
+        return _of_strings([_converted(spec, value) for value in values])
+    dtype = spec.dtype.as_numpy_dtype
+    if isinstance(values[0], PLAIN) and all(isinstance(value, PLAIN) for value in values):
+        return np.array(values, dtype)
+    arrays = [_converted(spec, value) for value in values]
+    shape = arrays[0].shape
+    if any(array.shape != shape for array in arrays):
+        raise rs.MalformedItem("the items of a block differ in shape")
+    return np.stack(arrays, out=_aligned((len(arrays), *shape), dtype))
+
+
+def _of_strings(arrays: list[Array]) -> Array:
+    if any(array.shape != arrays[0].shape for array in arrays):
+        raise rs.MalformedItem("the items of a block differ in shape")
+    return np.stack(arrays)
+
+
+def _converted(spec: tf.TensorSpec, value: Any) -> Array:
+    """``value`` as an array, as `tf.data.Dataset.from_generator` converts it."""
+    return np.asarray(value, dtype=spec.dtype.as_numpy_dtype, order="C")
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:
+    """An uninitialised array that TensorFlow can use without a copy."""
+    count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    memory = np.empty(count + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    array: Array = memory[start : start + count].view(dtype).reshape(shape)
+    return array

@@ -1,0 +1,83 @@
+"""Which item of an input failed, in which stage, and why."""
+
+# TensorFlow shows an exception of the input below a description of its own graph. So the reason is
+# logged when it is raised, and can be asked for later.
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from types import CodeType
+from typing import Any, Final
+
+import tensorflow as tf
+
+import resumable as rs
+from resumable.core.carried import CallsFunction
+from resumable.core.graph import walk
+from resumable.core.iterator import PipelineIterator
+from resumable.core.stage import Stage
+
+__all__ = ["Failures"]
+
+# TensorFlow makes its own error by the type of the Python exception.
+KINDS: Final = (MemoryError, NotImplementedError, ValueError, TypeError)
+
+
+class Failures:
+    """The exceptions of one input.
+
+    Args:
+      pipeline: of the input.
+
+    Attributes:
+      last: the reason of the last one; None before any.
+    """
+
+    def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
+        self._stage = pipeline.stage
+        self._logged: set[int] = set()
+        self.last: str | None = None
+
+    def noted(self, error: Exception, number: int) -> Exception:
+        """The exception to raise for ``error`` at the item with this number; the reason is logged.
+
+        An item that is tried again is not logged again.
+        """
+        place = stage_of(error, self._stage)
+        self.last = (
+            f"item {number} of the input failed{f' in {place}' if place else ''}: "
+            f"{type(error).__name__}: {error}"
+        )
+        if number not in self._logged:
+            self._logged.add(number)
+            tf.get_logger().error(self.last)
+        kind = next((kind for kind in KINDS if isinstance(error, kind)), RuntimeError)
+        return kind(self.last)
+
+
+def stage_of(error: BaseException, stage: Stage[Any]) -> str | None:
+    """The innermost stage below ``stage`` that ``error`` came through, with its path."""
+    codes: dict[CodeType, str] = {}
+    stages: dict[int, str] = {}
+    for each, path in walk(stage):
+        stages[id(each)] = f"{type(each).__name__} at {path}"
+        for code in _codes_of(each):
+            codes.setdefault(code, stages[id(each)])
+    found = None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code in codes:
+            return codes[frame.f_code]
+        owner = frame.f_locals.get("self")
+        if not isinstance(owner, PipelineIterator):
+            found = stages.get(id(getattr(owner, "_stage", None)), found)
+    return found
+
+
+def _codes_of(stage: Stage[Any]) -> Iterator[CodeType]:
+    """The code of the function that ``stage`` calls."""
+    function: Any = stage.function if isinstance(stage, CallsFunction) else None
+    function = getattr(function, "func", function)  # of a partial
+    for called in (function, *(vars(base).get("__call__") for base in type(function).__mro__)):
+        if isinstance(code := getattr(called, "__code__", None), CodeType):
+            yield code

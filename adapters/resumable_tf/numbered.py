@@ -1,0 +1,176 @@
+"""Data sets of numbered items, which stay numbered through the operations of tf.data."""
+
+# TensorFlow's own data sets do not know where they come from. One of these does, and all that tf.data makes
+# of it is one again. So whoever iterates it, also an Estimator, gets an iterator that counts.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn
+
+import tensorflow as tf
+
+import resumable as rs
+
+from .columns import Columns
+from .feed import Feed
+
+__all__ = ["NumberedDataset", "numbered"]
+
+DERIVING: Final = (
+    "apply",
+    "cache",
+    "concatenate",
+    "enumerate",
+    "filter",
+    "flat_map",
+    "group_by_window",
+    "ignore_errors",
+    "interleave",
+    "map",
+    "padded_batch",
+    "prefetch",
+    "ragged_batch",
+    "rebatch",
+    "rejection_resample",
+    "repeat",
+    "scan",
+    "shard",
+    "shuffle",
+    "skip",
+    "snapshot",
+    "sparse_batch",
+    "take",
+    "take_while",
+    "unbatch",
+    "unique",
+    "window",
+    "with_options",
+)
+"""The methods of a data set that return another one."""
+
+
+class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
+    """Pairs of a number and an item, or what tf.data has made of them.
+
+    Args:
+      dataset: the pairs.
+      feed: which they come from.
+      make_iterator: makes an initializable iterator over such a data set.
+      blocks: the same pairs in blocks, where nothing was done to them yet.
+
+    Attributes:
+      feed: the argument.
+    """
+
+    def __init__(
+        self,
+        dataset: tf.data.Dataset,
+        feed: Feed[Any],
+        make_iterator: Callable[[tf.data.Dataset], Any],
+        blocks: tf.data.Dataset | None = None,
+    ) -> None:
+        self.feed = feed
+        self._dataset = dataset
+        self._make_iterator = make_iterator
+        self._blocks = blocks
+        super().__init__(tf.data.experimental.to_variant(dataset))
+
+    @property
+    def element_spec(self) -> Any:
+        return self._dataset.element_spec
+
+    def batch(
+        self,
+        batch_size: Any,
+        drop_remainder: Any = False,
+        num_parallel_calls: Any = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> NumberedDataset:
+        """The same as `tf.data.Dataset.batch`."""
+        if self._blocks is not None:
+            # Rows go from the blocks into the batches, without a tensor for each item.
+            return self._derived(self._blocks.rebatch(batch_size, drop_remainder, name=name))
+        return self._derived(
+            self._dataset.batch(
+                batch_size, drop_remainder, num_parallel_calls, deterministic, name=name
+            )
+        )
+
+    def _derived(self, dataset: tf.data.Dataset) -> NumberedDataset:
+        return NumberedDataset(dataset, self.feed, self._make_iterator)
+
+    def _inputs(self) -> list[tf.data.Dataset]:
+        return [self._dataset]
+
+    # TensorFlow calls these for an iterator of its own.
+
+    def _make_initializable_iterator(self, shared_name: str | None = None) -> Any:
+        return self._make_iterator(self)
+
+    def _make_one_shot_iterator(self) -> NoReturn:
+        self._apply_debug_options()
+
+    def _apply_debug_options(self) -> NoReturn:
+        raise rs.InvalidArgument(
+            "the data set of make_dataset must be iterated by make_initializable_iterator, which "
+            "counts the items that are consumed; under a strategy with several replicas, let the "
+            "input_fn return make_initializable_iterator(dataset).get_next, the method itself"
+        )
+
+
+def _deriving(name: str) -> Callable[..., NumberedDataset]:
+    def method(self: NumberedDataset, *args: Any, **options: Any) -> NumberedDataset:
+        made = getattr(tf.data.Dataset, name)(self, *args, **options)
+        return made if isinstance(made, NumberedDataset) else self._derived(made)
+
+    method.__name__ = name
+    method.__doc__ = f"The same as `tf.data.Dataset.{name}`."
+    return method
+
+
+for _name in DERIVING:
+    if hasattr(tf.data.Dataset, _name):
+        setattr(NumberedDataset, _name, _deriving(_name))
+
+
+def numbered(
+    feed: Feed[Any],
+    output_signature: Any,
+    begin: Callable[[], None] = lambda: None,
+    watch: Callable[[object], None] = lambda iterator: None,
+) -> tuple[tf.data.Dataset, tf.data.Dataset | None]:
+    """Pairs of a number and an item of ``feed``; and, where all items are alike, the same in blocks.
+
+    Args:
+      feed: the source.
+      output_signature: `tf.TypeSpec` objects in the structure of one item.
+      begin: called whenever the data set is iterated, before the first item.
+      watch: called with the iterator that this makes, which goes when the iteration is over.
+    """
+    number = tf.TensorSpec((), tf.int64)
+    if not Columns.fit(output_signature):
+
+        def items() -> Iterator[Any]:
+            begin()
+            watch(iterator := feed.items())
+            return iterator
+
+        signature = (number, output_signature)
+        return tf.data.Dataset.from_generator(items, output_signature=signature), None
+
+    columns = Columns(output_signature)
+
+    def blocks() -> Iterator[Any]:
+        begin()
+        watch(iterator := feed.blocks(columns))
+        return iterator
+
+    in_blocks = tf.data.Dataset.from_generator(
+        blocks, output_signature=(tf.TensorSpec((None,), tf.int64), columns.signature)
+    )
+    if columns.have_one_shape:
+        return in_blocks.unbatch(), in_blocks
+    # `unbatch` crashes on items without elements, in TensorFlow 2.15 and 2.21.
+    return in_blocks.flat_map(lambda *block: tf.data.Dataset.from_tensor_slices(block)), None

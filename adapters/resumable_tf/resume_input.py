@@ -128,7 +128,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)
-        self._use.is_callback = True
+        self._use.begin()
 
     def on_train_begin(self, logs: Any = None) -> None:
         steps = self.params.get("steps")
@@ -198,6 +198,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # Another process may go on from here; the next `fit` of this one begins with a restore.
         self._checkpoints.close()
         self._offset = None
+        self._use.end()
         if isinstance(self.model.train_function, Explained):
             self.model.train_function = self.model.train_function.function
 
@@ -263,24 +264,31 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
 
 
 class _Use:
-    """Whether the callback of a data set takes part in the training.
-
-    Attributes:
-      is_callback: whether Keras has called it.
-    """
+    """Whether the callback takes part in the trainings with its data set."""
 
     def __init__(self) -> None:
-        self.is_callback = False
+        self._in_training = False
+        self._newest: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """Note that Keras calls the callback; its data set may be iterated already."""
+        self._in_training = self._newest["called"] = True
+
+    def end(self) -> None:
+        """Note that the training is over."""
+        self._in_training = False
 
     def watch(self, batches: object) -> None:
-        """Warn when ``batches``, an iterator, is over and there was no callback."""
-        weakref.finalize(batches, self._check)
+        """Warn when ``batches``, an iterator, is over if the callback was not called."""
+        self._newest = {"called": self._in_training}
+        weakref.finalize(batches, _warn_if_left_out, self._newest)
 
-    def _check(self) -> None:
-        if not self.is_callback:
-            warnings.warn(
-                "the data set of a ResumeInput was iterated, and that was not among the callbacks: "
-                "nothing of the input was saved; pass it to fit in callbacks",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+
+def _warn_if_left_out(noted: dict[str, bool]) -> None:
+    if not noted["called"]:
+        warnings.warn(
+            "the data set of a ResumeInput was iterated, and that was not among the callbacks: "
+            "nothing of the input was saved; pass it to fit in callbacks",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -64,7 +64,7 @@ def train(
         train_distribute=strategy,
     )
     estimator = tf.estimator.Estimator(model_fn, str(folder), config)
-    hook = CheckpointInputPipelineHook(estimator, pipeline)
+    hook = CheckpointInputPipelineHook(estimator)
     with suppress(Crash):
         estimator.train(input_fn, hooks=[hook], max_steps=last_step)
     return steps

@@ -101,24 +101,24 @@ def test_a_function_that_draws_is_named(kind: str, tmp_path: Path) -> None:
     with pytest.raises(
         rs.ExternalStateError, match=f"Map at pipeline.upstream.*{name}.*random_map"
     ):
-        CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+        CheckpointInputPipelineHook(tmp_path, pipeline=pipeline, save_steps=1)
     options: Any = {"save_steps": 1, "external_state_policy": "warn"}
     with pytest.warns(RuntimeWarning, match=f"draws by .*{name}"):
-        CheckpointInputPipelineHook(tmp_path, pipeline, **options)
+        CheckpointInputPipelineHook(tmp_path, pipeline=pipeline, **options)
     CheckpointInputPipelineHook(
-        tmp_path, pipeline, **{**options, "external_state_policy": "ignore"}
+        tmp_path, pipeline=pipeline, **{**options, "external_state_policy": "ignore"}
     )
 
 
 @pytest.mark.parametrize("kind", EXACT)
 def test_a_function_that_does_not_draw_passes(kind: str, tmp_path: Path) -> None:
     assert random_names(EXACT[kind]) == set()
-    CheckpointInputPipelineHook(tmp_path, rs.range(9).map(EXACT[kind]), save_steps=1)
+    CheckpointInputPipelineHook(tmp_path, pipeline=rs.range(9).map(EXACT[kind]), save_steps=1)
 
 
 def test_random_map_passes(tmp_path: Path) -> None:
     pipeline = rs.range(9).random_map(lambda number, rng: number + rng.random(), 1)
-    CheckpointInputPipelineHook(tmp_path, pipeline, save_steps=1)
+    CheckpointInputPipelineHook(tmp_path, pipeline=pipeline, save_steps=1)
 
 
 def conditionally(number: Any) -> Any:

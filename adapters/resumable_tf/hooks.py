@@ -19,6 +19,7 @@ from .arguments import check_savers, check_when, policy_of
 from .dataset import claim_store
 from .following import ModelSaver, changed_since
 from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
+from .policy import check_policy
 from .task import task_of
 
 __all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "Told"]
@@ -66,9 +67,10 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
       InvalidType: if an argument has the wrong type.
       InvalidArgument: if a number is not above 0, or the name has other characters than letters,
         digits, ``_`` and ``.``.
+      ExternalStateError: if ``pipeline`` is given, and cannot be saved under the policy ``"fail"``.
 
     At the beginning of a training it raises `InvalidArgument` if the graph has no such input, and
-    `ExternalStateError` if a pipeline cannot be saved under the policy ``"fail"``. When a session is created
+    `ExternalStateError` if one of them cannot be saved under the policy ``"fail"``. When a session is created
     it raises `NoValidCheckpoint` if there is no checkpoint of an input for the step of the model, and
     `StateMismatch` if that checkpoint belongs to another pipeline. During the training it raises
     `SaveError` if a save fails, and `InvalidArgument` if the model was saved by an unknown Saver.
@@ -93,7 +95,9 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         check_savers(saver, scaffold)
         check_when(save_steps, save_secs)
         self._policy = policy_of(external_state_policy)
-        self._pipeline = None if pipeline is None else check_pipeline(pipeline)
+        self._pipeline = pipeline
+        if pipeline is not None:
+            check_policy(check_pipeline(pipeline), self._policy)
         self._name = None if name is None else check_name("name", name)
         self._allow_fresh = check_bool("allow_fresh_input", allow_fresh_input)
         self._task = task = task_of(estimator)

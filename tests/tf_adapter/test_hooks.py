@@ -667,6 +667,8 @@ def test_a_graph_without_its_parts_is_refused(tmp_path: Path) -> None:
 def test_a_source_that_is_read_once_follows_the_policy(tmp_path: Path) -> None:
     with pytest.raises(rs.ExternalStateError, match="can only be read once"):
         train(tmp_path, rs.from_iterable(numbers()), last_step=STEPS)
+    with pytest.raises(rs.ExternalStateError, match="can only be read once"):
+        CheckpointInputPipelineHook(tmp_path, pipeline=rs.from_iterable(numbers()), save_steps=1)
     steps: Any = []
     for at, policy in (
         (5, "warn"),

@@ -45,6 +45,32 @@ class Documents(NamedTuple):
         }
         return Documents(fields, lengths)
 
+    def section(self, start: int, stop: int, every: int | None = None) -> Documents:
+        """The tokens from ``start`` to ``stop`` of all documents joined.
+
+        What begins or ends within a document has a part of it.
+
+        Args:
+          start: a number of tokens.
+          stop: not before it, and not behind the last token.
+          every: a document is also cut in front of the tokens that stand a multiple of it behind ``start``.
+        """
+        ends = np.cumsum(self.lengths)
+        begins = np.union1d(
+            np.arange(start, stop, every or max(stop, 1)), ends[(ends > start) & (ends < stop)]
+        )
+        numbers = np.searchsorted(ends, begins, "right")
+        offsets = begins - (ends - self.lengths)[numbers]
+        lengths = np.diff(begins, append=stop)
+        places = list(
+            zip(numbers.tolist(), offsets.tolist(), (offsets + lengths).tolist(), strict=True)
+        )
+        fields = {
+            name: [documents[number][first:last] for number, first, last in places]
+            for name, documents in self.fields.items()
+        }
+        return Documents(fields, lengths)
+
     def chosen(self, numbers: Sequence[int]) -> Documents:
         """Those with these numbers, in this order."""
         chosen = {

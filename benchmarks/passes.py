@@ -18,7 +18,13 @@ PORTION = 64  # items or batches between two looks at the clock
 
 
 def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = False) -> float:
-    """Seconds from the making of the iterator to its end, for ``expected`` items.
+    """Seconds from the making of the iterator to its end.
+
+    Args:
+      start: makes the iterator.
+      work: what is measured.
+      expected: items or batches of a pass.
+      once: see below.
 
     Passes are repeated until they have taken `SHORTEST` seconds together, and the mean is returned,
     unless ``once``. The time up to the first item or batch includes what is done once. The pass
@@ -26,7 +32,7 @@ def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = Fals
     Where the first items are not timed, since workers start, their end is not timed either.
     """
     gc.collect()
-    batches = -(-(expected - work.untimed) // (work.batch or 1))
+    batches = expected - work.untimed
     passes: list[float] = []
     while sum(passes) < SHORTEST:
         passes.append(_one(start, work.untimed, batches))

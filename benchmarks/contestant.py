@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from benchmarks.delivered import Delivered, Tally
 from benchmarks.digest import Digest, digest
 from benchmarks.discovery import BARE, load
 from benchmarks.memory import private_bytes
@@ -60,6 +61,11 @@ class Contestant:
     def digest(self, variant: str, configuration: str) -> Digest:
         """The digest of one untimed pass."""
         result: Digest = self._ask("digest", variant, configuration)
+        return result
+
+    def tally(self, variant: str, configuration: str) -> Tally:
+        """What was counted in the pass of `digest`."""
+        result: Tally = self._ask("tally", variant, configuration)
         return result
 
     def seconds(self, variant: str, configuration: str) -> float:
@@ -113,7 +119,7 @@ class _Served:
         self.workload = importlib.import_module(workload)
         self.works: dict[str, Work] = self.workload.works(options)
         self.prepared: dict[tuple[str, str], Start] = {}
-        self.delivered: dict[tuple[str, str], int] = {}
+        self.tallies: dict[tuple[str, str], Tally] = {}
 
     def configurations(self, variant: str) -> list[str]:
         work = self.works[variant]
@@ -129,15 +135,20 @@ class _Served:
         return list(found)
 
     def digest(self, variant: str, configuration: str) -> Digest:
-        batched = self.works[variant].batch is not None
-        found = digest(_in_time(self.prepared[variant, configuration]()), batched)
-        self.delivered[variant, configuration] = found.count
+        work = self.works[variant]
+        delivered = Delivered(_in_time(self.prepared[variant, configuration]()), work.tokens)
+        found = digest(delivered, batched=work.batch is not None)
+        self.tallies[variant, configuration] = delivered.tally
         return found
+
+    def tally(self, variant: str, configuration: str) -> Tally:
+        return self.tallies[variant, configuration]
 
     def seconds(self, variant: str, configuration: str) -> float:
         key = variant, configuration
+        expected = self.tallies[key].number
         return seconds_of_a_pass(
-            self.prepared[key], self.works[variant], self.delivered[key], self.options.quick
+            self.prepared[key], self.works[variant], expected, self.options.quick
         )
 
     def memory(self) -> int:

@@ -18,7 +18,13 @@ PORTION = 64  # items or batches between two looks at the clock
 
 
 def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = False) -> float:
-    """Seconds from making the iterator to its end, for ``expected`` items.
+    """Seconds from the making of the iterator to its end.
+
+    Args:
+      start: makes the iterator.
+      work: what is measured.
+      expected: items or batches of a pass.
+      once: see below.
 
     Unless ``once``, passes are repeated until they have taken `SHORTEST` seconds together, and the
     mean is returned. A pass is stopped `LONGEST` seconds after its first item or batch, and the
@@ -26,7 +32,7 @@ def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = Fals
     the first items are untimed, while workers start, the end is not timed either.
     """
     gc.collect()
-    batches = -(-(expected - work.untimed) // (work.batch or 1))
+    batches = expected - work.untimed
     passes: list[float] = []
     while sum(passes) < SHORTEST:
         passes.append(_one(start, work.untimed, batches))

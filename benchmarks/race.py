@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from benchmarks.contestant import Contestant, Crashed
+from benchmarks.delivered import Tally
 from benchmarks.digest import check_same
 from benchmarks.discovery import BARE, OURS, is_installed, load, names
 from benchmarks.result import Claim, Options, Result
@@ -26,6 +27,7 @@ class _Heat:
 
     variant: str
     entries: dict[str, tuple[Contestant, str]] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
     unsupported: dict[str, str] = field(default_factory=dict)
     crashed: dict[str, str] = field(default_factory=dict)
 
@@ -54,6 +56,7 @@ def race(options: Options, workload: str, claims: Claims) -> Result:
             heat.unsupported,
             heat.crashed,
             memory,
+            heat.tallies,
         )
         for heat in heats
     }
@@ -85,6 +88,7 @@ def _entered(variant: str, contestants: list[Contestant]) -> _Heat:
                 expected = expected or found
                 check_same(expected, f"{label} in {variant}", found)
                 heat.entries[label] = contestant, configuration
+                heat.tallies[label] = contestant.tally(variant, configuration)
         except Unsupported as reason:
             heat.unsupported[title] = str(reason)
         except Crashed as error:
@@ -148,6 +152,7 @@ def _result(
             "seconds": each.seconds,
             "unsupported": each.unsupported,
             "private_bytes": each.memory,
+            "delivered": {label: tally._asdict() for label, tally in each.tallies.items()},
         }
     result.claims = [] if options.quick else claims(timings)
     return result

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from benchmarks.delivered import Tally
 from benchmarks.discovery import BARE, OURS
 from benchmarks.result import Table
 
@@ -30,6 +31,7 @@ class Timings:
       unsupported: why a contestant cannot do the work, by label.
       crashed: the traceback of a contestant that failed, by label.
       memory: private bytes of each contestant's process after the last round.
+      tallies: what was counted in a pass, by label.
     """
 
     items: int
@@ -38,6 +40,7 @@ class Timings:
     unsupported: dict[str, str]
     crashed: dict[str, str]
     memory: dict[str, int]
+    tallies: dict[str, Tally] = field(default_factory=dict)
 
     def ratio(self, label: str, other: str) -> tuple[float, float, float]:
         """Median and quartiles of the time of ``label`` as a multiple of that of ``other``."""
@@ -64,6 +67,14 @@ class Timings:
         """The time of the fastest configuration of any peer as a multiple of ours."""
         return self.of_peer(*(set(self.owner.values()) - {BARE, OURS}))
 
+    def paddings(self, peer: str) -> list[float]:
+        """The share of padding in each configuration of a contestant."""
+        return [
+            tally.padding
+            for label, tally in self.tallies.items()
+            if self.owner.get(label) == peer and tally.padding is not None
+        ]
+
     @property
     def better(self) -> list[str]:
         """The label of each contestant's fastest configuration."""
@@ -83,7 +94,18 @@ class Timings:
 
 
 def table_of(title: str, timings: Timings) -> Table:
-    """A row for each configuration, the fastest first; then those that crashed."""
+    """A row for each configuration, the fastest first, then who did not take part."""
+    header: tuple[str, ...] = (
+        "contestant",
+        "items/s",
+        "time ÷ bare",
+        "quartiles",
+        "time ÷ resumable",
+        "MiB",
+    )
+    tokens = any(tally.padding is not None for tally in timings.tallies.values())
+    if tokens:
+        header += ("padding", "batches")
     rows: list[tuple[object, ...]] = []
     ours = timings._ours
     for label, seconds in sorted(
@@ -91,6 +113,7 @@ def table_of(title: str, timings: Timings) -> Table:
     ):
         median, lower, upper = timings.ratio(label, BARE)
         of_ours = f"{timings.ratio(label, ours)[0]:.2f}" if ours else ""
+        counted = _cells(timings.tallies[label]) if tokens else ()
         rows.append(
             (
                 label,
@@ -99,10 +122,15 @@ def table_of(title: str, timings: Timings) -> Table:
                 f"{lower:.2f} to {upper:.2f}",
                 of_ours,
                 f"{timings.memory[timings.owner[label]] / 2**20:.0f}",
+                *counted,
             )
         )
-    rows += [(label, "crashed", "", "", "", "") for label in timings.crashed]
-    header = ("contestant", "items/s", "time ÷ bare", "quartiles", "time ÷ resumable", "MiB")
+    rows += [(label, "crashed", *[""] * (len(header) - 2)) for label in timings.crashed]
     reasons = "; ".join(f"{label} ({reason})" for label, reason in timings.unsupported.items())
     notes = (f"Without those that cannot do it: {reasons}.",) if reasons else ()
     return Table(title, header, rows, notes)
+
+
+def _cells(tally: Tally) -> tuple[str, str]:
+    """What was counted of the tokens."""
+    return f"{tally.padding:.2%}", f"{tally.number:,}"

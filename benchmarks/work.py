@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +17,15 @@ import numpy.typing as npt
 __all__ = [
     "SEED",
     "Arrays",
+    "Bucket",
     "Integers",
     "JsonLines",
+    "Pack",
     "Prepare",
     "Source",
     "Start",
     "Stream",
+    "Tokens",
     "Unsupported",
     "Work",
 ]
@@ -86,8 +89,48 @@ Source: TypeAlias = Arrays | Integers | Stream | JsonLines
 
 
 @dataclass(frozen=True)
+class Pack:
+    """Rows of ``length`` tokens, with their ``segment_ids`` and ``positions``; `Work.batch` of them a batch.
+
+    Attributes:
+      window: documents that are packed together, for those that can choose it.
+      whole: documents stay whole, unless they are longer than a row; otherwise they are one stream of
+        tokens, cut wherever a row is full.
+    """
+
+    length: int
+    window: int
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Batches of up to `Work.batch` documents of like length, padded with 0 to the longest.
+
+    Attributes:
+      boundaries: a batch has documents from between two of these lengths.
+      window: documents that are sorted together, for those that can choose it.
+    """
+
+    boundaries: tuple[int, ...]
+    window: int
+
+
+class Tokens(NamedTuple):
+    """The tokens of a batch.
+
+    Attributes:
+      documents: one a row, without padding in front; behind them are zeros, which are no tokens.
+      places: how many tokens the batch has with its padding.
+    """
+
+    documents: npt.NDArray[Any]
+    places: int
+
+
+@dataclass(frozen=True)
 class Work:
-    """Source, shuffle, map, filter and batch, in this order; a step that is None is left out.
+    """Source, shuffle, map, filter, groups and batch, in this order; what is None is left out.
 
     Attributes:
       source: where the items come from.
@@ -95,7 +138,9 @@ class Work:
       window: items in the window of a shuffle that reads the source in order.
       map: called with each item; returns an integer, an array, or a tuple of integers.
       result: an example of what ``map`` returns, for peers that must know dtype and shape.
-      keep: whether an item is delivered.
+      keep: the items it accepts are delivered.
+      groups: what is made of documents, which ``map`` returns as arrays of shape (tokens,).
+      tokens: finds the tokens in a batch of ``groups``; what is compared are its documents.
       batch: items per batch.
       workers: threads or processes that call ``map``; the results come in order.
       executor: ``"thread"`` or ``"process"``.
@@ -108,10 +153,21 @@ class Work:
     map: Callable[[Any], Any] | None = None
     result: Any = 0
     keep: Callable[[Any], bool] | None = None
+    groups: Pack | Bucket | None = None
+    tokens: Callable[[Any], Tokens] | None = None
     batch: int | None = None
     workers: int = 0
     executor: str = "thread"
     untimed: int = 0
+
+    def refuse_groups(self) -> None:
+        """For a peer that makes none.
+
+        Raises:
+          Unsupported: if the work has them.
+        """
+        if self.groups is not None:
+            raise Unsupported("has neither packing nor bucketing")
 
     @property
     def item(self) -> Any:

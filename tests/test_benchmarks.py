@@ -21,17 +21,19 @@ from resumable.core.graph import walk
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
 
-from benchmarks import passes  # noqa: E402
+from benchmarks import passes, text_files  # noqa: E402
 from benchmarks.by_hand.operator import Numbers, Operator  # noqa: E402
+from benchmarks.by_hand.packing import filled  # noqa: E402
 from benchmarks.by_hand.turns import take_turns  # noqa: E402
-from benchmarks.digest import MultisetsDiffer, check_same, digest  # noqa: E402
+from benchmarks.delivered import Delivered, Tally  # noqa: E402
+from benchmarks.digest import Digest, MultisetsDiffer, check_same, digest  # noqa: E402
 from benchmarks.discovery import load, names  # noqa: E402
 from benchmarks.elastic import ITEMS  # noqa: E402
 from benchmarks.plots import write_plots  # noqa: E402
 from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
-from benchmarks.timings import Timings  # noqa: E402
+from benchmarks.timings import Timings, table_of  # noqa: E402
 from benchmarks.work import Integers, Work  # noqa: E402
-from benchmarks.workloads import elastic, operators, token_file  # noqa: E402
+from benchmarks.workloads import elastic, language_model, operators, token_file  # noqa: E402
 
 WORKLOAD = """
 from benchmarks.race import race
@@ -127,9 +129,12 @@ def test_every_workload_runs(name: str, tmp_path: Path) -> None:
         return
     for work in workload.works(options).values():
         if work.executor == "thread":
-            batched = work.batch is not None
             ours = load("peers", "resumable").configurations(work)[""](tmp_path)()
-            assert digest(ours, batched) == digest(workload.bare(work), batched)
+            assert digest_of(work, ours) == digest_of(work, workload.bare(work))
+
+
+def digest_of(work: Work, delivered: Iterable[Any]) -> Digest:
+    return digest(Delivered(delivered, work.tokens), batched=work.batch is not None)
 
 
 def test_with_other_ranks_and_workers_nothing_is_lost_or_repeated(tmp_path: Path) -> None:
@@ -207,8 +212,7 @@ def test_every_stage_and_source_is_measured_beside_the_same_by_hand(tmp_path: Pa
         for stage, _ in walk(operator.pipeline.batch(2).stage)
     }
     assert len(every) > 20
-    # What packs documents is no operator of numbers.
-    assert every - measured == {"BestFitPack", "ConcatenatePack", "Bucket"}
+    assert every - measured == set()
 
 
 def test_seconds_are_those_of_an_item_up_to_where_a_long_pass_is_stopped() -> None:
@@ -307,6 +311,53 @@ def test_the_digest_tells_apart_what_has_the_same_sum() -> None:
     assert digest([(1, 2)], batched=False) != digest([(2, 1)], batched=False)
     crossed = [(np.array([1, 2]), np.array([20, 10]))]
     assert digest(crossed, batched=True) != digest([(1, 10), (2, 20)], batched=False)
+
+
+def test_tokens_are_compared_by_document_and_their_padding_is_counted() -> None:
+    rows = np.array([[5, 6, 0], [7, 0, 0]], np.uint8)
+    wider = np.array([[7, 0, 0, 0], [5, 6, 0, 0]], np.int64)
+    one = Delivered([rows], language_model.tokens_of_rows)
+    other = Delivered([wider], language_model.tokens_of_rows)
+    assert digest(one, batched=True) == digest(other, batched=True)
+    assert (one.tally, other.tally) == (Tally(1, 0.5), Tally(1, 0.625))
+
+
+def test_documents_are_the_same_in_whatever_rows_they_were_packed() -> None:
+    def found(rows: list[list[list[int]]], length: int) -> Digest:
+        arrays = [[np.array(document, np.uint8) for document in row] for row in rows]
+        delivered = Delivered([filled(arrays, length)], language_model.tokens_of_segments)
+        return digest(delivered, batched=True)
+
+    expected = found([[[1, 2], [3]], [[4, 5, 6]]], 3)
+    assert found([[[4, 5, 6], [1, 2]], [[3]]], 6) == expected
+    assert found([[[4, 5, 6], [2, 1]], [[3]]], 6) != expected
+    assert found([[[4, 5, 6, 1, 2]], [[3]]], 6) != expected
+
+
+def test_the_share_of_padding_stands_beside_the_times() -> None:
+    tallies = {"bare": Tally(3, 0.25), "resumable": Tally(4, 0.5)}
+    owner = {label: label for label in tallies}
+    memory = dict.fromkeys(tallies, 0)
+    timings = Timings(9, {label: [1.0] for label in tallies}, owner, {}, {}, memory, tallies)
+    assert timings.paddings("resumable") == [0.5]
+    table = table_of("rows", timings)
+    assert table.header[-2:] == ("padding", "batches")
+    assert [row[-2:] for row in table.rows] == [("25.00%", "3"), ("50.00%", "4")]
+
+
+def test_files_come_again_with_a_number_where_there_is_not_enough_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in {"a.py": "one", "b.md": "two", "c.bin": "three", "d.py": "\0"}.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(
+        "sysconfig.get_paths", lambda: dict.fromkeys(("stdlib", "purelib"), tmp_path)
+    )
+    monkeypatch.setattr(text_files, "SYSTEM", str(tmp_path / "none"))
+    count = text_files.write_documents(tmp_path / "all.jsonl", 100)
+    written = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert [row["text"] for row in written[:4]] == ["one", "two", "1\none", "1\ntwo"]
+    assert [row["id"] for row in written] == list(range(count))
 
 
 def test_the_digest_sees_every_byte_of_an_array() -> None:

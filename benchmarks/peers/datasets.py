@@ -1,7 +1,8 @@
 """Hugging Face datasets."""
 
 # Recommended: `shuffle`, a format or a transform of rows, and `iter(batch_size)`. Lean: the table
-# has only indices, and the transform makes a batch of them.
+# has indices only, of which the transform makes a batch. It has no packing: a map of groups packs the
+# documents of each as the loop by hand does, while the pass runs, or before it, into a file.
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.by_hand.packing import packed
 from benchmarks.functions import Each, identity, lines_of
-from benchmarks.work import SEED, Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
+from benchmarks.work import SEED, Arrays, JsonLines, Pack, Prepare, Start, Stream, Unsupported, Work
 
 NAME = "datasets"
 DISTRIBUTION = "datasets"
@@ -25,6 +27,8 @@ def configurations(work: Work) -> dict[str, Prepare]:
         raise Unsupported("maps ahead of the pass, or in torch's DataLoader")
     if isinstance(work.source, Stream):
         return {"": lambda folder: _stream(work)}
+    if work.groups is not None:
+        return _of_groups(work)
     if work.batch is None:
         return {
             "recommended": lambda folder: _single(work),
@@ -135,3 +139,40 @@ def _stream(work: Work) -> Start:
     if work.window is not None:
         data = data.shuffle(SEED, buffer_size=work.window)
     return lambda: data.iter(work.batch)
+
+
+def _of_groups(work: Work) -> dict[str, Prepare]:
+    if not isinstance(work.groups, Pack):
+        raise Unsupported("has no bucketing")
+    if not work.groups.whole:
+        raise Unsupported("has nothing that keeps documents from one group for the next")
+    return {
+        "packing written by hand": lambda folder: _packed(work, folder, in_file=False),
+        "packing written by hand, into a file": lambda folder: _packed(work, folder, in_file=True),
+    }
+
+
+def _packed(work: Work, folder: Path, in_file: bool) -> Start:
+    pack, fn = work.groups, work.map or identity
+    assert isinstance(pack, Pack)
+    data = _table(work, folder)
+
+    def rows_of(group: dict[str, list[str]]) -> dict[str, Any]:
+        return packed([fn(line) for line in group["text"]], pack.length)
+
+    grouped: dict[str, Any] = {
+        "function": rows_of,
+        "batched": True,
+        "batch_size": pack.window,
+        "remove_columns": ["text"],
+    }
+
+    def start() -> Any:
+        documents = data.shuffle(seed=SEED, keep_in_memory=True) if work.shuffle else data
+        if in_file:
+            rows = documents.map(**grouped, load_from_cache_file=False)
+        else:
+            rows = documents.to_iterable_dataset().map(**grouped)
+        return rows.with_format("numpy").iter(work.batch)
+
+    return start

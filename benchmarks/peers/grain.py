@@ -1,18 +1,25 @@
 """Grain."""
 
 # Recommended: a source with random access, shuffle, map, batch, and `to_iter_dataset()` with its
-# default threads. Lean: no threads, as its documentation advises for data in memory; indices are
-# shuffled and batched, and one map makes a batch of them.
+# default threads. Lean: no threads, as its documentation advises for data in memory, and the
+# shuffle and the batches are those of indices, of which one map makes a batch. Its packers keep a number of
+# rows open: more of them have less padding and take longer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from benchmarks.by_hand.packing import cut
 from benchmarks.functions import batch_of, identity, lines_of
 from benchmarks.work import (
     SEED,
     Arrays,
+    Bucket,
     JsonLines,
+    Pack,
     Prepare,
     Start,
     Stream,
@@ -30,6 +37,10 @@ def configurations(work: Work) -> dict[str, Prepare]:
     """With and without threads."""
     if isinstance(work.source, Stream):
         return {"": lambda folder: _stream(work)}
+    if isinstance(work.groups, Bucket):
+        raise Unsupported("has no bucketing")
+    if isinstance(work.groups, Pack):
+        return _packed(work, work.groups)
     if work.workers:
         return {"": lambda folder: _parallel(work)}
     if work.batch is None:
@@ -118,3 +129,55 @@ def _stream(work: Work) -> Start:
     stream = integers.to_iter_dataset(without_threads)
     shuffled = WindowShuffleIterDataset(stream, window_size=work.window, seed=SEED)
     return lambda: iter(shuffled.batch(work.batch or 1))
+
+
+def _packed(work: Work, pack: Pack) -> dict[str, Prepare]:
+    import grain.experimental as packers
+
+    length = {"tokens": pack.length}
+    if pack.whole:
+        found = {
+            f"{fit}, {rows} rows": partial(
+                getattr(packers, f"{fit}PackIterDataset"),
+                length_struct=length,
+                num_packing_bins=rows,
+            )
+            for fit in ("FirstFit", "BestFit")
+            for rows in (64, pack.window)
+        }
+    else:
+        join = partial(packers.ConcatThenSplitIterDataset, length_struct=length)
+        found = {"ConcatThenSplit": join}
+    return {
+        f"{name}{way}": partial(_in_rows, work, pack, threads, packer)
+        for name, packer in found.items()
+        for way, threads in (("", None), (", lean", 0))
+    }
+
+
+def _in_rows(
+    work: Work, pack: Pack, threads: int | None, packer: Callable[[Any], Any], folder: Path
+) -> Start:
+    """Documents that are to stay whole are cut before they are packed: it takes no longer ones."""
+    import grain
+    from grain.experimental import FlatMapIterDataset, FlatMapTransform
+
+    fn = work.map or identity
+
+    class Cut(FlatMapTransform):
+        max_fan_out = 2**20
+
+        def flat_map(self, element: Any) -> Any:
+            return [{"tokens": piece} for piece in cut(element["tokens"], pack.length)]
+
+    options = None if threads is None else grain.ReadOptions(threads, threads)
+    data: Any = grain.MapDataset.source(_Rows(work)).shuffle(SEED)
+    documents: Any = data.map(lambda line: {"tokens": fn(line)}).to_iter_dataset(options)
+    if pack.whole:
+        documents = FlatMapIterDataset(documents, Cut())
+    batches = packer(documents).batch(work.batch or 1)
+    return lambda: map(_renamed, batches)
+
+
+def _renamed(batch: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix("tokens_"): column for name, column in batch.items()}

@@ -5,11 +5,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from benchmarks.by_hand.packing import padded
 from benchmarks.functions import batch_of, lines_of, stack
-from benchmarks.work import SEED, Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
+from benchmarks.work import (
+    SEED,
+    Arrays,
+    Bucket,
+    JsonLines,
+    Pack,
+    Prepare,
+    Start,
+    Stream,
+    Unsupported,
+    Work,
+)
 
 NAME = "infinibatch"
 DISTRIBUTION = "infinibatch"
@@ -18,10 +31,12 @@ EXACT_WINDOW = "yes: a copy of all items of the buffer is in the state"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """Recommended and lean; both run in this process."""
+    """One process, or nothing."""
+    if isinstance(work.groups, Pack):
+        raise Unsupported("has no packing")
     if work.workers:
         raise Unsupported("has no parallel map of single items")
-    if work.batch is None or isinstance(work.source, Stream):
+    if work.batch is None or work.groups or isinstance(work.source, Stream):
         return {"": lambda folder: _recommended(work)}
     return {"recommended": lambda folder: _recommended(work), "lean": lambda folder: _lean(work)}
 
@@ -50,7 +65,18 @@ def _recommended(work: Work) -> Start:
         if work.keep is not None:
             keep = work.keep
             flow = it.SelectManyIterator(flow, lambda item: [item] if keep(item) else [])
-        if work.batch is not None:
+        if isinstance(work.groups, Bucket):
+            boundaries = work.groups.boundaries
+            batches = it.BucketedReadaheadBatchIterator(
+                flow,
+                read_ahead=work.groups.window,
+                key=len,
+                batch_size=work.batch or 1,
+                boundary_key=lambda document: bisect_right(boundaries, len(document)),
+                seed=SEED,
+            )
+            flow = it.MapIterator(batches, padded)
+        elif work.batch is not None:
             flow = it.MapIterator(it.FixedBatchIterator(flow, work.batch), stack)
         return flow
 

@@ -19,6 +19,7 @@ EXACT_WINDOW = "has no shuffle of a stream"
 
 def configurations(work: Work) -> dict[str, Prepare]:
     """Chunks are written before the timing."""
+    work.refuse_groups()
     if work.workers:
         raise Unsupported("its workers are those of torch's DataLoader")
     if not isinstance(work.source, (Arrays, JsonLines)):

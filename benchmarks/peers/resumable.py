@@ -7,8 +7,10 @@ from typing import Any
 from benchmarks.work import (
     SEED,
     Arrays,
+    Bucket,
     Integers,
     JsonLines,
+    Pack,
     Prepare,
     Source,
     Start,
@@ -37,6 +39,19 @@ def _prepare(work: Work) -> Start:
         pipeline = pipeline.map(work.map, workers=work.workers, executor=executor)
     if work.keep is not None:
         pipeline = pipeline.filter(work.keep)
+    groups = work.groups
+    if isinstance(groups, Bucket):
+        pipeline = pipeline.bucket(
+            len,
+            batch_size=work.batch,
+            window=groups.window,
+            boundaries=groups.boundaries,
+            seed=SEED,
+        )
+        return lambda: iter(pipeline)
+    if isinstance(groups, Pack):
+        how = "best_fit" if groups.whole else "concatenate"
+        pipeline = pipeline.pack(groups.length, window=groups.window, how=how)
     if work.batch is not None:
         pipeline = pipeline.batch(work.batch)
     return lambda: iter(pipeline)

@@ -17,7 +17,9 @@ from benchmarks.functions import Each, identity
 from benchmarks.work import (
     SEED,
     Arrays,
+    Bucket,
     JsonLines,
+    Pack,
     Prepare,
     Start,
     Stream,
@@ -38,6 +40,10 @@ def configurations(work: Work) -> dict[str, Prepare]:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if work.workers and work.executor == "process":
         raise Unsupported("calls Python functions in threads only")
+    if isinstance(work.groups, Pack):
+        raise Unsupported("has no packing")
+    if isinstance(work.groups, Bucket):
+        return {"": lambda folder: _recommended(work)}
     if work.workers:
         return {"": lambda folder: _recommended(work)}
     if work.batch is None:
@@ -58,7 +64,13 @@ def _recommended(work: Work) -> Start:
         data = _mapped(data, work, work.workers or tf.data.AUTOTUNE)
     if work.keep is not None:
         data = data.filter(work.keep)
-    if work.batch is not None:
+    if isinstance(work.groups, Bucket):
+        data = data.bucket_by_sequence_length(
+            lambda document: tf.shape(document)[0],
+            work.groups.boundaries,
+            [work.batch] * (len(work.groups.boundaries) + 1),
+        )
+    elif work.batch is not None:
         data = data.batch(work.batch)
     return lambda: data.prefetch(tf.data.AUTOTUNE)
 
@@ -95,6 +107,8 @@ def _in_python(fn: Callable[[Any], Any], work: Work) -> Callable[[Any], Any]:
 
     def call(item: Any) -> Any:
         values = tf.numpy_function(fn, [item], types)
+        for value, part in zip(values, parts, strict=True) if work.groups else ():
+            value.set_shape([None] * np.ndim(part))
         return values[0] if single else tuple(values)
 
     return call

@@ -2,13 +2,17 @@
 
 # Recommended: a map-style dataset, `shuffle=True`, the default collation. Lean: its BatchSampler
 # as the sampler, so that the dataset gets the indices of a whole batch and nothing is collated.
+# It has no packing: the collate function packs a group of documents as the loop by hand does.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from benchmarks.by_hand.packing import packed
 from benchmarks.functions import Each, identity, lines_of
-from benchmarks.work import Arrays, JsonLines, Prepare, Start, Stream, Unsupported, Work
+from benchmarks.work import Arrays, JsonLines, Pack, Prepare, Start, Stream, Unsupported, Work
 
 NAME = "torch DataLoader"
 DISTRIBUTION = "torch"
@@ -43,6 +47,8 @@ def configurations(work: Work) -> dict[str, Prepare]:
         raise Unsupported("its workers are processes")
     if work.keep is not None:
         return {"": lambda folder: _filtered(work)}
+    if work.groups is not None:
+        return _of_groups(work)
     if work.batch is None:
         return {"": lambda folder: _single(work, 2), "lean": lambda folder: _single(work, 8)}
     return {"recommended": lambda folder: _recommended(work), "lean": lambda folder: _lean(work)}
@@ -96,3 +102,28 @@ def _filtered(work: Work) -> Start:
             return filter(work.keep, map(work.map or identity, range(len(work.source))))
 
     return lambda: DataLoader(Kept(), batch_size=None)
+
+
+def _of_groups(work: Work) -> dict[str, Prepare]:
+    if not isinstance(work.groups, Pack):
+        raise Unsupported("has no bucketing")
+    if not work.groups.whole:
+        raise Unsupported("has nothing that keeps documents from one group for the next")
+    return {"packing written by hand": lambda folder: _packed(work, work.groups)}
+
+
+def _packed(work: Work, pack: Any) -> Start:
+    """Batches are cut out of the rows of a group; the last of each is shorter."""
+    from torch.utils.data import DataLoader
+
+    dataset: Any = Items(work)
+    batch = work.batch or 1
+
+    def start() -> Iterator[Any]:
+        pack_rows = partial(packed, length=pack.length)
+        groups: Any = DataLoader(dataset, pack.window, work.shuffle, collate_fn=pack_rows)
+        for rows in groups:
+            for begin in range(0, len(rows["tokens"]), batch):
+                yield {name: column[begin : begin + batch] for name, column in rows.items()}
+
+    return start

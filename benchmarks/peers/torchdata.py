@@ -17,7 +17,8 @@ EXACT_WINDOW = "has no shuffle of a stream"
 
 
 def configurations(work: Work) -> dict[str, Prepare]:
-    """Recommended and lean; there is no node for a filter."""
+    """Filters are no node of it, but an iterable may filter."""
+    work.refuse_groups()
     if work.window is not None or isinstance(work.source, Stream):
         raise Unsupported("has no shuffle of a stream")
     if work.keep is not None:

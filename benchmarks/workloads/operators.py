@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from benchmarks.by_hand import grouping, growth, one_input, several_inputs, sources
+from benchmarks.by_hand import documents, grouping, growth, one_input, several_inputs, sources
 from benchmarks.by_hand.operator import (
     BATCH,
     RANDOM_ACCESS,
@@ -116,7 +116,7 @@ def rows_of(folder: Path, quick: bool = False) -> Iterator[tuple[Key, Row]]:
 def operators_of(folder: Path, count: int) -> Iterator[tuple[str, Operator]]:
     """All operators, each with what it is over."""
     for over in (STREAM, RANDOM_ACCESS):
-        for module in (one_input, several_inputs, grouping, sources):
+        for module in (one_input, several_inputs, grouping, documents, sources):
             for operator in module.operators(Numbers(over, count, folder)):
                 yield over, operator
 

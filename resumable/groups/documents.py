@@ -45,6 +45,32 @@ class Documents(NamedTuple):
         }
         return Documents(fields, lengths)
 
+    def section(self, start: int, stop: int, every: int | None = None) -> Documents:
+        """The tokens from ``start`` to ``stop`` of all documents joined.
+
+        What begins or ends within a document has a part of it.
+
+        Args:
+          start: a number of tokens.
+          stop: not before it, and not behind the last token.
+          every: a document is also cut in front of the tokens that stand a multiple of it behind ``start``.
+        """
+        ends = np.cumsum(self.lengths)
+        inner = ends[(ends > start) & (ends < stop)]
+        begins = np.sort(np.append(np.arange(start, stop, every or max(stop, 1)), inner))
+        begins = begins[np.diff(begins, prepend=-1) > 0]
+        numbers = np.searchsorted(ends, begins, "right")
+        offsets = begins - (ends - self.lengths)[numbers]
+        lengths = np.diff(begins, append=stop)
+        places = list(
+            zip(numbers.tolist(), offsets.tolist(), (offsets + lengths).tolist(), strict=True)
+        )
+        fields = {
+            name: [documents[number][first:last] for number, first, last in places]
+            for name, documents in self.fields.items()
+        }
+        return Documents(fields, lengths)
+
     def chosen(self, numbers: Sequence[int]) -> Documents:
         """Those with these numbers, in this order."""
         chosen = {
@@ -100,12 +126,14 @@ def _check_names(names: list[str]) -> None:
 
 def _tokens_of(documents: list[Any]) -> list[Tokens]:
     found = [each if isinstance(each, np.ndarray) else _as_tokens(each) for each in documents]
-    for tokens, document in zip(found, documents, strict=True):
-        if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
-            raise _no_document(document)
-    dtypes = sorted({str(tokens.dtype) for tokens in found})
+    dtypes = {tokens.dtype for tokens in found}
+    if any(tokens.ndim != 1 for tokens in found) or any(dtype.kind not in "iu" for dtype in dtypes):
+        for tokens, document in zip(found, documents, strict=True):
+            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+                raise _no_document(document)
     if len(dtypes) > 1:
-        raise MalformedItem(f"documents to pack must be of one dtype, got {' and '.join(dtypes)}")
+        names = " and ".join(sorted(map(str, dtypes)))
+        raise MalformedItem(f"documents to pack must be of one dtype, got {names}")
     return found
 
 

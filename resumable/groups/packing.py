@@ -1,13 +1,13 @@
 """Rows of a fixed length that documents are packed into."""
 
-# Each row is filled from its beginning, without gaps. So the tokens of all rows are those of the documents in
-# the order of their rows, and one mask says where in the rows they go.
+# Each row is filled from its beginning, without gaps. So all rows together are the documents in the order of
+# their rows, joined, with the padding of each row behind its last one.
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,7 +63,7 @@ def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) 
     """The rows, as columns.
 
     Args:
-      documents: of at most ``length`` tokens each.
+      documents: one or more, of at most ``length`` tokens each.
       rows: the row of each, shape (documents,); every row has one or more, which fit into it.
       length: of a row.
       padding: what stands behind the tokens: a value, or one for each field.
@@ -71,27 +71,64 @@ def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) 
     Returns:
       by name, arrays of shape (rows, length): each field, ``segment_ids`` and ``positions``, both int32.
     """
-    order = np.argsort(rows, kind="stable")
-    numbers = order.tolist()
-    lengths, rows = documents.lengths[order], rows[order]
-    count = int(rows[-1]) + 1 if len(rows) else 0
-    filled = np.bincount(rows, lengths, count).astype(np.int64)
-    mask = np.arange(length) < filled[:, None]
-
-    def spread(flat: Any, pad: int) -> Any:
-        spread = np.full((count, length), pad, flat.dtype)
-        spread[mask] = flat
-        return spread
-
+    parts = _parts_of(documents.lengths, rows, length)
     columns = {}
     for name, found in documents.fields.items():
-        flat = np.concatenate([found[number] for number in numbers])
-        columns[name] = spread(flat, padding_of(name, flat.dtype, padding))
-    firsts = np.searchsorted(rows, rows)  # of the row that each is in
-    segments = (np.arange(len(rows)) - firsts + 1).astype(np.int32)
-    columns[SEGMENT_IDS] = spread(np.repeat(segments, lengths), 0)
-    columns[POSITIONS] = spread(within(lengths), 0)
+        dtype = found[0].dtype
+        pad = np.full(length, padding_of(name, dtype, padding), dtype)
+        columns[name] = parts.joined(found, pad).reshape(-1, length)
+    columns[SEGMENT_IDS] = np.repeat(parts.segments, parts.lengths).reshape(-1, length)
+    columns[POSITIONS] = parts.positions(length).reshape(-1, length)
     return columns
+
+
+class _Parts(NamedTuple):
+    """What all rows consist of: documents, and behind those of a row that is not full its padding.
+
+    Attributes:
+      numbers: of the documents; -1 for padding.
+      lengths: in tokens.
+      segments: what is in ``segment_ids``, int32.
+    """
+
+    numbers: list[int]
+    lengths: list[int]
+    segments: npt.NDArray[np.int32]
+
+    def joined(self, documents: Sequence[Tokens], padding: Tokens) -> Tokens:
+        """The tokens of all parts; ``padding`` is as long as a row."""
+        return np.concatenate(
+            [
+                padding[:length] if number < 0 else documents[number]
+                for number, length in zip(self.numbers, self.lengths, strict=True)
+            ]
+        )
+
+    def positions(self, length: int) -> Tokens:
+        """0, 1, ... for each document, and 0 for padding; rows have ``length``."""
+        places, zeros = np.arange(length, dtype=np.int32), np.zeros(length, np.int32)
+        return np.concatenate(
+            [
+                zeros[:length] if number < 0 else places[:length]
+                for number, length in zip(self.numbers, self.lengths, strict=True)
+            ]
+        )
+
+
+def _parts_of(lengths: Indices, rows: Indices, length: int) -> _Parts:
+    """Those of documents of these lengths in these rows, which have ``length`` tokens."""
+    numbers = np.argsort(rows, kind="stable")
+    lengths, rows = lengths[numbers], rows[numbers]
+    ends = np.flatnonzero(np.diff(rows, append=-1)) + 1  # of each row, in `numbers`
+    begins = np.append(0, ends[:-1])
+    segments = np.arange(len(rows)) - np.repeat(begins, ends - begins) + 1
+    spaces = length - np.add.reduceat(lengths, begins)
+    behind = ends[spaces > 0]
+    return _Parts(
+        np.insert(numbers, behind, -1).tolist(),
+        np.insert(lengths, behind, spaces[spaces > 0]).tolist(),
+        np.insert(segments, behind, 0).astype(np.int32),
+    )
 
 
 def ends_short(columns: Columns) -> list[Columns]:
@@ -146,10 +183,3 @@ def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> int:
             f"pad must fit the tokens of {name!r}, which are {dtype}, got {value}"
         )
     return value
-
-
-def within(lengths: Indices) -> npt.NDArray[np.int32]:
-    """0, 1, ... for each document, one after another, shape (tokens,); ``lengths`` is (documents,)."""
-    ends = np.cumsum(lengths)
-    starts = np.repeat((ends - lengths).astype(np.int32), lengths)
-    return np.arange(len(starts), dtype=np.int32) - starts

@@ -7,8 +7,8 @@ from typing import final
 import numpy as np
 
 from ..errors import MalformedItem
-from .documents import POSITIONS, SEGMENT_IDS, Documents, Tokens
-from .packing import Columns
+from .documents import Documents
+from .packing import Columns, rows_of
 
 
 @final
@@ -16,11 +16,12 @@ class TokenRun:
     """Tokens of documents in order; its length is their number."""
 
     def __init__(self) -> None:
-        self._fields: dict[str, Tokens] = {}
-        self._starts = np.empty(0, np.bool_)  # of each token whether a document begins there
+        self._documents = Documents({}, np.empty(0, np.int64))
+        self._length = 0
+        self._kinds: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self._starts)
+        return self._length
 
     def append(self, documents: Documents) -> None:
         """Put ``documents`` behind what is there.
@@ -30,24 +31,27 @@ class TokenRun:
         """
         if not len(documents.lengths):
             return
-        starts = np.zeros(documents.lengths.sum(), np.bool_)
-        starts[np.cumsum(documents.lengths) - documents.lengths] = True
-        fields = {name: np.concatenate(found) for name, found in documents.fields.items()}
-        before = self._fields or {name: tokens[:0] for name, tokens in fields.items()}
-        if _kinds(fields) != _kinds(before):
+        kinds = {name: str(found[0].dtype) for name, found in documents.fields.items()}
+        if self._kinds and kinds != self._kinds:
             raise MalformedItem(
                 "documents to pack must have the same fields and dtypes in all of a pass, got "
-                f"{_kinds(fields)} after {_kinds(before)}"
+                f"{kinds} after {self._kinds}"
             )
-        self._fields = {
-            name: np.concatenate([before[name], tokens]) for name, tokens in fields.items()
+        before = self._documents
+        fields = {
+            name: [*before.fields.get(name, ()), *found] for name, found in documents.fields.items()
         }
-        self._starts = np.concatenate([self._starts, starts])
+        self._documents = Documents(fields, np.append(before.lengths, documents.lengths))
+        self._length += int(documents.lengths.sum())
+        self._kinds = kinds
 
     def drop(self, count: int) -> None:
-        """Let the first ``count`` tokens go."""
-        self._fields = {name: tokens[count:] for name, tokens in self._fields.items()}
-        self._starts = self._starts[count:]
+        """Let the first ``count`` tokens go, or all; the others are copied, so that theirs may change."""
+        if count:
+            left = self._documents.section(min(count, self._length), self._length)
+            self._length = int(left.lengths.sum())
+            fields = {name: [each.copy() for each in found] for name, found in left.fields.items()}
+            self._documents = Documents(fields, left.lengths)
 
     def rows(self, count: int, length: int) -> Columns:
         """The first ``count`` rows of ``length`` tokens, as columns of shape (count, length).
@@ -55,17 +59,6 @@ class TokenRun:
         Beside the fields, ``segment_ids`` and ``positions``, both int32. What a row has of a document
         that begins before it is a segment like any other.
         """
-        shape, end = (count, length), count * length
-        columns = {
-            name: tokens[:end].reshape(shape).copy() for name, tokens in self._fields.items()
-        }
-        starts = self._starts[:end].reshape(shape)
-        segments = np.cumsum(starts, axis=1, dtype=np.int32)
-        columns[SEGMENT_IDS] = segments + (1 - segments[:, :1])
-        places = np.arange(length, dtype=np.int32)
-        columns[POSITIONS] = places - np.maximum.accumulate(np.where(starts, places, 0), axis=1)
-        return columns
-
-
-def _kinds(fields: dict[str, Tokens]) -> dict[str, str]:
-    return {name: str(tokens.dtype) for name, tokens in fields.items()}
+        pieces = self._documents.section(0, count * length, every=length)
+        rows = (np.cumsum(pieces.lengths) - pieces.lengths) // length
+        return rows_of(pieces, rows, length, padding=0)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, final
 
+from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.fingerprint import explain_mismatch
 from ..core.graph import Tuning, Variation, cut_after, threadless, walk
@@ -221,7 +222,10 @@ class Diagnosis:
 
     def _resumed_here(self, number: int) -> Seen | None:
         work = ResumedHere(self._limit(number), self.workers.new_file(), self._stops(number))
-        outcome = self.workers.run(Task(work, number))
+        cut = cut_after(self.stage, number)
+        # A function in worker processes is a new one after every resume, also in this process.
+        tuning = threadless(cut) if isinstance(cut, CallsFunction) else {}
+        outcome = self.workers.run(Task(work, number, tuning))
         if (seen := _failed(outcome, SAME)) is not None:
             return seen
         return next((seen for run in outcome.result if (seen := _seen(run))), None)
@@ -287,7 +291,11 @@ class Diagnosis:
         if not number:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)
-        return tuple(count.get(number, stop) for count, stop in counts)
+        stops = tuple(count.get(number, stop) for count, stop in counts)
+        # A stage may have read a last group to its end, of which a resume reads all again. A cut that is
+        # stopped at its end has nothing left that could differ.
+        at_end = stops and stops[-1] == self._limit(number)
+        return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 
     def _mismatch(self, number: int, *outcomes: Outcome) -> str:
         """Which configuration differs between two processes."""

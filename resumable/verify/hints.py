@@ -19,6 +19,8 @@ def hint_for(reason: Reason, stage: Stage[Any]) -> str:
     found: str | None = None
     if reason is reasons.FUNCTION_KEEPS_STATE:
         found = _against_state(stage)
+    elif reason in (reasons.NOT_REPRODUCIBLE, reasons.UNSTEADY):
+        found = _against_chance(stage)
     elif reason is reasons.RANDOMNESS:
         found = _against_randomness(stage)
     elif reason in (reasons.STATE_INCOMPLETE, reasons.STATE_REFUSED):
@@ -46,6 +48,15 @@ def _against_state(stage: Stage[Any]) -> str | None:
     if not stage.inputs:
         return "Let the source deliver the same whatever this process has read before."
     return None
+
+
+def _against_chance(stage: Stage[Any]) -> str | None:
+    if not (isinstance(stage, CallsFunction) and runs_ahead(stage)):
+        return None
+    return (
+        "Let the function depend on the item alone: each worker remembers what it met itself, and which "
+        "items it meets is chance. Look for files, the network and addresses of objects too."
+    )
 
 
 def _against_randomness(stage: Stage[Any]) -> str | None:

@@ -25,11 +25,13 @@ EXPECTED: Final[dict[str, tuple[str, str] | None]] = {
     "stream": None,
     "ranks": None,
     "mixture": None,
+    "language_model": None,
     "unseeded": ("unseeded randomness", "Map(fn=with_noise)"),
     "timed": ("time", "Map(fn=stamped)"),
     "set_order": ("hash order", "Map(fn=words)"),
     "counting": ("function keeps state", "Map(fn=numbered)"),
     "growing_vocabulary": ("function keeps state", "Map(fn=looked_up)"),
+    "growing_tokeniser": ("function keeps state", "Map(fn="),
     "growing_file": (
         "source changed",
         "LocatedLines(paths=PosixPath('growing.jsonl'), skip_blank=True)",

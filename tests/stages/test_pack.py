@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -247,3 +248,24 @@ def test_data_that_shrank_under_a_state_is_refused() -> None:
     state = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match=r"offset=12 lies beyond the last 5 tokens"):
         next(source(texts[:1]).pack(6, how="concatenate").resume(state))
+    with pytest.raises(rs.StateMismatch, match=r"offset=12 lies beyond the last 0 tokens"):
+        next(source([[], []]).pack(6, how="concatenate").resume(state))
+
+
+def test_what_waits_for_the_next_row_does_not_change_with_the_array_it_came_in() -> None:
+    buffer = np.zeros(3, np.int64)
+
+    def numbers() -> Iterator[Any]:
+        for number in range(4):
+            buffer[:] = number
+            yield buffer
+
+    rows = list(rs.from_iterable(numbers).pack(2, how="concatenate", window=1))
+    assert [row["tokens"].tolist() for row in rows] == [
+        [0, 0],
+        [0, 1],
+        [1, 1],
+        [2, 2],
+        [2, 3],
+        [3, 3],
+    ]

@@ -59,6 +59,27 @@ mixture = (
 )
 
 
+def documents() -> rs.Pipeline[Any]:
+    """Of 0 to 130 words."""
+    path = Path("documents.jsonl")
+    if not path.exists():
+        texts = (
+            " ".join(f"word{number * at % 31}" for at in range(number % 131))
+            for number in range(400)
+        )
+        path.write_text("".join(f"{json.dumps({'text': text})}\n" for text in texts))
+    return rs.jsonl(path).shuffle(seed=3)
+
+
+def as_bytes(row: Any) -> Any:
+    return np.frombuffer(row["text"].encode(), np.uint8)
+
+
+def language_model() -> rs.Pipeline[Any]:
+    tokens = documents().map(as_bytes, workers=2, executor="process")
+    return tokens.pack(128, window=64).batch(16)
+
+
 # Broken, each in one of the usual ways.
 
 
@@ -101,6 +122,21 @@ def looked_up(item: int) -> int:
 
 
 growing_vocabulary = rs.range(300).shuffle(seed=0).map(looked_up).batch(4)
+
+
+class Tokeniser:
+    """Numbers words as they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def __call__(self, row: Any) -> list[int]:
+        return [self.numbers.setdefault(word, len(self.numbers)) for word in row["text"].split()]
+
+
+def growing_tokeniser() -> rs.Pipeline[Any]:
+    tokens = documents().map(Tokeniser(), workers=1, executor="process")
+    return tokens.pack(128, window=64).batch(16)
 
 
 def growing_file() -> rs.Pipeline[Any]:

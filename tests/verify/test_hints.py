@@ -133,3 +133,10 @@ def test_a_flat_map_that_counts_is_not_told_of_get_state(
     assert "It first appears at FlatMap(fn=numbered) at pipeline." in done.stdout
     assert "is carried by scan(fn, initial) before it" in done.stdout
     assert "get_state" not in done.stdout
+
+
+def test_what_workers_remember_is_looked_for_where_there_are_workers() -> None:
+    for reason in (reasons.NOT_REPRODUCIBLE, reasons.UNSTEADY):
+        beside = hint_for(reason, rs.range(9).map(str, workers=2).stage)
+        assert "each worker remembers" in beside
+        assert hint_for(reason, rs.range(9).map(str).stage) == reason.hint

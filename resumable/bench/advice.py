@@ -115,7 +115,10 @@ ONE_BY_ONE: Final = Hint(
 )
 HINTS: Final = {
     **dict.fromkeys(
-        ("Concatenate", "Enumerate", "Interleave", "Mix", "Repeat", "Shard", "Skip", "Take", "Zip"),
+        (
+            *("Concatenate", "Cycle", "Enumerate", "Interleave", "Mix", "Repeat", "Shard", "Skip"),
+            *("Take", "Zip"),
+        ),
         HANDS_ON,
     ),
     "Filter": ONE_BY_ONE,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar
@@ -48,10 +48,7 @@ class Combine(Stage[T]):
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        stages = tuple(
-            as_stage(upstream, f"upstreams[{number}]")
-            for number, upstream in enumerate(self.upstreams)
-        )
+        stages = as_stages(self.upstreams)
         if not stages:
             raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
         object.__setattr__(self, "upstreams", stages)
@@ -81,6 +78,17 @@ class Combine(Stage[T]):
         """Random access to each upstream; None unless all have it."""
         found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
         return found if len(found) == len(self.upstreams) else None
+
+
+def as_stages(upstreams: Iterable[Any]) -> tuple[Stage[Any], ...]:
+    """The stages that ``upstreams`` are, or that the pipelines wrap.
+
+    Raises:
+      InvalidType: if one is neither.
+    """
+    return tuple(
+        as_stage(upstream, f"upstreams[{number}]") for number, upstream in enumerate(upstreams)
+    )
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
@@ -165,7 +173,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _pass_end(self, place: int) -> bool:
-        """Note that the upstream of turn ``place`` of these has ended; whether others go on."""
+        """Note that the upstream of turn ``place`` of these has ended; whether there are more turns."""
 
     @property
     def _taken(self) -> int:
@@ -191,10 +199,12 @@ class TurnsIterator(CombineIterator[T]):
                 self._stop()
                 count = min(2 * count, most)
                 continue
+            number = numbers[len(numbers) - left]
             goes_on = self._pass_end(len(numbers) - left)
             self._numbers, self._left = [], UNPLANNED.__length_hint__
             if not goes_on:
                 return
+            upstreams[number] = iter(self._upstreams[number].items())  # it may have begun again
             count = min(FEW_TURNS, most)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:

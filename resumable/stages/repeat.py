@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,6 @@ ENDLESS_PASSES = 1 << 32
 MOST_PASSES = 64
 
 
-@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Repeat(Transform[T]):
     """Upstream's items ``epochs`` times over, each time as a new epoch.
@@ -85,7 +84,7 @@ class Repeat(Transform[T]):
         return math.inf if self.epochs is None else items * self.epochs
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return _RepeatIterator(self, epoch)
+        return RepeatIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream, length = self.upstream, self.upstream.length
@@ -104,7 +103,9 @@ class Repeat(Transform[T]):
         return epoch * passes + number
 
 
-class _RepeatIterator(TransformIterator[T], SharesStaff):
+class RepeatIterator(TransformIterator[T], SharesStaff):
+    """Motion through one pass after the other."""
+
     _stage: Repeat[T]
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:

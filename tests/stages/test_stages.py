@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.order.schedule import integer_weights
+from resumable.order.weights import integer_weights
 
 
 def pair(left: int, right: int) -> tuple[int, int]:

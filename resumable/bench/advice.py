@@ -115,10 +115,7 @@ ONE_BY_ONE: Final = Hint(
 )
 HINTS: Final = {
     **dict.fromkeys(
-        (
-            *("Concatenate", "Cycle", "Enumerate", "Interleave", "Mix", "Repeat", "Shard", "Skip"),
-            *("Take", "Zip"),
-        ),
+        ("Concatenate", "Enumerate", "Interleave", "Mix", "Repeat", "Shard", "Skip", "Take", "Zip"),
         HANDS_ON,
     ),
     "Filter": ONE_BY_ONE,

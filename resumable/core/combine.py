@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import Any, ClassVar, Final, TypeVar
@@ -48,7 +48,10 @@ class Combine(Stage[T]):
     names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        stages = as_stages(self.upstreams)
+        stages = tuple(
+            as_stage(upstream, f"upstreams[{number}]")
+            for number, upstream in enumerate(self.upstreams)
+        )
         if not stages:
             raise InvalidArgument(f"{type(self).__name__} needs at least one upstream, got none")
         object.__setattr__(self, "upstreams", stages)
@@ -76,19 +79,15 @@ class Combine(Stage[T]):
 
     def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
         """Random access to each upstream; None unless all have it."""
-        found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
+        found = [
+            indexed
+            for each in self.upstreams
+            if (indexed := self._indexed(each, epoch)) is not None
+        ]
         return found if len(found) == len(self.upstreams) else None
 
-
-def as_stages(upstreams: Iterable[Any]) -> tuple[Stage[Any], ...]:
-    """The stages that ``upstreams`` are, or that the pipelines wrap.
-
-    Raises:
-      InvalidType: if one is neither.
-    """
-    return tuple(
-        as_stage(upstream, f"upstreams[{number}]") for number, upstream in enumerate(upstreams)
-    )
+    def _indexed(self, upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
+        return upstream.indexed(epoch)
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
@@ -107,9 +106,12 @@ class CombineIterator(StageIterator[T]):
 
     def __init__(self, stage: Combine[T], epoch: int) -> None:
         self._stage = stage
-        self._upstreams: list[StageIterator[Any]] = [
-            upstream.start(epoch) for upstream in stage.upstreams
+        self._upstreams: Sequence[StageIterator[Any]] = [
+            self._started(upstream, epoch) for upstream in stage.upstreams
         ]
+
+    def _started(self, upstream: Stage[Any], epoch: int) -> StageIterator[Any]:
+        return upstream.start(epoch)
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

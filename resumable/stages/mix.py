@@ -10,17 +10,17 @@ from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_choice, check_seed
 from ..core.block import Indices
-from ..core.combine import Combine, as_stages
+from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.indexed import LookedUp, countable
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, EPOCHS, NOTHING, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
 from ..order.weights import Parts, Weights, WeightsByItem, weights_by_item
-from .cycle import Cycle, cycled
+from .cycle import CyclingMixIterator, cycle_indexed, without_items
 from .mix_iterator import MixIterator
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ class Mix(LookedUp[T], Combine[T]):
     items, and an order of its own. Every epoch has the same length and, without ``reshuffle``, the
     same turns.
 
-    State: the turn and the upstreams' states. If all upstreams have random access, it is kept, and
+    State: the turn and the upstreams' states; with ``"cycle"``, the pass of each too. If all upstreams have random access, it is kept, and
     the state is the position, O(1).
 
     Args:
@@ -90,10 +90,10 @@ class Mix(LookedUp[T], Combine[T]):
     layout: int = field(init=False, repr=False, default=1)
 
     def __post_init__(self) -> None:
-        check_choice("stop", self.stop, ("first", "all", "cycle"))
-        if self.stop == "cycle":
-            object.__setattr__(self, "upstreams", tuple(map(cycled, as_stages(self.upstreams))))
         super().__post_init__()
+        check_choice("stop", self.stop, ("first", "all", "cycle"))
+        if self.stop == "cycle" and 0 in self.lengths:
+            raise InvalidArgument(without_items(self.upstreams[self.lengths.index(0)]))
         parts, changes = weights_by_item(self.weights, len(self.upstreams))
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "changes", changes)
@@ -116,36 +116,36 @@ class Mix(LookedUp[T], Combine[T]):
         if self.stop == "all":
             return self.total_length
         cycles = self.stop == "cycle"
-        passes = self.pass_lengths
-        if math.inf in passes and (cycles or set(passes) == {math.inf}):
+        if math.inf in self.lengths and (cycles or set(self.lengths) == {math.inf}):
             return math.inf
-        if None in passes:
+        if None in self.lengths:
             return None
         schedule = self.schedule()
         ends = [
             schedule.turn_of(number, int(length))
-            for number, length in enumerate(passes)
+            for number, length in enumerate(self.lengths)
             if length is not None and length != math.inf
         ]
         return countable(max(ends) if cycles else min(ends))
 
     @property
-    def pass_lengths(self) -> list[int | float | None]:
-        """The length of each upstream, or of one pass if it begins again."""
-        return [
-            upstream.upstream.length if isinstance(upstream, Cycle) else upstream.length
-            for upstream in self.upstreams
-        ]
+    def state_cost(self) -> str:
+        if self.random_access:
+            return "the position"
+        return "the turn" if self.stop != "cycle" else "the turn, and the pass of each upstream"
 
     @property
-    def state_cost(self) -> str:
-        return "the position" if self.random_access else "the turn"
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        """Passes of upstreams that begin again are numbered as those of a repeat are."""
+        return super().relies_on | (EPOCHS if self.stop == "cycle" else NOTHING)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:
             return super().start(epoch)
-        last = None if self.stop == "all" else self.length
-        return MixIterator(self, epoch, self.schedule(epoch), self.stop, last)
+        leaves_out = self.stop == "all"
+        kind = CyclingMixIterator if self.stop == "cycle" else MixIterator
+        last = None if leaves_out else self.length
+        return kind(self, epoch, self.schedule(epoch), leaves_out, last)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         inputs = self.indexed_upstreams(epoch)
@@ -161,6 +161,11 @@ class Mix(LookedUp[T], Combine[T]):
             return turns.items_of(indices)
 
         return Indexed.chosen(inputs.__getitem__, route)
+
+    def _indexed(self, upstream: Stage[T], epoch: int) -> Indexed[T] | None:
+        if self.stop == "cycle":
+            return cycle_indexed(upstream, epoch)
+        return upstream.indexed(epoch)
 
     def schedule(self, epoch: int | None = None) -> AnySchedule:
         """The turns in ``epoch``, or those of the seed alone, which end with the same one.

@@ -1,10 +1,10 @@
-"""Motion of a mix: whose turn it is, as far as upstreams go."""
+"""Motion from turn to turn of a mix."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, TypeVar, final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -12,10 +12,9 @@ from ..core.block import Block, Indices, concatenate
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
 from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
-from ..core.stage_iterator import StageIterator, in_blocks
+from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule
 from ..state.value import State, unpack, unpack_count
-from .cycle import CycleIterator
 
 T = TypeVar("T")
 
@@ -23,15 +22,14 @@ MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
-@final
 class MixIterator(TurnsIterator[T]):
-    """Motion from turn to turn.
+    """Motion of a mix that ends with an upstream, or leaves out those that have ended.
 
     Args:
       stage: the mix.
-      epoch: the epoch of its upstreams.
+      epoch: its epoch.
       schedule: whose turn it is.
-      stop: as the user says it.
+      leaves_out: whether turns of upstreams that have ended are left out.
       last: the turn at which the mix ends, where one upstream decides it and it is known.
     """
 
@@ -40,20 +38,18 @@ class MixIterator(TurnsIterator[T]):
         stage: Combine[T],
         epoch: int,
         schedule: AnySchedule,
-        stop: str,
+        leaves_out: bool,
         last: int | float | None,
     ) -> None:
+        self._leaves_out = leaves_out
+        # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
+        self._goes_singly = not leaves_out and last is None
         super().__init__(stage, epoch)
         self._schedule = schedule
-        self._leaves_out = stop == "all"
         self._last = last
         self._turn = 0
         # The turns that were planned last.
         self._planned: Sequence[int] | Indices = NO_TURNS
-        # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
-        self._goes_singly = not self._leaves_out and last is None
-        for upstream in self._cycles:
-            upstream.waits = self._goes_singly
         # The upstreams of the turns from `_known_from` on, as far as they were computed.
         self._known: Indices = np.empty(0, np.int64)
         self._known_from = 0
@@ -93,24 +89,9 @@ class MixIterator(TurnsIterator[T]):
         self._turn = self._turn_after(count)
 
     def _pass_end(self, place: int) -> bool:
-        number = self._numbers[place]
-        self._ended[number] = self._leaves_out
+        self._ended[self._numbers[place]] = self._leaves_out
         self._turn = self._turn_after(place + self._leaves_out)
-        return self._leaves_out or self._begin_again(self._upstreams[number])
-
-    def _begin_again(self, ended: StageIterator[T]) -> bool:
-        """Begin the next pass of the upstream that has ``ended``, unless the mix ends with it."""
-        if not isinstance(ended, CycleIterator) or not any(
-            cycle.in_first_pass and cycle is not ended for cycle in self._cycles
-        ):
-            return False
-        ended.begin_again()
-        return True
-
-    @property
-    def _cycles(self) -> list[CycleIterator[T]]:
-        """The upstreams that begin again."""
-        return [each for each in self._upstreams if isinstance(each, CycleIterator)]
+        return self._leaves_out
 
     def _next_turns(self, count: int) -> tuple[Sequence[int] | Indices, Indices]:
         """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -31,6 +31,7 @@ ENDLESS_PASSES = 1 << 32
 MOST_PASSES = 64
 
 
+@final
 @dataclass(frozen=True, eq=False, repr=False)
 class Repeat(Transform[T]):
     """Upstream's items ``epochs`` times over, each time as a new epoch.

@@ -90,17 +90,15 @@ MUTATIONS: Final = [
         "if len(mapped) != len(items):  # `map`",
         "if len(mapped) > len(items):  # `map`",
     ),
-    Mutation(
-        "stages/mix_iterator.py", 'self._leaves_out = stop == "all"', "self._leaves_out = True"
-    ),
+    Mutation("stages/mix_iterator.py", "self._leaves_out = leaves_out", "self._leaves_out = True"),
     Mutation(
         "stages/mix_iterator.py",
         "self._turn_after(place + self._leaves_out)",
         "self._turn_after(place)",
     ),
-    Mutation("stages/mix_iterator.py", "not self._leaves_out and last is None", "False"),
-    Mutation("stages/mix_iterator.py", "cycle.in_first_pass and cycle is not", "cycle is not"),
-    Mutation("stages/cycle.py", "not (self.waits and self.in_first_pass) and super()", "super()"),
+    Mutation("stages/mix_iterator.py", "not leaves_out and last is None", "False"),
+    Mutation("stages/cycle.py", "each.in_first_pass and each is not", "each is not"),
+    Mutation("stages/cycle.py", "not (self._waits and self.in_first_pass) and super()", "super()"),
     Mutation("stages/mix.py", "max(ends) if cycles else min(ends)", "min(ends)"),
     Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(

@@ -21,7 +21,7 @@ from .errors import InvalidArgument, InvalidType, shorten
 from .formats.jsonl import parse_json_line
 from .formats.line_file import Paths
 from .formats.lines import Lines, LocatedLines
-from .order.schedule import Weights
+from .order.weights import Weights
 from .sources.arrays import FromArrays
 from .sources.identity import check_identity
 from .sources.iterable import FromIterable
@@ -60,6 +60,7 @@ from .views.explained import explained_by
 T = TypeVar("T")
 U = TypeVar("U")
 Identity: TypeAlias = "str | Sequence[str] | None"
+AnyWeights: TypeAlias = Weights | Mapping[str, float]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -634,23 +635,36 @@ def interleave(*pipelines: Any, block_length: int = 1) -> Pipeline[Any]:
 @explained_by(Mix, upstreams="pipelines")
 def mix(
     *pipelines: Any,
-    weights: Weights | Mapping[str, float] | None = None,
+    weights: AnyWeights | Mapping[int, AnyWeights] | None = None,
     seed: int | None = None,
     stop: str = "first",
+    reshuffle: bool = False,
 ) -> Pipeline[Any]:
     """Items of all pipelines in the proportions of ``weights``; see `resumable.stages.mix.Mix`.
 
-    The pipelines may also be one dict; then the weights are a dict with the same names. A state
-    with other names, or in another order, is refused, because the order decides the turns.
+    The pipelines may also be one dict; then weights are a dict with the same names. A state with
+    other names, or in another order, is refused, because the order decides the turns.
     """
     upstreams, names = _named(pipelines)
-    if isinstance(weights, Mapping):
-        if names is None or weights.keys() != set(names):
-            raise InvalidArgument(
-                f"weights must have the names of the pipelines, {shorten(names)}, got {shorten(weights)}"
-            )
-        weights = [weights[name] for name in names]
-    return Pipeline(Mix(upstreams, names=names, weights=weights, seed=seed, stop=stop))
+    given: Any = weights
+    if isinstance(given, Mapping) and any(not isinstance(key, str) for key in given):
+        given = {first: _in_order(each, names) for first, each in given.items()}
+    else:
+        given = _in_order(given, names)
+    return Pipeline(
+        Mix(upstreams, names=names, weights=given, seed=seed, stop=stop, reshuffle=reshuffle)
+    )
+
+
+def _in_order(weights: Any, names: tuple[str, ...] | None) -> Any:
+    """``weights``, with those of named pipelines in the order of ``names``."""
+    if not isinstance(weights, Mapping):
+        return weights
+    if names is None or weights.keys() != set(names):
+        raise InvalidArgument(
+            f"weights must have the names of the pipelines, {shorten(names)}, got {shorten(weights)}"
+        )
+    return [weights[name] for name in names]
 
 
 def _named(pipelines: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:

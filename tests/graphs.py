@@ -377,6 +377,34 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "mix shuffled": lambda: rs.mix(
             rs.range(20), rs.range(100, 110), seed=2, stop="all"
         ).shuffle(3),
+        "mix cycle": lambda: rs.mix(
+            rs.range(5).shuffle(1), rs.range(100, 120), weights=[1, 2], seed=3, stop="cycle"
+        ).repeat(2),
+        "mix cycle streams": lambda: rs.mix(
+            stream(5), stream(11).shuffle(1, window=3), rs.range(20), seed=3, stop="cycle"
+        ).repeat(2),
+        "mix cycle workers": lambda: rs.mix(
+            stream(4).map(double, workers=2), stream(9), weights=[2, 1], stop="cycle"
+        ),
+        "mix reshuffled": lambda: rs.mix(
+            rs.range(30), rs.range(100, 120), weights=[2, 1], seed=5, reshuffle=True
+        ).repeat(3),
+        "mix reshuffled streams": lambda: rs.mix(
+            stream(20), rs.range(100, 110), seed=1, stop="all", reshuffle=True
+        ).repeat(2),
+        "mix changing": lambda: rs.mix(
+            {"a": rs.range(60), "b": rs.range(100, 150)},
+            weights={0: {"a": 7, "b": 3}, 24: {"a": 3, "b": 7}, 55: {"a": 5001, "b": 4999}},
+            seed=2,
+        ).repeat(2),
+        "mix changing streams": lambda: rs.mix(
+            stream(30),
+            stream(4),
+            weights={7: (1, 2), 0: (3, 1)},
+            seed=2,
+            stop="cycle",
+            reshuffle=True,
+        ).repeat(2),
         "scan": lambda: rs.range(12).scan(running, 1).repeat(2),
         "scan finish": lambda: stream(7).scan(packed, [], unpacked).repeat(2),
         "cache": lambda: rs.range(20).map(double).cache().shuffle(1).repeat(2),

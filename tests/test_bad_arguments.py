@@ -74,7 +74,17 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.mix(ten, weights=[np.complex64(1)]), TypeError, "weights must be numbers"),
     (lambda: rs.mix(ten, weights=["1"]), TypeError, "weights must be numbers, got '1'"),  # type: ignore[list-item]
     (lambda: rs.mix(ten, weights=5), TypeError, "weights must be several numbers, got 5"),  # type: ignore[arg-type]
-    (lambda: rs.mix(ten, stop="never"), ValueError, "stop must be one of 'first', 'all'"),
+    (lambda: rs.mix(ten, stop="never"), ValueError, "stop must be one of 'first', 'all', 'cycle'"),
+    (lambda: rs.mix(ten, rs.range(0), stop="cycle"), ValueError, r"Range\(stop=0\), which has none"),
+    (lambda: rs.mix(ten, reshuffle=True), ValueError, "so it needs a seed, got seed=None"),
+    (lambda: rs.mix(ten, seed=0, reshuffle=1), TypeError, "reshuffle must be True or False"),  # type: ignore[arg-type]
+    (lambda: rs.mix(ten, weights={5: [1]}), ValueError, r"those from item 0 on, got \{5: \[1\]\}"),
+    (lambda: rs.mix(ten, weights={0: [1], -5: [2]}), ValueError, "keys of weights must be at least 0"),
+    (lambda: rs.mix(ten, weights={0: [1], 0.5: [2]}), TypeError, "keys of weights must be an integer"),  # type: ignore[arg-type]
+    (lambda: rs.mix(ten, weights={0: [1], 9: [1, 2]}), ValueError, "one for each of 1 pipelines"),
+    (lambda: rs.mix(ten, weights={0: 1}), TypeError, "weights must be several numbers, got 1"),  # type: ignore[arg-type]
+    (lambda: rs.mix(ten, weights={0: {"a": 1}}), ValueError, "must have the names of the pipelines"),
+    (lambda: rs.mix(ten, weights={0: [1], 5: [1]}, stop="all"), ValueError, "so stop must be 'first'"),
     (lambda: rs.mix(ten, seed=-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: ten.map(5), TypeError, "fn must be callable, got 5"),
     (lambda: ten.map(abs, workers=-1), ValueError, "workers must be at least 0, got -1"),

@@ -72,6 +72,10 @@ def alone(item: Any) -> list[Any]:
     return [item]
 
 
+def changing(first: Any) -> Any:
+    return {0: [1, 2], first if isinstance(first, (int, float, str)) else 9: [2, 1]}
+
+
 BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "take": lambda p, x: p.take(x),
     "skip": lambda p, x: p.skip(x),
@@ -105,6 +109,10 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "mix weights": lambda p, x: rs.mix(p, p, weights=x),
     "mix seed": lambda p, x: rs.mix(p, p, seed=x, stop="all"),
     "mix stop": lambda p, x: rs.mix(p, p, stop=x),
+    "mix cycle": lambda p, x: rs.mix(p, rs.range(3), weights=[1, x], stop="cycle"),
+    "mix changing": lambda p, x: rs.mix(p, p, weights=changing(x)),
+    "mix changing weights": lambda p, x: rs.mix(p, p, weights={0: x, 9: [1, x]}, seed=0),
+    "mix reshuffled": lambda p, x: rs.mix(p, p, seed=x, weights=[1, 2], reshuffle=True),
     "mix with endless": lambda p, x: rs.mix(p, rs.range(3).repeat(), p, weights=[1, 4095, x]),
     "zip": lambda p, x: rs.zip(p, rs.range(x)),
     "concatenate": lambda p, x: rs.concatenate(p, rs.range(x)),

@@ -343,6 +343,10 @@ def test_of_a_stream_a_sample_is_taken_once_in_sixteen_items() -> None:
         assert batches.builtins["deque.append"] <= STEPS * samples
 
 
+def few() -> Iterator[int]:
+    return iter(range(500))
+
+
 def numbered(carry: int, item: int) -> tuple[int, int]:
     return carry + 1, item
 
@@ -360,6 +364,7 @@ OVER_STREAMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "shard": lambda stream: stream.shard(0, 2),
     "interleave": lambda stream: rs.interleave(stream, stream),
     "mix": lambda stream: rs.mix(stream, stream),
+    "mix cycle": lambda stream: rs.mix(stream, rs.from_iterable(few), stop="cycle"),
     "scan": lambda stream: stream.scan(numbered, 0),
     "dropping map": lambda stream: stream.map(several, on_error="skip"),
     "flat_map": lambda stream: stream.flat_map(several),
@@ -390,6 +395,7 @@ def test_item_by_item_a_stage_over_a_stream_costs_one_call_an_item(name: str) ->
         "repeat",
         "interleave",
         "mix",
+        "mix cycle",
         "flat_map",
         "unbatch",
     ],
@@ -609,6 +615,18 @@ COMBINED: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "mix of long rounds": lambda: rs.mix(
         shuffled(COUNT // 2), shuffled(COUNT // 2, 1), weights=[5001, 4999], seed=2, stop="all"
     ),
+    "mix of inputs that begin again": lambda: rs.mix(
+        shuffled(COUNT // 10), shuffled(COUNT // 2, 1), seed=2, stop="cycle"
+    ).take(COUNT),
+    "mix of other turns in each epoch": lambda: rs.mix(
+        shuffled(COUNT // 2), shuffled(COUNT // 2, 1), seed=2, stop="all", reshuffle=True
+    ),
+    "mix of changing weights": lambda: rs.mix(
+        shuffled(COUNT),
+        shuffled(COUNT, 1),
+        weights={0: [1, 2], 1000: [2, 1], 9999: [5001, 4999]},
+        seed=2,
+    ).take(COUNT),
     "zip": lambda: rs.zip(shuffled(COUNT), shuffled(COUNT, 1)).shuffle(2).map(itemgetter(0)),
     "enumerate": lambda: shuffled(COUNT).enumerate().skip(0).map(itemgetter(1)),
     "map": lambda: shuffled(COUNT).map(abs).shuffle(1),
@@ -695,7 +713,7 @@ def test_numbers_of_a_thousand_inputs_are_gathered_for_many_batches_at_once(
         batches = combine(*parts).batch(256)
         counts.append(spent(partial(list, batches)).calls.total())
     # An input costs some calls for each block of indices, of which there are few, but none a batch.
-    assert counts[1] - counts[0] <= 1000 * 170
+    assert counts[1] - counts[0] <= 1000 * 175
     assert counts[0] <= 10 * COUNT / 256
 
 
@@ -734,6 +752,15 @@ def test_the_keys_of_turns_in_a_row_are_made_once(inputs: int, drawn: list[int])
         drawn.clear()
         assert len(list(mixed)) > COUNT - 2 * inputs
         assert sum(drawn) <= 1.05 * COUNT
+
+
+def test_weights_that_change_often_cost_the_keys_of_their_rounds(drawn: list[int]) -> None:
+    weights = {first: (1 + first % 3, 2) for first in range(0, COUNT, 500)}
+    for source in (rs.range(COUNT), rs.range(COUNT).filter(lambda item: True)):
+        drawn.clear()
+        mixed = rs.mix(source, source, weights=weights, seed=0, reshuffle=True)
+        assert len(list(mixed.take(COUNT))) == COUNT
+        assert sum(drawn) <= 1.05 * (COUNT + LARGEST_BLOCK)
 
 
 def test_one_item_by_its_index_runs_no_network(networked: list[int]) -> None:

@@ -79,8 +79,15 @@ class Combine(Stage[T]):
 
     def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
         """Random access to each upstream; None unless all have it."""
-        found = [indexed for each in self.upstreams if (indexed := each.indexed(epoch)) is not None]
+        found = [
+            indexed
+            for each in self.upstreams
+            if (indexed := self._indexed(each, epoch)) is not None
+        ]
         return found if len(found) == len(self.upstreams) else None
+
+    def _indexed(self, upstream: Stage[Any], epoch: int) -> Indexed[Any] | None:
+        return upstream.indexed(epoch)
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
@@ -99,9 +106,12 @@ class CombineIterator(StageIterator[T]):
 
     def __init__(self, stage: Combine[T], epoch: int) -> None:
         self._stage = stage
-        self._upstreams: list[StageIterator[Any]] = [
-            upstream.start(epoch) for upstream in stage.upstreams
+        self._upstreams: Sequence[StageIterator[Any]] = [
+            self._started(upstream, epoch) for upstream in stage.upstreams
         ]
+
+    def _started(self, upstream: Stage[Any], epoch: int) -> StageIterator[Any]:
+        return upstream.start(epoch)
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -165,7 +175,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @abstractmethod
     def _pass_end(self, place: int) -> bool:
-        """Note that the upstream of turn ``place`` of these has ended; whether others go on."""
+        """Note that the upstream of turn ``place`` of these has ended; whether there are more turns."""
 
     @property
     def _taken(self) -> int:
@@ -191,10 +201,12 @@ class TurnsIterator(CombineIterator[T]):
                 self._stop()
                 count = min(2 * count, most)
                 continue
+            number = numbers[len(numbers) - left]
             goes_on = self._pass_end(len(numbers) - left)
             self._numbers, self._left = [], UNPLANNED.__length_hint__
             if not goes_on:
                 return
+            upstreams[number] = iter(self._upstreams[number].items())  # it may have begun again
             count = min(FEW_TURNS, most)
 
     def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:

@@ -130,7 +130,7 @@ def _cut(value: Any) -> str:
 
 
 def _as_json(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    return list(map(_as_json, value)) if isinstance(value, tuple) else value
 
 
 def _likely_cause(field: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
+from operator import add
 from typing import Any, Final, NamedTuple, final
 
 import numpy as np
@@ -17,8 +18,7 @@ import numpy as np
 from ..core.block import Indices
 from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
-from .random_bits import derive, derive_many
-from .turns import Rounds
+from .turns import RoundKeys, Rounds
 
 SECTION: Final = 1024
 SECTIONS_AT_ONCE: Final = 1024  # which take some megabytes
@@ -43,15 +43,22 @@ class LongSchedule:
       parts: turns of each upstream in a round.
       seed: orders the turns of each section; None spreads them evenly.
       lengths: items of each upstream, where known.
+      epoch: gives the sections other orders; None leaves them to the seed.
+      kept: turns whose section has the order of the seed alone in every epoch.
     """
 
     def __init__(
-        self, parts: tuple[int, ...], seed: int | None, lengths: Sequence[int | float]
+        self,
+        parts: tuple[int, ...],
+        seed: int | None,
+        lengths: Sequence[int | float],
+        epoch: int | None = None,
+        kept: Iterable[int] = (),
     ) -> None:
         self._parts = parts
         self._round = sum(parts)
         self._sections = -(-self._round // SECTION)  # in a round
-        self._key = None if seed is None else derive(seed)
+        self._keys = RoundKeys(seed, epoch, map(self._section_of, kept))
         self._lengths: list[int] = [int(min(length, MOST_ITEMS)) for length in lengths]
         self._section = lru_cache(maxsize=256)(self._make_section)
         self._before = lru_cache(maxsize=1024)(self._count_before)
@@ -104,7 +111,7 @@ class LongSchedule:
         before = counts[np.searchsorted(edges, numbers)]
         parts = counts[np.searchsorted(edges, numbers + 1)] - before
         sizes = parts.sum(axis=1)
-        keys = None if self._key is None else derive_many(self._key, numbers)
+        keys = self._keys.of(numbers)
         upstreams, ranks = np.empty_like(places), np.empty_like(places)
         for size in np.unique(sizes).tolist():  # the last one of a round may be shorter
             alike = np.flatnonzero(sizes == size)
@@ -118,14 +125,31 @@ class LongSchedule:
             )
         return upstreams, before[rows, upstreams] + ranks
 
-    def turns_before_end(self) -> int:
-        """The first turn whose upstream has no item for it."""
-        return self._first_without_item
+    def turn_of(self, upstream: int, item: int) -> int:
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+
+        def items_before(number: int) -> int:
+            return self._before(number)[upstream]
+
+        first = item // self._parts[upstream] * self._sections
+        number = _last_up_to(item, items_before, first)
+        if self._start(number) >= MOST_ITEMS:
+            return MOST_ITEMS
+        section = self._section(number)
+        place = np.flatnonzero((section.upstreams == upstream) & (section.items == item))[0]
+        return section.start + int(place)
+
+    def turns_before(self, turn: int) -> list[int]:
+        """How many of the turns before ``turn`` each upstream has."""
+        number = self._section_of(turn)
+        section = self._section(number)
+        last = np.bincount(section.upstreams[: turn - section.start], minlength=len(self._parts))
+        return list(map(add, self._before(number), last.tolist()))
 
     @cached_property
     def _first_without_item(self) -> int:
         firsts = [
-            self._turn_of(upstream, length)
+            self.turn_of(upstream, length)
             for upstream, length in enumerate(self._lengths)
             if length < MOST_ITEMS
         ]
@@ -151,20 +175,6 @@ class LongSchedule:
             turns[order[done:stop]] = section.start + places[ascending[done:stop] - before]
             done = stop
         return turns
-
-    def _turn_of(self, upstream: int, item: int) -> int:
-        """The turn for item number ``item`` of ``upstream``, or 2**62 if it is a later one."""
-
-        def items_before(number: int) -> int:
-            return self._before(number)[upstream]
-
-        first = item // self._parts[upstream] * self._sections
-        number = _last_up_to(item, items_before, first)
-        if self._start(number) >= MOST_ITEMS:
-            return MOST_ITEMS
-        section = self._section(number)
-        place = np.flatnonzero((section.upstreams == upstream) & (section.items == item))[0]
-        return section.start + int(place)
 
     def _items_before(self, number: int) -> int:
         """Items of all sections before ``number``."""

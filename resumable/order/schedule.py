@@ -3,89 +3,21 @@
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from operator import mul
-from typing import Any, TypeAlias, final
+from typing import Any, Final, final
 
 import numpy as np
 
-from ..core.arguments import check_positive
 from ..core.block import Indices
 from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
-from ..errors import InvalidArgument, InvalidType, shorten
-from .random_bits import derive, derive_many
-from .turns import TURNS_AT_ONCE, Rounds
+from .turns import TURNS_AT_ONCE, RoundKeys, Rounds
 
-Weights: TypeAlias = Sequence[float]
-
-LONGEST_ROUND = 4096
-KEPT_TURNS = 4096
-RAREST = 2**31
-
-
-def integer_weights(weights: Weights | None, count: int) -> tuple[int, ...]:
-    """``weights`` as the smallest whole numbers in the same proportions.
-
-    A float counts as the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. If the sum
-    would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62 turns, the
-    most that there are, they differ by less than a turn.
-
-    Raises:
-      InvalidArgument: unless there are ``count`` positive finite numbers, none of them less than one
-        part in 2**31 of their sum.
-      InvalidType: if ``weights`` are not several numbers.
-    """
-    if weights is None:
-        return (1,) * count
-    try:
-        given = list(weights)
-    except TypeError:
-        raise InvalidType(f"weights must be several numbers, got {shorten(weights)}") from None
-    if len(given) != count:
-        raise InvalidArgument(
-            f"weights must be one for each of {count} pipelines, got {shorten(given)}"
-        )
-    for weight in given:
-        check_positive("weights", weight, "numbers")
-    exact = [_as_fraction(weight) for weight in given]
-    total = sum(exact, Fraction(0))
-    for number, part in enumerate(exact):
-        if part * RAREST < total:
-            raise InvalidArgument(
-                f"weights must each be at least one part in 2**31 of their sum, got {shorten(given)}, "
-                f"of which number {number} is less"
-            )
-    scale = math.lcm(*(weight.denominator for weight in exact))
-    parts = [int(weight * scale) for weight in exact]
-    divisor = math.gcd(*parts)
-    parts = [part // divisor for part in parts]
-    if sum(parts) > MOST_ITEMS:
-        return tuple(round(weight / total * MOST_ITEMS) for weight in exact)
-    return tuple(parts)
-
-
-def _as_fraction(weight: Any) -> Fraction:
-    if isinstance(weight, numbers.Rational):
-        return Fraction(int(weight.numerator), int(weight.denominator))
-    return Fraction(weight) if isinstance(weight, Decimal) else _simplest(float(weight))
-
-
-def _simplest(number: float) -> Fraction:
-    """The first convergent of the continued fraction of ``number`` that rounds to it."""
-    rest = Fraction(number)
-    before, found = (0, 1), (1, 0)
-    while True:
-        whole = rest.numerator // rest.denominator
-        before, found = found, (whole * found[0] + before[0], whole * found[1] + before[1])
-        if found[0] / found[1] == number:
-            return Fraction(*found)
-        rest = 1 / (rest - whole)
+LONGEST_ROUND: Final = 4096
+KEPT_TURNS: Final = 4096
 
 
 @final
@@ -96,14 +28,22 @@ class Schedule:
       parts: turns of each upstream in a round, at most some thousands in all.
       seed: orders the turns of each round; None spreads them evenly.
       lengths: items of each upstream, where known.
+      epoch: gives the rounds other orders; None leaves them to the seed.
+      kept: turns whose round has the order of the seed alone in every epoch.
     """
 
     def __init__(
-        self, parts: tuple[int, ...], seed: int | None, lengths: Sequence[int | float]
+        self,
+        parts: tuple[int, ...],
+        seed: int | None,
+        lengths: Sequence[int | float],
+        epoch: int | None = None,
+        kept: Iterable[int] = (),
     ) -> None:
         self._parts = np.array(parts, np.int64)
         self._round = sum(parts)
-        self._key = None if seed is None else derive(seed)
+        self._keys = RoundKeys(seed, epoch, (turn // self._round for turn in kept))
+        self._shuffles = seed is not None
         self._rounds = Rounds(self._parts[np.newaxis])
         self._lengths = np.array(
             [MOST_ITEMS if length == math.inf else length for length in lengths], np.int64
@@ -125,11 +65,11 @@ class Schedule:
         if len(turns) and turns[-1] - turns[0] == len(turns) - 1 and (np.diff(turns) == 1).all():
             return self._items_in_a_row(int(turns[0]), len(turns))
         numbers, places = np.divmod(turns, self._round)
-        if self._key is None:
-            found, keys, rows = np.zeros(1, np.int64), None, np.zeros_like(places)
-        else:
+        if self._shuffles:
             found, rows = np.unique(numbers, return_inverse=True)
-            keys = derive_many(self._key, found)
+        else:
+            found, rows = np.zeros(1, np.int64), np.zeros_like(places)
+        keys = self._keys.of(found)
         upstreams, ranks = self._rounds.turns(np.zeros_like(found), keys, rows.reshape(-1), places)
         return upstreams, numbers * self._parts[upstreams] + ranks
 
@@ -155,21 +95,22 @@ class Schedule:
     def _in_a_row(self, first: int, rounds: int) -> Any:
         """The upstreams of all turns of ``rounds`` rounds from round ``first`` on."""
         numbers = np.arange(first, first + rounds, dtype=np.int64)
-        keys = None if self._key is None else derive_many(self._key, numbers)
-        return self._rounds.in_a_row(np.zeros_like(numbers), keys)
+        return self._rounds.in_a_row(np.zeros_like(numbers), self._keys.of(numbers))
 
-    def turns_before_end(self) -> int:
-        """The first turn whose upstream has no item for it."""
-        firsts = []
-        for upstream, (length, part) in enumerate(zip(self._lengths, self._parts, strict=True)):
-            first = int(length) // int(part) * self._round
-            if first >= MOST_ITEMS:
-                firsts.append(first)
-                continue
-            upstreams, items = self.items_of(np.arange(first, first + self._round, dtype=np.int64))
-            place = np.flatnonzero((upstreams == upstream) & (items == length))[0]
-            firsts.append(first + int(place))
-        return min(firsts)
+    def turn_of(self, upstream: int, item: int) -> int:
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        first = item // int(self._parts[upstream]) * self._round
+        if first >= MOST_ITEMS:
+            return first
+        upstreams, items = self._items_in_a_row(first, self._round)
+        return first + int(np.flatnonzero((upstreams == upstream) & (items == item))[0])
+
+    def turns_before(self, turn: int) -> list[int]:
+        """How many of the turns before ``turn`` each upstream has."""
+        number, place = divmod(turn, self._round)
+        last = np.bincount(self._in_a_row(number, 1)[:place], minlength=len(self._parts))
+        counts: list[int] = (number * self._parts + last).tolist()
+        return counts
 
     def turns_with_items(self, indices: Indices) -> Indices:
         """The turn of each of ``indices``, where turns without an item are not counted.

@@ -6,19 +6,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, final
 
 import numpy as np
 
 from ..core.block import Indices
-from .random_bits import random_rows
+from .random_bits import derive, derive_many, random_rows
 
 # Rows are computed this many turns at a time, with 8 bytes for each key: these fit into the nearest
 # caches.
 TURNS_AT_ONCE: Final = 1 << 13
 # To sort a row of so few takes less time column by column, over all rows.
 SHORT_ROUND: Final = 4
+
+
+@final
+class RoundKeys:
+    """The key of the order of each round.
+
+    Args:
+      seed: orders the turns; None for no shuffle.
+      epoch: another one has other orders; None for orders of the seed alone.
+      kept: numbers of rounds that have the order of the seed alone in every epoch.
+    """
+
+    def __init__(self, seed: int | None, epoch: int | None, kept: Iterable[int]) -> None:
+        self._key = self._of_seed = None if seed is None else derive(seed)
+        self._kept: frozenset[int] = frozenset()
+        if seed is not None and epoch is not None:
+            self._key, self._kept = derive(seed, epoch), frozenset(kept)
+
+    def of(self, numbers: Indices) -> Any:
+        """The key of each round of ``numbers``, uint64 of the same shape (n,); None for no shuffle."""
+        if self._key is None or self._of_seed is None:
+            return None
+        keys = derive_many(self._key, numbers)
+        for number in self._kept:
+            keys[numbers == number] = derive(self._of_seed, number)
+        return keys
 
 
 @final

@@ -87,7 +87,7 @@ class Repeat(Transform[T]):
         return math.inf if self.epochs is None else items * self.epochs
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return _RepeatIterator(self, epoch)
+        return RepeatIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream, length = self.upstream, self.upstream.length
@@ -119,7 +119,9 @@ class Repeat(Transform[T]):
         return epoch * passes + number
 
 
-class _RepeatIterator(TransformIterator[T], SharesStaff):
+class RepeatIterator(TransformIterator[T], SharesStaff):
+    """Motion through one pass after the other."""
+
     _stage: Repeat[T]
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:

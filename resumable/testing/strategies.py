@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -76,13 +77,23 @@ def _combinations() -> st.SearchStrategy[Pipeline[Any]]:
         ),
         st.tuples(inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])).map(
             lambda chosen: rs.mix(
-                *chosen[0],
-                weights=[number + 1 for number in range(len(chosen[0]))],
+                *chosen[0], weights=_rising(chosen[0]), seed=chosen[1], stop=chosen[2]
+            )
+        ),
+        st.tuples(inputs, st.integers(0, 9), st.sampled_from(["first", "cycle"])).map(
+            lambda chosen: rs.mix(
+                *[rs.concatenate(rs.range(1), one) for one in chosen[0]],
+                weights={0: _rising(chosen[0]), 9: _rising(chosen[0])[::-1]},
                 seed=chosen[1],
                 stop=chosen[2],
+                reshuffle=True,
             )
         ),
     )
+
+
+def _rising(inputs: Sequence[object]) -> list[int]:
+    return [number + 1 for number in range(len(inputs))]
 
 
 def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:

@@ -93,17 +93,16 @@ MUTATIONS: Final = [
         "if len(mapped) != len(items):  # `map`",
         "if len(mapped) > len(items):  # `map`",
     ),
-    Mutation("stages/mix.py", 'self._stage.stop == "all"\n        if', "True\n        if"),
+    Mutation("stages/mix_iterator.py", "self._leaves_out = leaves_out", "self._leaves_out = True"),
     Mutation(
-        "stages/mix.py",
-        "self._turn_after(place + goes_on)",
+        "stages/mix_iterator.py",
+        "self._turn_after(place + self._leaves_out)",
         "self._turn_after(place)",
     ),
-    Mutation(
-        "stages/mix.py",
-        'stage.stop == "first" and self._last is None',
-        "False",
-    ),
+    Mutation("stages/mix_iterator.py", "not leaves_out and last is None", "False"),
+    Mutation("stages/cycle.py", "each.in_first_pass and each is not", "each is not"),
+    Mutation("stages/cycle.py", "not (self._waits and self.in_first_pass) and super()", "super()"),
+    Mutation("stages/mix.py", "max(ends) if cycles else min(ends)", "min(ends)"),
     Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
@@ -278,6 +277,11 @@ MUTATIONS: Final = [
         "return upstreams, numbers + ranks",
     ),
     Mutation("order/turns.py", "if (rest[:, 1:] == rest[:, :-1]).any():", "if False:"),
+    Mutation("order/turns.py", "keys[numbers == number] =", "keys[:0] ="),
+    Mutation("order/changing.py", "within + self._before[part, own]", "within"),
+    Mutation("order/changing.py", "for turn in (stop, end)", "for turn in (end,)"),
+    Mutation("order/changing.py", "for turn in (stop, end)", "for turn in (stop,)"),
+    Mutation("order/changing.py", "if found < self._stops[part]:", "if True:"),
     Mutation("order/turns.py", "if np.count_nonzero(equal) > len(rows):", "if False:"),
     Mutation("order/permutation.py", "if value < self.length:", "if True:"),
     # items prepared at many indices

@@ -39,6 +39,7 @@ CHAINED: dict[str, Chained] = {
     "zip": rs.zip,
     "concatenate": lambda p: rs.concatenate(stream(1), p),
     "mix": lambda p: rs.mix(p, stop="all"),
+    "mix cycle": lambda p: rs.mix(p, stop="cycle"),
 }
 
 

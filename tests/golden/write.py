@@ -84,6 +84,17 @@ BY_INDEX = (
 )
 """Pipelines whose blocks are made for many indices at once."""
 
+OF_MIXES = (
+    "mix cycle",
+    "mix cycle streams",
+    "mix cycle workers",
+    "mix reshuffled",
+    "mix reshuffled streams",
+    "mix changing",
+    "mix changing streams",
+)
+"""Mixes whose inputs begin again, or whose turns differ between epochs or in proportion."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -199,5 +210,5 @@ if __name__ == "__main__":
     write("states-2.json", published(COUNTING_TRIED))
     write("states-3.json", sampled())
     write("states-4.json", published(WITH_LATER_ORDERS))
-    write("states-5.json", published(OF_GROUPS + BY_INDEX))
+    write("states-5.json", published(OF_GROUPS + BY_INDEX + OF_MIXES))
     write("checkpoint-1.ckpt", checkpoint())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from fractions import Fraction
+from itertools import islice
 from typing import Any, TypeAlias
 from unittest import mock
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from order.by_looking import turns_by_looking
 
 from resumable.order import long_schedule, turns
 from resumable.order.long_schedule import LongSchedule
@@ -71,9 +72,8 @@ def test_ended_upstreams_are_passed_over_as_by_looking_at_every_turn(
         last = (max(lengths) + 1) * sum(parts)
         turns = turns_of(schedule, last)
         held = [turn for turn, (one, item) in enumerate(turns) if item < lengths[one]]
-        assert schedule.turns_before_end() == next(
-            turn for turn in range(last) if turn not in set(held)
-        )
+        for upstream, length in enumerate(lengths):
+            assert schedule.turn_of(upstream, length) == turns.index((upstream, length))
         wanted = data.draw(st.permutations(range(len(held))))
         found = schedule.turns_with_items(np.array(wanted, np.int64))
         assert found.tolist() == [held[index] for index in wanted]
@@ -99,54 +99,7 @@ def test_rounds_of_any_length_cost_a_section(parts: tuple[int, ...], seed: int |
     rare = schedule.next_turn(0, [0])
     assert abs(rare - total / parts[0] / 2) <= total / parts[0] / 2
     assert upstream_of(schedule, rare) == 0
-    assert LongSchedule(parts, seed, [0, *[ENDLESS] * (len(parts) - 1)]).turns_before_end() == rare
-
-
-def spread_by_looking(parts: list[int]) -> list[int]:
-    """The upstream of each turn of a round, as it was published: by the times they are due at."""
-    times = [
-        ((rank + 0.5) / part, upstream)
-        for upstream, part in enumerate(parts)
-        for rank in range(part)
-    ]
-    return [upstream for _, upstream in sorted(times)]
-
-
-def due_by_looking(parts: tuple[int, ...], turns: int) -> list[int]:
-    """How many items of each upstream the first ``turns`` of a round hold."""
-    times = [
-        (Fraction(2 * rank + 1, 2 * part), upstream)
-        for upstream, part in enumerate(parts)
-        for rank in range(part)
-    ]
-    first = Counter(upstream for _, upstream in sorted(times)[:turns])
-    return [first[upstream] for upstream in range(len(parts))]
-
-
-def turns_by_looking(
-    kind: Kind, parts: tuple[int, ...], seed: int | None, section: int, count: int, bits: int
-) -> list[tuple[int, int]]:
-    """What `items_of` gives, found for one round, or one section of it, after the other."""
-    given: Counter[int] = Counter()
-    made: list[tuple[int, int]] = []
-    number = 0
-    while len(made) < count:
-        for start in range(0, sum(parts), section if kind is LongSchedule else sum(parts)):
-            share = list(parts)
-            if kind is LongSchedule:
-                stop = min(start + section, sum(parts))
-                before, after = due_by_looking(parts, start), due_by_looking(parts, stop)
-                share = [late - early for early, late in zip(before, after, strict=True)]
-            upstreams = spread_by_looking(share)
-            if seed is not None:
-                keys = random_bits(derive(derive(seed), number), np.arange(len(upstreams)))
-                order = np.argsort(keys >> np.uint64(64 - bits), kind="stable").tolist()
-                upstreams = [upstreams[place] for place in order]
-            for upstream in upstreams:
-                made.append((upstream, given[upstream]))
-                given[upstream] += 1
-            number += 1
-    return made[:count]
+    assert schedule.turn_of(0, 0) == rare
 
 
 @given(
@@ -173,7 +126,8 @@ def test_turns_of_many_rounds_are_those_of_one_after_the_other(
         return random_rows(keys, count) >> np.uint64(64 - bits)
 
     count = 6 * sum(parts)
-    expected = turns_by_looking(kind, parts, seed, section, count, bits)
+    walked = turns_by_looking(parts, section if kind is LongSchedule else None, seed, bits=bits)
+    expected = [(turn.upstream, turn.item) for turn in islice(walked, count)]
     with (
         mock.patch.object(long_schedule, "SECTION", section),
         mock.patch.object(long_schedule, "SECTIONS_AT_ONCE", at_once),

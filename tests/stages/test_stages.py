@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.core.block import block_items, slice_block, stack
-from resumable.order.schedule import integer_weights
+from resumable.order.weights import integer_weights
 from resumable.testing.comparing import assert_same
 
 

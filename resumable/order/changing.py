@@ -1,0 +1,115 @@
+"""Turns in proportions that change at given items of a mix."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias, final
+
+import numpy as np
+
+from ..core.block import Indices
+from ..core.runs import grouped
+from ..core.stage import MOST_ITEMS
+from .long_schedule import LongSchedule
+from .random_bits import derive
+from .schedule import LONGEST_ROUND, Schedule
+from .weights import Parts
+
+AnySchedule: TypeAlias = "Schedule | LongSchedule | ChangingSchedule"
+
+
+@final
+class ChangingSchedule:
+    """One schedule after the other, each with rounds of its own that begin at its first turn.
+
+    Args:
+      firsts: the first turn of each, ascending from 0.
+      schedules: as many, of the same upstreams.
+    """
+
+    def __init__(self, firsts: Sequence[int], schedules: Sequence[Schedule | LongSchedule]) -> None:
+        self._firsts = list(firsts)
+        self._stops = [*self._firsts[1:], 2 * MOST_ITEMS]
+        self._schedules = schedules
+
+    def next_turn(self, turn: int, upstreams: Iterable[int]) -> int:
+        """The first turn from ``turn`` on that belongs to one of ``upstreams``."""
+        wanted = list(upstreams)
+        for part in range(self._part_of(turn), len(self._firsts)):
+            first = self._firsts[part]
+            found = first + self._schedules[part].next_turn(max(turn - first, 0), wanted)
+            if found < self._stops[part]:
+                break
+        return found
+
+    def items_of(self, turns: Indices) -> tuple[Indices, Indices]:
+        """The upstream of each of ``turns`` and the index of its item there, each of shape (n,)."""
+        upstreams, items = np.empty_like(turns), np.empty_like(turns)
+        order, groups = grouped(np.searchsorted(self._firsts, turns, side="right") - 1)
+        for part, start, stop in groups:
+            here = order[start:stop]
+            own, within = self._schedules[part].items_of(turns[here] - self._firsts[part])
+            upstreams[here], items[here] = own, within + self._before[part, own]
+        return upstreams, items
+
+    def upstreams_from(self, turn: int, count: int) -> Any:
+        """The upstreams of ``count`` turns from ``turn`` on: integers, shape (count,)."""
+        pieces = []
+        for part in range(self._part_of(turn), self._part_of(turn + count - 1) + 1):
+            first = self._firsts[part]
+            begin, stop = max(turn, first), min(turn + count, self._stops[part])
+            pieces.append(self._schedules[part].upstreams_from(begin - first, stop - begin))
+        return np.concatenate(pieces)
+
+    def turn_of(self, upstream: int, item: int) -> int:
+        """The turn for item number ``item`` of ``upstream``; 2**62 or more if it is beyond these."""
+        before = self._before[:, upstream]
+        part = int(np.searchsorted(before, item, side="right")) - 1
+        within = self._schedules[part].turn_of(upstream, item - int(before[part]))
+        return self._firsts[part] + within
+
+    def _part_of(self, turn: int) -> int:
+        return bisect_right(self._firsts, turn) - 1
+
+    @cached_property
+    def _before(self) -> Indices:
+        """How many turns before each part each upstream has, shape (parts, upstreams)."""
+        lengths = np.diff(self._firsts).tolist()
+        turns = [
+            schedule.turns_before(length)
+            for schedule, length in zip(self._schedules, lengths, strict=False)
+        ]
+        return np.cumsum([np.zeros_like(turns[0]), *turns], axis=0)
+
+
+def schedule_of(
+    parts: Parts,
+    changes: Iterable[tuple[int, Parts]],
+    seed: int | None,
+    lengths: Sequence[int | float],
+    epoch: int | None = None,
+    end: int | None = None,
+) -> AnySchedule:
+    """The turns of a mix.
+
+    Args:
+      parts: turns of each upstream in a round.
+      changes: the same from a turn on, for ascending turns.
+      seed: orders the turns of each round; None spreads them evenly.
+      lengths: items of each upstream, where known; needed only by ``turns_with_items``.
+      epoch: gives the rounds other orders; None leaves them to the seed. Rounds in which the
+        weights change, or ``end`` falls, keep that of the seed alone: so the items of each upstream
+        that come before are equally many in every epoch.
+      end: the turn at which the mix ends, where it depends on the order of a round.
+    """
+    parts_from = {0: parts, **dict(changes)}
+    firsts = list(parts_from)
+    schedules: list[Schedule | LongSchedule] = []
+    for first, stop in zip(firsts, [*firsts[1:], end], strict=True):
+        kept = [turn - first for turn in (stop, end) if turn is not None and turn >= first]
+        kind = LongSchedule if sum(parts_from[first]) > LONGEST_ROUND else Schedule
+        own_seed = derive(seed, first) if seed is not None and first else seed
+        schedules.append(kind(parts_from[first], own_seed, lengths, epoch, kept))
+    return ChangingSchedule(firsts, schedules) if schedules[1:] else schedules[0]

@@ -1,0 +1,102 @@
+"""The weights of a mix as whole numbers in exactly their proportions."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, Final, TypeAlias
+
+from ..core.arguments import check_int, check_positive
+from ..core.stage import MOST_ITEMS
+from ..errors import InvalidArgument, InvalidType, shorten
+
+Weights: TypeAlias = Sequence[float]
+WeightsByItem: TypeAlias = Mapping[int, Weights]
+Parts: TypeAlias = tuple[int, ...]
+
+RAREST: Final = 2**31
+
+
+def weights_by_item(
+    weights: Weights | WeightsByItem | None, count: int
+) -> tuple[Parts, tuple[tuple[int, Parts], ...]]:
+    """``weights`` as whole numbers: those from item 0 on, and from each item at which they change.
+
+    Raises:
+      InvalidArgument: unless the first are for item 0, or if `integer_weights` refuses one.
+      InvalidType: if an item's number is no integer, or ``weights`` are not several numbers.
+    """
+    if not isinstance(weights, Mapping):
+        return integer_weights(weights, count), ()
+    parts = {
+        check_int("keys of weights", first, minimum=0, maximum=MOST_ITEMS): each
+        for first, each in weights.items()
+    }
+    if 0 not in parts:
+        raise InvalidArgument(
+            f"weights that change must say those from item 0 on, got {shorten(weights)}"
+        )
+    begin, *changes = [(first, integer_weights(parts[first], count)) for first in sorted(parts)]
+    return begin[1], tuple(changes)
+
+
+def integer_weights(weights: Weights | None, count: int) -> Parts:
+    """``weights`` as the smallest whole numbers in the same proportions.
+
+    A float counts as the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. If the sum
+    would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62 turns, the
+    most that there are, they differ by less than a turn.
+
+    Raises:
+      InvalidArgument: unless there are ``count`` positive finite numbers, none of them less than one
+        part in 2**31 of their sum.
+      InvalidType: if ``weights`` are not several numbers.
+    """
+    if weights is None:
+        return (1,) * count
+    try:
+        given = list(weights)
+    except TypeError:
+        raise InvalidType(f"weights must be several numbers, got {shorten(weights)}") from None
+    if len(given) != count:
+        raise InvalidArgument(
+            f"weights must be one for each of {count} pipelines, got {shorten(given)}"
+        )
+    for weight in given:
+        check_positive("weights", weight, "numbers")
+    exact = [_as_fraction(weight) for weight in given]
+    total = sum(exact, Fraction(0))
+    for number, part in enumerate(exact):
+        if part * RAREST < total:
+            raise InvalidArgument(
+                f"weights must each be at least one part in 2**31 of their sum, got {shorten(given)}, "
+                f"of which number {number} is less"
+            )
+    scale = math.lcm(*(weight.denominator for weight in exact))
+    parts = [int(weight * scale) for weight in exact]
+    divisor = math.gcd(*parts)
+    parts = [part // divisor for part in parts]
+    if sum(parts) > MOST_ITEMS:
+        return tuple(round(weight / total * MOST_ITEMS) for weight in exact)
+    return tuple(parts)
+
+
+def _as_fraction(weight: Any) -> Fraction:
+    if isinstance(weight, numbers.Rational):
+        return Fraction(int(weight.numerator), int(weight.denominator))
+    return Fraction(weight) if isinstance(weight, Decimal) else _simplest(float(weight))
+
+
+def _simplest(number: float) -> Fraction:
+    """The first convergent of the continued fraction of ``number`` that rounds to it."""
+    rest = Fraction(number)
+    before, found = (0, 1), (1, 0)
+    while True:
+        whole = rest.numerator // rest.denominator
+        before, found = found, (whole * found[0] + before[0], whole * found[1] + before[1])
+        if found[0] / found[1] == number:
+            return Fraction(*found)
+        rest = 1 / (rest - whole)

@@ -1,0 +1,115 @@
+"""Motion of a mix whose inputs begin again, until each has ended once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, TypeVar, final
+
+from ..core.random_access import Indexed
+from ..core.stage import Stage
+from ..errors import InvalidArgument
+from ..state.value import State, unpack, unpack_count
+from .mix_iterator import MixIterator
+from .repeat import Repeat, RepeatIterator
+
+T = TypeVar("T")
+
+
+def cycle_indexed(upstream: Stage[T], epoch: int) -> Indexed[T] | None:
+    """Random access to an endless repeat of ``upstream``, which may be endless itself."""
+    repeat: Repeat[T] = Repeat(upstream)
+    if upstream.length == math.inf:
+        return upstream.indexed(repeat.epoch_of(epoch, 0))
+    return repeat.indexed(epoch)
+
+
+@final
+class CyclingMixIterator(MixIterator[T]):
+    """Motion of a mix that begins its upstreams again, in epochs of their own."""
+
+    _upstreams: Sequence[CycleIterator[Any]]
+
+    def _started(self, upstream: Stage[Any], epoch: int) -> CycleIterator[Any]:
+        return CycleIterator(upstream, epoch, waits=self._goes_singly)
+
+    def _pass_end(self, place: int) -> bool:
+        ended = self._upstreams[self._numbers[place]]
+        self._turn = self._turn_after(place)
+        goes_on = any(each.in_first_pass and each is not ended for each in self._upstreams)
+        if goes_on:
+            ended.begin_again()
+        return goes_on
+
+    def get_state(self) -> State:
+        state = super().get_state()
+        repeats = state["upstreams"]
+        return {
+            "turn": state["turn"],
+            "passes": [repeat["pass"] for repeat in repeats],
+            "delivered": [repeat["delivered"] for repeat in repeats],
+            "upstreams": [repeat["upstream"] for repeat in repeats],
+        }
+
+    def set_state(self, state: State) -> None:
+        names = ("turn", "passes", "delivered", "upstreams")
+        turn, passes, delivered, states = unpack(self._stage, state, *names)
+        self._turn = unpack_count(self._stage, "turn", turn)
+        self.check_list("passes", passes)
+        self.check_list("upstreams", states)
+        checked = zip(
+            [unpack_count(self._stage, "passes", number) for number in passes],
+            self.check_flags("delivered", delivered),
+            states,
+            strict=True,
+        )
+        self.set_upstream_states(
+            [
+                {"pass": number, "delivered": flag, "upstream": upstream}
+                for number, flag, upstream in checked
+            ]
+        )
+
+
+@final
+class CycleIterator(RepeatIterator[T]):
+    """Motion through an endless repeat in which no pass may be without items.
+
+    Args:
+      upstream: what is repeated.
+      epoch: the epoch of the mix.
+      waits: whether the second pass begins only when `begin_again` is called. Until then this
+        iterator has no more items than the first pass.
+    """
+
+    def __init__(self, upstream: Stage[T], epoch: int, waits: bool) -> None:
+        super().__init__(Repeat(upstream), epoch)
+        self._waits = waits
+
+    @property
+    def epoch(self) -> int:
+        # The mix is in one epoch, though its inputs may be in several.
+        return self._start_epoch
+
+    @property
+    def in_first_pass(self) -> bool:
+        """Whether the second pass has not begun."""
+        return self._pass == 0
+
+    def begin_again(self) -> None:
+        """Begin the second pass."""
+        self._waits = False
+        self._next_pass()
+
+    def _next_pass(self) -> bool:
+        if not self._delivered:
+            raise InvalidArgument(without_items(self._stage.upstream, f" in pass {self._pass}"))
+        return not (self._waits and self.in_first_pass) and super()._next_pass()
+
+
+def without_items(upstream: Stage[Any], where: str = "") -> str:
+    """Why ``upstream`` cannot begin again."""
+    return (
+        f"a mix with stop='cycle' needs items of each pipeline, got {upstream!r}, which has none"
+        f"{where}; leave it out, or use stop='all'"
+    )

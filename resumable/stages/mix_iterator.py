@@ -1,0 +1,139 @@
+"""Motion from turn to turn of a mix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+from typing import Final, TypeVar
+
+import numpy as np
+
+from ..core.block import Block, Indices, concatenate
+from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
+from ..core.indexed import check_reach
+from ..core.stage import MOST_ITEMS
+from ..core.stage_iterator import in_blocks
+from ..order.changing import AnySchedule
+from ..state.value import State, unpack, unpack_count
+
+T = TypeVar("T")
+
+MOST_TURNS: Final = 8192
+NO_TURNS: Final[Indices] = np.empty(0, np.int64)
+
+
+class MixIterator(TurnsIterator[T]):
+    """Motion of a mix that ends with an upstream, or leaves out those that have ended.
+
+    Args:
+      stage: the mix.
+      epoch: its epoch.
+      schedule: whose turn it is.
+      leaves_out: whether turns of upstreams that have ended are left out.
+      last: the turn at which the mix ends, where one upstream decides it and it is known.
+    """
+
+    def __init__(
+        self,
+        stage: Combine[T],
+        epoch: int,
+        schedule: AnySchedule,
+        leaves_out: bool,
+        last: int | float | None,
+    ) -> None:
+        self._leaves_out = leaves_out
+        # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
+        self._goes_singly = not leaves_out and last is None
+        super().__init__(stage, epoch)
+        self._schedule = schedule
+        self._last = last
+        self._turn = 0
+        # The turns that were planned last.
+        self._planned: Sequence[int] | Indices = NO_TURNS
+        # The upstreams of the turns from `_known_from` on, as far as they were computed.
+        self._known: Indices = np.empty(0, np.int64)
+        self._known_from = 0
+
+    def pull(self, count: int) -> Block:
+        self._stop()
+        if self._goes_singly:
+            return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
+        blocks: list[Block] = []
+        missing = count
+        while missing:
+            turns, numbers = self._next_turns(missing)
+            if not len(turns):
+                break
+            block, length, last = self.pull_each(numbers)
+            blocks.append(block)
+            missing -= length
+            if length:
+                self._turn = int(turns[last]) + 1
+            if length < len(turns):
+                blocks.append(list(islice(self.items(), missing)))
+                break
+        return concatenate(blocks)
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return in_blocks(self.items(), size) if self._goes_singly else super().blocks(size)
+
+    def _plan(self, count: int) -> list[int]:
+        self._planned, numbers = self._next_turns(count)
+        planned: list[int] = numbers.tolist()
+        return planned
+
+    def _turn_after(self, count: int) -> int:
+        return int(self._planned[count - 1]) + 1 if count else self._turn
+
+    def _pass_turns(self, count: int) -> None:
+        self._turn = self._turn_after(count)
+
+    def _pass_end(self, place: int) -> bool:
+        self._ended[self._numbers[place]] = self._leaves_out
+        self._turn = self._turn_after(place + self._leaves_out)
+        return self._leaves_out
+
+    def _next_turns(self, count: int) -> tuple[Sequence[int] | Indices, Indices]:
+        """Up to ``count`` of the next turns of upstreams that have not ended, and those upstreams.
+
+        Both are empty only at the end.
+        """
+        going = [number for number, ended in enumerate(self._ended) if not ended]
+        # The upstreams left may be rare: look at few turns, then go to their next one.
+        looked_at = count if len(going) == len(self._ended) else FEW_TURNS
+        while going and (self._last is None or self._turn < self._last):
+            known = self._upstreams_from(self._turn, looked_at)
+            if self._last is not None:
+                known = known[: int(min(self._last - self._turn, len(known)))]
+            if len(going) == len(self._ended):
+                return range(self._turn, self._turn + len(known)), known
+            places = np.flatnonzero(~np.array(self._ended)[known])[:count]
+            if len(places):
+                return self._turn + places, known[places]
+            self._turn = self._schedule.next_turn(self._turn + len(known), going)
+        return NO_TURNS, NO_TURNS
+
+    def _upstreams_from(self, turn: int, count: int) -> Indices:
+        """The upstreams of ``count`` turns from ``turn`` on; fewer only at the largest turn."""
+        check_reach(turn)
+        start = turn - self._known_from
+        if start < 0 or start + count > len(self._known):
+            follows = 0 <= start <= len(self._known)
+            size = min(2 * len(self._known), MOST_TURNS) if follows else 0
+            size = min(max(count, size), MOST_ITEMS - turn)
+            self._known = self._schedule.upstreams_from(turn, size)
+            self._known_from, start = turn, 0
+        return self._known[start : start + count]
+
+    def get_state(self) -> State:
+        return {
+            "turn": self._turn_after(self._taken),
+            "ended": list(self._ended),
+            "upstreams": self.upstream_states(),
+        }
+
+    def set_state(self, state: State) -> None:
+        turn, ended, states = unpack(self._stage, state, "turn", "ended", "upstreams")
+        self._turn = unpack_count(self._stage, "turn", turn)
+        self._ended = self.check_flags("ended", ended)
+        self.set_upstream_states(states)

@@ -107,7 +107,7 @@ def schedule_of(
     parts_from = {0: parts, **dict(changes)}
     firsts = list(parts_from)
     schedules: list[Schedule | LongSchedule] = []
-    for first, stop in zip(firsts, [*firsts[1:], end], strict=True):
+    for first, stop in zip(firsts, [*firsts[1:], None], strict=True):
         kept = [turn - first for turn in (stop, end) if turn is not None and turn >= first]
         kind = LongSchedule if sum(parts_from[first]) > LONGEST_ROUND else Schedule
         own_seed = derive(seed, first) if seed is not None and first else seed

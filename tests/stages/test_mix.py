@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+import pytest
+from graphs import stream
 from hypothesis import given
 from hypothesis import strategies as st
 from order.by_looking import Turn, changing_by_looking
 
 import resumable as rs
 from resumable.core.block import block_items
+from resumable.core.stage import EPOCHS
 from resumable.order import changing, long_schedule
 from resumable.stages import mix
 
@@ -166,3 +170,128 @@ def test_a_mix_is_what_a_plain_loop_over_its_turns_gives(made: Mixed, data: st.D
                 twice = made.by_looking(0) + made.by_looking(1)
                 found = block_items(pipeline.repeat(2).gather(np.array(wanted, np.int64)))
                 assert found == [twice[index] for index in wanted]
+
+
+def test_weights_by_item_may_have_names_in_any_order() -> None:
+    left, right = rs.range(90), rs.range(100, 190)
+    weights: dict[int, Any] = {50: {"right": 2, "left": 1}, 0: {"left": 3, "right": 1}, 20: (1, 1)}
+    named = rs.mix({"left": left, "right": right}, weights=weights)
+    items = list(named)
+    assert items == list(rs.mix(left, right, weights={0: (3, 1), 20: (1, 1), 50: (1, 2)}))
+    shares = [sum(item < 100 for item in items[start : start + 12]) for start in (0, 20, 50)]
+    assert shares == [9, 6, 4]
+
+
+def test_weights_that_never_change_are_plain_weights() -> None:
+    plain, by_item = (
+        rs.mix(rs.range(9), rs.range(9), weights=each) for each in ([2, 1], {0: [2, 1]})
+    )
+    with iter(plain) as iterator:
+        first = list(islice(iterator, 4))
+        state = iterator.get_state()
+    assert first + list(by_item.resume(state)) == list(plain)
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        (
+            {"weights": {0: [1, 2], 9: [2, 1]}},
+            r"saved changes of weights=\[\[5, \[2, 1\]\]\], .*\(9,",
+        ),
+        (
+            {"weights": [1, 2]},
+            r"saved changes of weights=.*this pipeline has changes of weights=\(\)",
+        ),
+        ({"weights": {0: [1, 1], 5: [2, 1]}}, r"saved weights=\[1, 2\], this .*=\(1, 1\)"),
+        ({"reshuffle": False}, "saved reshuffle=True, this pipeline has reshuffle=False"),
+        ({"stop": "first"}, "saved stop=cycle, this pipeline has stop=first"),
+    ],
+)
+def test_another_mix_is_refused_by_the_argument_that_differs(
+    other: dict[str, Any], says: str
+) -> None:
+    given: dict[str, Any] = {
+        "weights": {0: [1, 2], 5: [2, 1]},
+        "seed": 0,
+        "stop": "cycle",
+        "reshuffle": True,
+    }
+    inputs = rs.range(9), rs.range(9)
+    state = iter(rs.mix(*inputs, **given)).get_state()
+    with pytest.raises(rs.StateMismatch, match=says):
+        rs.mix(*inputs, **{**given, **other}).resume(state)
+
+
+def test_an_input_without_items_cannot_begin_again() -> None:
+    for inputs in ([stream(0), stream(3)], [stream(3), stream(0)], [stream(0)]):
+        with pytest.raises(rs.InvalidArgument, match="which has none in pass 0; leave it out"):
+            list(rs.mix(*inputs, stop="cycle"))
+
+
+def test_an_input_that_is_used_up_after_a_pass_cannot_begin_again() -> None:
+    passes = [[5, 6]]
+    once = rs.from_iterable(lambda: iter(passes.pop() if passes else []))
+    with iter(rs.mix(once, stream(9), stop="cycle")) as iterator:
+        assert list(islice(iterator, 4)) == [5, 0, 6, 1]
+        with pytest.raises(rs.InvalidArgument, match="which has none in pass 1"):
+            next(iterator)
+
+
+def test_a_mix_with_an_endless_input_never_ends_and_keeps_random_access() -> None:
+    endless = rs.range(3).shuffle(1).repeat()
+    mixed = rs.mix(endless, rs.range(10, 14), stop="cycle")
+    assert mixed.length == math.inf
+    assert mixed[1000:1004:2] == [endless[500], endless[501]]
+    assert list(mixed.take(2000)) == mixed[:2000]
+    with_streams = rs.mix(stream(3).repeat(), rs.range(10, 14), stop="cycle")
+    assert len(list(islice(with_streams, 500))) == 500
+
+
+def test_the_epoch_of_a_mix_is_not_that_of_its_inputs() -> None:
+    mixed = rs.mix(stream(2), stream(9), stop="cycle").repeat(2)
+    with iter(mixed) as iterator:
+        assert [iterator.epoch for _ in iterator] == [0] * 19 + [1] * 19
+
+
+def test_nothing_is_read_beyond_the_end_of_a_mix_of_streams() -> None:
+    read: list[tuple[int, int]] = []
+
+    def noted(number: int, length: int) -> rs.Pipeline[int]:
+        def note(item: int) -> int:
+            read.append((number, item))
+            return item
+
+        return stream(length).map(note)
+
+    with iter(rs.mix(noted(0, 2), noted(1, 5), stop="cycle").batch(100)) as iterator:
+        (batch,) = iterator
+    assert batch.tolist() == [0, 0, 1, 1, 0, 2, 1, 3, 0, 4, 1]
+    assert read == [(place % 2, item) for place, item in enumerate(batch.tolist())]
+
+
+def test_a_schedule_is_kept_at_any_distance() -> None:
+    endless = [rs.range(7).shuffle(number).repeat() for number in range(2)]
+    mixed = rs.mix(*endless, weights={0: (7, 3), 10**6: (3, 7), 10**9: (1, 10**4)}, seed=0)
+    near = 10**9 - 100
+    expected = mixed[near : near + 300]
+    with iter(mixed.shard(0, 1)) as iterator:
+        assert iterator.skip(near) == near
+        assert [next(iterator) for _ in range(300)] == expected
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_turns_drawn_anew_leave_as_many_items_of_each_input_where_weights_change(seed: int) -> None:
+    weights = {0: (3, 4), 10: (4, 1), 22: (1, 5), 31: (2, 3)}
+    mixed = rs.mix(rs.range(30), rs.range(100, 130), weights=weights, seed=seed, reshuffle=True)
+    passes = [list(mixed.start(epoch)) for epoch in range(6)]
+    assert len({tuple(items) for items in passes}) == 6
+    for items in passes:
+        assert len(items) == len(mixed)
+        for first in (*weights, None):
+            assert sorted(items[:first]) == sorted(passes[0][:first])
+
+
+def test_passes_of_inputs_that_begin_again_rely_on_the_numbers_of_epochs() -> None:
+    cycling, ending = (rs.mix(stream(3), stop=stop).stage for stop in ("cycle", "first"))
+    assert cycling.relies_on == ending.relies_on | EPOCHS

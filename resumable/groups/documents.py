@@ -126,10 +126,11 @@ def _check_names(names: list[str]) -> None:
 
 def _tokens_of(documents: list[Any]) -> list[Tokens]:
     found = [each if isinstance(each, np.ndarray) else _as_tokens(each) for each in documents]
-    dtypes = {tokens.dtype for tokens in found}
+    # Where there is no token there is no dtype to speak of: `np.array([])` is float64.
+    dtypes = {tokens.dtype for tokens in found if tokens.size}
     if any(tokens.ndim != 1 for tokens in found) or any(dtype.kind not in "iu" for dtype in dtypes):
         for tokens, document in zip(found, documents, strict=True):
-            if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
+            if tokens.ndim != 1 or (tokens.size and tokens.dtype.kind not in "iu"):
                 raise _no_document(document)
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
@@ -141,7 +142,7 @@ def _as_tokens(document: Any) -> Tokens:
     """A list as an array: Python integers are int64 on every system."""
     try:
         tokens = np.asarray(document)
-        return tokens.astype(np.int64) if tokens.dtype.kind == "i" or not tokens.size else tokens
+        return tokens.astype(np.int64) if tokens.dtype.kind == "i" else tokens
     except (ValueError, OverflowError):  # ragged
         raise _no_document(document) from None
 

@@ -26,6 +26,7 @@ from ..groups.packing import (
 )
 
 WINDOW = 1024
+LONGEST = 2**31 - 1  # positions are int32
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,7 +46,8 @@ class Packs(Transform[Columns]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "row_length", check_int("length", self.row_length, minimum=1))
+        length = check_int("length", self.row_length, minimum=1, maximum=LONGEST)
+        object.__setattr__(self, "row_length", length)
         object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
         object.__setattr__(self, "pad", check_padding(self.pad))
         check_choice("tail", self.tail, self.tails)
@@ -81,8 +83,8 @@ class BestFitPack(Packs):
 
     Args:
       upstream: its items, the documents, are 1-D integer arrays or lists of integers, or dicts of such
-        with one length. All of a group have one dtype; lists are int64.
-      length: tokens in a row, at least 1.
+        with one length. Those of a group that have tokens have one dtype; lists are int64.
+      length: tokens in a row, at least 1, less than 2**31.
       window: documents in a group, at least 1.
       how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
       key: of documents that are dicts, the only field that is packed; by default all are. The tokens
@@ -93,7 +95,7 @@ class BestFitPack(Packs):
         one, ``"drop"`` leaves it out, ``"error"`` raises.
 
     Raises:
-      InvalidArgument: if ``length`` or ``window`` is less than 1, or ``how``, ``tail`` or ``too_long`` is
+      InvalidArgument: if ``length`` or ``window`` is out of its range, or ``how``, ``tail`` or ``too_long`` is
         another word; while iterating, if ``pad`` is no token.
       InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
       MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
@@ -158,7 +160,7 @@ class ConcatenatePack(Packs):
 
     Args:
       upstream: its items are those of `BestFitPack`; all of a pass have the same fields and dtypes.
-      length: tokens in a row, at least 1.
+      length: tokens in a row, at least 1, less than 2**31.
       window: documents that are read at once, at least 1.
       how: ``"concatenate"``.
       key: of documents that are dicts, the only field that is packed; by default all are.
@@ -168,7 +170,7 @@ class ConcatenatePack(Packs):
       too_long: only ``"cut"``, as no document is too long.
 
     Raises:
-      InvalidArgument: if ``length`` or ``window`` is less than 1, or ``tail`` is another word; while
+      InvalidArgument: if ``length`` or ``window`` is out of its range, or ``tail`` is another word; while
         iterating, if ``pad`` is no token.
       InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
       MalformedItem: while iterating, if an item is no document.

@@ -170,6 +170,15 @@ def test_what_is_no_document_is_refused(how: str, items: list[Any], match: str) 
         list(rs.from_sequence(items).pack(4, how=how))
 
 
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("empty", [[], np.array([]), np.array([], np.int8)], ids=repr)
+def test_a_document_without_tokens_may_have_any_dtype(how: str, empty: Any) -> None:
+    texts = [empty, np.ones(3, np.uint8), empty]
+    (row,) = rs.from_sequence(texts).pack(3, how=how, window=3)
+    assert (row["tokens"].dtype, row["tokens"].tolist()) == (np.uint8, [1, 1, 1])
+    assert list(rs.from_sequence([empty, empty]).pack(3, how=how)) == []
+
+
 def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
     texts = [np.zeros(3, np.uint8), np.zeros(3, np.int32)]
     with pytest.raises(rs.MalformedItem, match=r"'int32'} after {'tokens': 'uint8'}"):
@@ -180,6 +189,7 @@ def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
     ("options", "match"),
     [
         ({"length": 0}, "length must be at least 1, got 0"),
+        ({"length": 2**31}, "length must be at most 2147483647, got 2147483648"),
         ({"window": 0}, "window must be at least 1, got 0"),
         ({"how": "first_fit"}, "how must be one of 'best_fit', 'concatenate'"),
         ({"tail": "drop"}, "tail must be one of 'pad', 'short', got 'drop'"),

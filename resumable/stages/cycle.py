@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
+from ..core.indexed import IndexedIterator
 from ..core.random_access import Indexed
 from ..core.stage import Stage
 from ..errors import InvalidArgument
@@ -100,6 +101,10 @@ class CycleIterator(RepeatIterator[T]):
         """Begin the second pass."""
         self._waits = False
         self._next_pass()
+
+    def _looked_up(self) -> IndexedIterator[T] | None:
+        # Passes that are looked up as one would hide the end of the first.
+        return None if self._waits and self.in_first_pass else super()._looked_up()
 
     def _next_pass(self) -> bool:
         if not self._delivered:

@@ -295,3 +295,18 @@ def test_turns_drawn_anew_leave_as_many_items_of_each_input_where_weights_change
 def test_passes_of_inputs_that_begin_again_rely_on_the_numbers_of_epochs() -> None:
     cycling, ending = (rs.mix(stream(3), stop=stop).stage for stop in ("cycle", "first"))
     assert cycling.relies_on == ending.relies_on | EPOCHS
+
+
+@given(st.lists(st.integers(1, 7), min_size=2, max_size=4), st.integers(0, 3), st.booleans())
+def test_a_cycle_beside_a_stream_ends_where_one_by_index_does(
+    lengths: list[int], place: int, is_seeded: bool
+) -> None:
+    seed = 1 if is_seeded else None
+    by_index = [rs.range(length) for length in lengths]
+    beside = by_index.copy()
+    beside[place % len(lengths)] = stream(lengths[place % len(lengths)])
+    expected = list(rs.mix(*by_index, seed=seed, stop="cycle"))
+    mixed = rs.mix(*beside, seed=seed, stop="cycle")
+    assert list(islice(mixed, len(expected) + 1)) == expected
+    with rs.mix(*beside, seed=seed, stop="cycle").start() as iterator:
+        assert block_items(iterator.pull(len(expected) + 1)) == expected

@@ -163,7 +163,7 @@ def test_a_state_is_refused_where_python_has_no_frames_left_to_copy_it() -> None
             iterator.set_state(deep)
 
     free = sys.getrecursionlimit() - len(inspect.stack())
-    with pytest.raises(rs.StateMismatch, match=r"no state.*Python's recursion limit"):
+    with pytest.raises(rs.StateMismatch, match=r"not a state.*Python's recursion limit"):
         restore(free - 200)
     assert next(iterator) == 1
 

@@ -16,7 +16,7 @@ __all__ = ["begin", "examples", "is_deep", "thinned"]
 
 T = TypeVar("T")
 
-EXAMPLES: Final = {"quick": 30, "deep": 500}
+EXAMPLES: Final = {"quick": 25, "deep": 250}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
 
 

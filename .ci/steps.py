@@ -38,22 +38,30 @@ PEERS = [
 ]
 PYTORCH = "torch==2.13.*"
 
-LINT = Environment("3.11", "ruff==0.17.*", *TYPES, *CORE, *TESTING)
+SCHEMAS = ("check-jsonschema", "zizmor")  # for what GitHub reads
+
+LINT = Environment("3.11", "ruff==0.17.*", *TYPES, *CORE, *TESTING, *SCHEMAS)
 PLAIN = Environment("3.11", *CORE, *TESTING, *TOOLS)
 OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
 NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
+FILES = Environment(
+    "3.11", "aiohttp", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
+    "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
+)  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
 LOADERS = Environment("3.11", PYTORCH, *PEERS, "msgpack", "loky", "psutil")
 TORCH = Environment(
     "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "webdataset",
-    *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+    "pillow", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
 )  # fmt: skip
 TF_OLD = Environment(
-    "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "numpy==1.26.*", "msgpack",
-    *TESTING, "tqdm", "fsspec",
+    "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "google-crc32c",
+    "numpy==1.26.*", "msgpack", *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
-TF_NEW = Environment("3.11", "tensorflow-cpu==2.21.*", *CORE, *TESTING, "tqdm", "fsspec")
+TF_NEW = Environment(
+    "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", *CORE, *TESTING, "tqdm", "fsspec",
+)  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 BUILD = Environment("3.11", "build", "hatchling")
 
@@ -63,11 +71,18 @@ PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error python -m pytest
 """
 
 STEPS = [
-    Step("lint", "lint and types", LINT, """
+    Step("lint", "lint, types, workflows and forms", LINT, """
 ruff format --check .
 ruff check .
 mypy
 MYPYPATH=.ci mypy .ci/*.py
+schema() { check-jsonschema --builtin-schema "vendor.$1" "${@:2}"; }
+schema github-workflows .github/workflows/*.yml
+schema github-issue-forms $(find .github/ISSUE_TEMPLATE -name "*.yml" ! -name config.yml)
+schema github-issue-config .github/ISSUE_TEMPLATE/config.yml
+schema dependabot .github/dependabot.yml
+schema citation-file-format CITATION.cff
+zizmor --offline --no-progress --min-severity medium .github
 """),
     Step("readme", "the README's commands in a fresh environment", None, """
 python3.11 -m venv "$WORK/fresh"
@@ -83,22 +98,38 @@ PYTHONPATH=. python -m pytest -m deep
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
 export PYTHONPATH=.
 MYPYPATH=benchmarks mypy \\
-    adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/torch_*.py
-python -m pytest --require-packages tests/torch_adapter
+    adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/torch_*.py \\
+    examples/images_lightning.py
+python -m pytest --require-packages tests/torch_adapter \\
+    tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py
 python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
-PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter
+PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\
+    tests/examples/test_keras_fit.py tests/examples/test_estimator_hooks.py
 """),
     Step("tf-2.21", "TensorFlow 2.21", TF_NEW, """
-PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter
+PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter tests/examples/test_keras_fit.py
 PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
+PYTHONPATH=. python -m pytest --require-packages \\
+    tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py
+PYTHONPATH=. python -m pytest --require-packages tests/test_documentation.py -k examples
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
 PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
 """),
     Step("remote", "the remote store against a server that speaks S3", REMOTE, """
 PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
+"""),
+    Step("files", "files of all formats, written by others, compressed and remote", FILES, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats \\
+    --ignore tests/formats/test_tfrecord_of_tensorflow.py
+python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
+python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md"
+python -m pytest --require-packages tests/test_documentation.py -k examples
+python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
 """),
     Step("dask", "a map on a Dask cluster of two processes", DASK, """
 PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py
@@ -111,7 +142,10 @@ test -f "$WORK/pages/index.html"
 """),
     Step("archives", "wheel and sdist in empty environments", BUILD, """
 python -m build --no-isolation --outdir "$WORK/dist" . >/dev/null
+python .ci/archives.py "$WORK/dist"
 for version in 3.10 3.13; do
+    "python$version" -m venv --clear "$WORK/empty"
+    "$WORK/empty/bin/python" -m pip install --quiet --dry-run "$(ls "$WORK"/dist/*.whl)[all]"
     for archive in "$WORK"/dist/*.whl "$WORK"/dist/*.tar.gz; do
         "python$version" -m venv --clear "$WORK/empty"
         "$WORK/empty/bin/python" -m pip install --quiet "$archive"

@@ -144,6 +144,8 @@ class Work:
       batch: items per batch.
       workers: threads or processes that call ``map``; the results come in order.
       executor: ``"thread"`` or ``"process"``.
+      partitions: parts of the shuffled data of which each worker has some and does the whole work; 0
+        where workers only call ``map``.
       untimed: items delivered before the clock starts, so that workers have started.
     """
 
@@ -158,6 +160,7 @@ class Work:
     batch: int | None = None
     workers: int = 0
     executor: str = "thread"
+    partitions: int = 0
     untimed: int = 0
 
     def refuse_groups(self) -> None:

@@ -39,26 +39,37 @@ if TYPE_CHECKING:
     from .errors import NameInUse as NameInUse
     from .errors import NewerFormat as NewerFormat
     from .errors import NoValidCheckpoint as NoValidCheckpoint
+    from .errors import ReadError as ReadError
     from .errors import ResumableError as ResumableError
     from .errors import SaveError as SaveError
     from .errors import StateMismatch as StateMismatch
     from .errors import UnencodableState as UnencodableState
     from .errors import UnknownLength as UnknownLength
     from .errors import WorkerError as WorkerError
+    from .formats import decoders as decoders
+    from .formats.image_folder import image_classes as image_classes
     from .groups.padding import padded as padded
     from .pipeline import Pipeline as Pipeline
+    from .pipeline import arrow as arrow
     from .pipeline import concatenate as concatenate
+    from .pipeline import csv as csv
+    from .pipeline import files as files
     from .pipeline import from_arrays as from_arrays
     from .pipeline import from_iterable as from_iterable
     from .pipeline import from_sequence as from_sequence
+    from .pipeline import image_folder as image_folder
     from .pipeline import interleave as interleave
     from .pipeline import jsonl as jsonl
     from .pipeline import lines as lines
     from .pipeline import mix as mix
+    from .pipeline import parquet as parquet
     from .pipeline import range as range
+    from .pipeline import tar as tar
+    from .pipeline import tfrecord as tfrecord
     from .pipeline import zip as zip
     from .state.encoding import dumps as dumps
     from .state.encoding import loads as loads
+    from .state.merging import merge_states as merge_states
     from .triggers import AtEnd as AtEnd
     from .triggers import AtSteps as AtSteps
     from .triggers import EverySeconds as EverySeconds
@@ -69,7 +80,7 @@ if TYPE_CHECKING:
     from .triggers import When as When
     from .triggers import every as every
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _NAMES_OF = {
     "checkpoint": "Checkpoint Checkpointer CheckpointListener Directory Memory Remote Retention Store "
@@ -79,23 +90,28 @@ _NAMES_OF = {
     "core.stage_iterator": "StageIterator",
     "core.transform": "Transform TransformIterator",
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
-    "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ResumableError SaveError "
+    "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ReadError ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
+    "formats.image_folder": "image_classes",
     "groups.padding": "padded",
-    "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave jsonl lines "
-    "mix range zip",
+    "pipeline": "Pipeline arrow concatenate csv files from_arrays from_iterable from_sequence "
+    "image_folder interleave jsonl lines mix parquet range tar tfrecord zip",
     "state.encoding": "dumps loads",
+    "state.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
+_MODULES = {"decoders": "formats.decoders"}
 _ROOMS = {module.split(".")[0] for module in _NAMES_OF}
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
-__all__ = list(_MODULE_OF)
+__all__ = [*_MODULE_OF, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return import_module(f"{__name__}.{name}")
+    if name in _MODULES:
+        return import_module(f"{__name__}.{_MODULES[name]}")
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -104,4 +120,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*_MODULE_OF, "__version__"})
+    return sorted({*__all__, "__version__"})

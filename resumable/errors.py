@@ -86,6 +86,10 @@ class SaveError(ResumableError, OSError):
         return SaveError, (str(self), self.step)
 
 
+class ReadError(ResumableError, OSError):
+    """A remote file could not be read, however often that was tried; its ``__cause__`` is the last error."""
+
+
 class NameInUse(ResumableError, BlockingIOError):
     """Another loop, of this process or another one, writes checkpoints under the name.
 

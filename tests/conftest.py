@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,7 +68,23 @@ def _fail_for_lack_of_a_package(report: Any, config: pytest.Config) -> None:
 # fsspec talks to remote stores, and Dask to its workers, through threads that live as long as the
 # process, as does the one by which tqdm watches over its bars; and the server that a store is tested
 # with lives as long as the tests of its module.
-OF_THE_PROCESS = {"fsspecIO", "asyncio_0", "s3 server", "Dask-Offload_0", "tqdm_monitor"}
+OF_THE_PROCESS = {
+    "fsspecIO",
+    *(f"asyncio_{number}" for number in range(8)),
+    "s3 server",
+    "Dask-Offload_0",
+    "tqdm_monitor",
+}
+
+
+@pytest.fixture(scope="session")
+def catalogue_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the files that `graphs.catalogue` reads; no test changes them."""
+    from graphs import write_data  # here, since not every run needs NumPy and the library
+
+    folder = tmp_path_factory.mktemp("catalogue")
+    write_data(folder)
+    return folder
 
 
 @pytest.fixture(autouse=True)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import os
 import random
+import tarfile
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from formats.tfrecords import framed, write_records
 
 import resumable as rs
 from resumable.testing.samples import Counter as Counter
@@ -124,8 +131,20 @@ def double(item: Any) -> Any:
     return item * 2
 
 
+def read_lines(path: str) -> list[str]:
+    return Path(path).read_text(encoding="utf-8").splitlines()
+
+
 def fails_on_thirds(item: int) -> int:
     return 10 // (item % 3)
+
+
+def without_folder(pair: tuple[str, int]) -> tuple[str, int]:
+    return os.path.basename(pair[0]), pair[1]
+
+
+def bytes_over_size(data: bytes) -> float:
+    return sum(data) / len(data)
 
 
 def noise_but_thirds(item: int, rng: np.random.Generator) -> tuple[int, float]:
@@ -168,7 +187,41 @@ def write_data(folder: Path) -> None:
     (folder / "third.txt").write_bytes(b"x\n" * 30)
     lines = [json.dumps({"i": i}) + "\n" for i in range(11)]
     (folder / "values.jsonl").write_text("".join(lines) + "\n")
+    for number, name in enumerate(("cat/1.png", "cat/deep/2.JPG", "dog/3.png", "dog/4.webp")):
+        path = folder / "images" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"\x89" * number)
+    (folder / "text.txt.gz").write_bytes(
+        gzip.compress(b"one\r\n\ntwo\n", 0) + gzip.compress(b"last", 0)
+    )
+    (folder / "none.bz2").write_bytes(b"")
+    (folder / "numbers.BZ2").write_bytes(bz2.compress(b"".join(b"%d\n" % i for i in range(40))))
+    cut = gzip.compress(json.dumps({"i": 0}).encode() * 3, 0)[:-9]
+    (folder / "cut.jsonl.gz").write_bytes(gzip.compress("".join(lines).encode(), 0) + cut)
     (folder / "bad.jsonl").write_text('{"a": 1}\n{broken\n[2]\n\n"three"\nnot json\n4')
+    (folder / "rows.csv").write_bytes(
+        b'id,text\r\n\r\n1,"a\nb"\r\n2,"say ""x"""\n3,\n4,\xc3\xbc\n5,last'
+    )
+    (folder / "more.csv").write_bytes(b"id,text\n" + b"6,x\n" * 9)
+    (folder / "bad.csv").write_bytes(b'id,text\n1,a\nshort\n\n2,"b"\n3,5" pipe\n4,"open')
+    write_archive(folder / "0.tar", tarfile.GNU_FORMAT, ["txt", "cls"])
+    write_archive(folder / "1.tar", tarfile.PAX_FORMAT, ["cls"])
+    write_archive(folder / "bad.tar", tarfile.USTAR_FORMAT, ["cls", "cls"])
+    write_records(folder / "0.tfrecord", [b"%d" % 7**number for number in range(11)])
+    write_records(folder / "none.tfrecord", [])
+    bad = [framed(b"good"), framed(b"bad")[:-1], b"?", framed(b"good too"), framed(b"cut")[:-9]]
+    (folder / "bad.tfrecord").write_bytes(b"".join(bad))
+    (folder / "bad.tfrecord.gz").write_bytes(gzip.compress(b"".join(bad), 0))
+
+
+def write_archive(path: Path, kind: int, extensions: list[str]) -> None:
+    """Thirteen samples, with names of many lengths."""
+    with tarfile.open(path, "w", format=kind) as tar:
+        for index in range(13):
+            for extension in extensions:
+                member = tarfile.TarInfo(f"ж/{index:0{7 * index}d}.{extension}")
+                member.size = 1 + index
+                tar.addfile(member, io.BytesIO(b"7" * member.size))
 
 
 def six_stages(count: int, batch_size: int, batches: int) -> rs.Pipeline[Any]:
@@ -180,7 +233,20 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
     """Pipelines by name; each call makes a new one, with data of its own where it is stateful."""
     text, values, more = folder / "text.txt", folder / "values.jsonl", folder / "more.txt"
     numbers = rs.range(0, 60, 2)
-    return {
+    packaged: dict[str, Callable[[], rs.Pipeline[Any]]] = {}
+    if find_spec("google_crc32c"):
+        packaged = {
+            "tfrecord": lambda: (
+                rs.tfrecord([folder / "0.tfrecord", folder / "none.tfrecord"]).shuffle(2).repeat(2)
+            ),
+            "tfrecord skipping": lambda: rs.tfrecord(
+                [folder / "bad.tfrecord", folder / "0.tfrecord"], decode=len, on_error="skip"
+            ).batch(2),
+            "tfrecord compressed": lambda: rs.tfrecord(
+                [folder / "bad.tfrecord.gz", folder / "0.tfrecord"], on_error="skip"
+            ).repeat(2),
+        }
+    return packaged | {
         "range": lambda: rs.range(5, 50, 7),
         "range downwards": lambda: rs.range(9, -9, -2),
         "range empty": lambda: rs.range(0),
@@ -204,8 +270,30 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "lines": lambda: rs.lines([text, more, folder / "third.txt"]),
         "lines glob shuffled": lambda: rs.lines(folder / "t*.txt", encoding=None).shuffle(3),
         "lines not blank": lambda: rs.lines(text, skip_blank=True),
+        "lines compressed": lambda: rs.lines(
+            [folder / "text.txt.gz", text, folder / "none.bz2", folder / "numbers.BZ2"]
+        ),
+        "lines compressed not blank": lambda: (
+            rs.lines(folder / "text*", skip_blank=True, encoding=None).repeat(3).batch(4)
+        ),
+        "jsonl damaged skipping": lambda: rs.jsonl(
+            [folder / "cut.jsonl.gz", values, folder / "cut.jsonl.gz"], on_error="skip"
+        ),
         "jsonl": lambda: rs.jsonl(values).shuffle(2).batch(3),
+        "tar": lambda: rs.tar(folder / "[01].tar", decode={"cls": int}).shuffle(2).repeat(2),
+        "tar skipping": lambda: rs.tar(folder / "*.tar", on_error="skip").map(len),
         "jsonl skipping": lambda: rs.jsonl(folder / "bad.jsonl", on_error="skip"),
+        "csv": lambda: rs.csv([folder / "rows.csv", folder / "more.csv"]),
+        "csv shuffled": lambda: rs.csv(folder / "[rm]o*.csv", columns=["text"]).shuffle(3).batch(2),
+        "csv skipping": lambda: rs.csv(folder / "bad.csv", on_error="skip"),
+        "files": lambda: rs.files([text, folder / "t*.txt"]).map(os.path.basename).repeat(2),
+        "files read": lambda: rs.files(folder / "*.txt", read=True).shuffle(2).repeat(3),
+        "image folder": lambda: (
+            rs.image_folder(folder / "images").map(without_folder).shuffle(1).repeat(2)
+        ),
+        "image folder skipping": lambda: rs.image_folder(
+            folder / "images", decode=bytes_over_size, on_error="skip"
+        ).repeat(3),
         "map": lambda: numbers.map(double),
         "map skipping": lambda: rs.range(30).map(fails_on_thirds, on_error="skip").batch(4),
         "map stateful": lambda: rs.range(20).map(RunningSum()),
@@ -236,6 +324,13 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "shuffle epochs": lambda: rs.range(12).shuffle(7).repeat(4),
         "shuffle twice": lambda: rs.range(30).shuffle(1).shuffle(2),
         "shuffle batches": lambda: rs.range(30).batch(4).shuffle(2).unbatch(),
+        "shuffle in blocks": lambda: rs.range(83).shuffle(7, block=5).repeat(2),
+        "shuffle in large blocks": lambda: (
+            rs.range(100_000).shuffle(7, block=1000).shard(1, 3).skip(2500).take(60)
+        ),
+        "shuffle in one block": lambda: (
+            rs.from_arrays(columns()).shuffle(7, block=2**62).batch(4).repeat(2)
+        ),
         "window": lambda: stream(100).shuffle(3, window=8),
         "window of one": lambda: stream(9).shuffle(3, window=1),
         "window longer than stream": lambda: stream(9).shuffle(3, window=50),
@@ -334,6 +429,47 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
         "skip stream": lambda: stream(30).skip(11).repeat(2),
         "skip everything": lambda: stream(3).skip(11),
+        "partition": lambda: (
+            rs.range(60)
+            .shuffle(1)
+            .partition(4, lambda part: part.filter(lambda item: item % 3).batch(4))
+            .repeat(2)
+        ),
+        "partition of a rank": lambda: (
+            rs.range(23)
+            .partition(5, lambda part: part.map(double))
+            .map(double)
+            .shard(1, 3)
+            .batch(2)
+        ),
+        "partition in workers": lambda: rs.range(50).partition(
+            4,
+            lambda part: part.map(fails_on_thirds, on_error="skip").shuffle(2, window=5),
+            workers=2,
+            buffer_size=3,
+        ),
+        "partition of files": lambda: rs.files(folder / "t*.txt").partition(
+            2, lambda part: part.flat_map(read_lines).enumerate()
+        ),
+        "partition of epochs": lambda: (
+            rs.range(7)
+            .partition(3, lambda part: part.shuffle(2).repeat(3))
+            .shard(0, 2, uneven="drop")
+        ),
+        "partition evened out": lambda: (
+            rs.range(9)
+            .shuffle(3)
+            .partition(4, lambda part: part.map(double))
+            .shard(3, 4, uneven="pad")
+        ),
+        "partition packed": lambda: (
+            rs.range(40)
+            .partition(3, lambda part: part.map(document).pack(16, window=4))
+            .shard(1, 2)
+            .prefetch(2)
+            .take(9)
+        ),
+        "partition empty": lambda: rs.range(2).partition(4, lambda part: part).shard(1, 4),
         "shard drop": lambda: rs.range(23).shuffle(1).shard(1, 4).repeat(2),
         "shard pad": lambda: rs.range(23).shard(3, 4, uneven="pad").batch(2),
         "shard keep": lambda: rs.range(23).shard(3, 4, uneven="keep").repeat(2),

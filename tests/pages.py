@@ -2,6 +2,7 @@
 
 # ```python         a block of code: runs, in one namespace a page
 # ```{code-block}   with a caption: a file of that name, which is written
+# ```{literalinclude}  a program of the project: a copy of it, under its name
 # ```console        commands after `$ `, and what they print: run, and compared
 # anything else     is not run
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -53,6 +55,7 @@ def run_page(path: Path, folder: Path) -> ModuleType:
     name = "page_" + re.sub(r"\W", "_", path.stem)
     page = sys.modules[name] = ModuleType(name)  # so that what it defines can be pickled
     try:
+        _send_by_value(page)
         for line, info, text in blocks(path):
             if info == "python":
                 padded = "\n" * (line - 1) + text  # so that a traceback shows the page's line
@@ -63,9 +66,20 @@ def run_page(path: Path, folder: Path) -> ModuleType:
                 file = folder / caption[1]
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text[caption.end() :], encoding="utf-8")
+            elif info.startswith("{literalinclude}"):
+                shutil.copy(path.parent / info.split()[1], folder)
     finally:
         del sys.modules[name]
     return page
+
+
+def _send_by_value(page: ModuleType) -> None:
+    """Let worker processes get functions of ``page`` as those of `__main__`, where a reader types them."""
+    try:
+        import cloudpickle
+    except ImportError:  # then there are no worker processes
+        return
+    cloudpickle.register_pickle_by_value(page)
 
 
 def _run_commands(text: str, folder: Path, place: str) -> None:

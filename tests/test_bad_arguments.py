@@ -122,6 +122,11 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: ten.shuffle(-1), ValueError, "seed must be at least 0, got -1"),
     (lambda: ten.shuffle(0, window=0), ValueError, "window must be at least 1, got 0"),
     (lambda: ten.shuffle(0, carry=True), ValueError, "carry needs a window"),
+    (lambda: ten.shuffle(0, block=0), ValueError, "block must be at least 1, got 0"),
+    (lambda: ten.shuffle(0, block=2.5), TypeError, "block must be an integer, got 2.5"),
+    (lambda: ten.shuffle(0, block=3, window=4), ValueError, "a block, for random access, or a window, for a stream, got block=3 and window=4"),
+    (lambda: ten.shuffle(0, block=3, carry=True), ValueError, "carry needs a window"),
+    (lambda: stream(5).shuffle(0, block=3), ValueError, r"needs a window for a stream.*use shuffle\(seed, window=n\)"),
     (lambda: stream(5).shuffle(0), ValueError, r"needs a window for a stream.*use shuffle\(seed, window=n\)"),
     (lambda: ten.repeat().shuffle(0), ValueError, "endless pipeline.*shuffle before repeat"),
     (lambda: ten.batch(0), ValueError, "batch_size must be at least 1, got 0"),
@@ -180,10 +185,12 @@ def test_a_bad_argument_is_refused_at_construction(
     assert list(tmp_path.iterdir()) == [], "it left something behind"
 
 
-def test_a_compressed_file_is_refused_when_the_pipeline_is_built(tmp_path: Path) -> None:
-    (tmp_path / "x.gz").write_bytes(b"\x1f\x8b\x08rest")
-    with pytest.raises(rs.InvalidArgument, match="uncompressed"):
-        rs.lines(tmp_path / "x.gz")
+def test_a_compressed_file_that_is_not_named_so_is_refused_when_the_pipeline_is_built(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "x.txt").write_bytes(b"\x1f\x8b\x08rest")
+    with pytest.raises(rs.InvalidArgument, match=r"uncompressed.*by gzip.*named so.*\.gz"):
+        rs.lines(tmp_path / "x.txt")
 
 
 def test_unknown_and_endless_lengths_are_told_by_len() -> None:

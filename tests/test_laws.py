@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import SHARE_AN_OBJECT, catalogue, write_data
+from graphs import SHARE_AN_OBJECT, catalogue
 from hypothesis import given
 from hypothesis import strategies as st
 from tiers import thinned
@@ -39,22 +39,18 @@ THEIRS = ("object", "function", "carry", "hole")
 
 Maker = Callable[[], rs.Pipeline[Any]]
 each = pytest.mark.parametrize("make", NAMES, indirect=True)
-# Laws over two iterators that run at the same time; an object with state belongs to one of them.
-each_that_runs_twice = pytest.mark.parametrize(
-    "make", [name for name in NAMES if name not in SHARE_AN_OBJECT], indirect=True
-)
+# For laws over two iterators that run at the same time; an object with state belongs to one of them.
+RUN_TWICE = [name for name in NAMES if name not in SHARE_AN_OBJECT]
 
 
-@pytest.fixture(scope="session")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
+def some_of(names: list[str], law: str) -> pytest.MarkDecorator:
+    """In the quick tier each law takes others; that every stage obeys it is tested by `check_stage`."""
+    return pytest.mark.parametrize("make", thinned(names, 90, law), indirect=True)
 
 
 @pytest.fixture
-def make(request: pytest.FixtureRequest, data: Path) -> Maker:
-    return catalogue(data)[request.param]
+def make(request: pytest.FixtureRequest, catalogue_data: Path) -> Maker:
+    return catalogue(catalogue_data)[request.param]
 
 
 @each
@@ -65,13 +61,13 @@ def test_any_pipeline_resumes_at_the_item_where_it_stopped(
     resumes_at_every_position(make(), positions=thinned(every, 25, request.node.name))
 
 
-@each
-def test_a_resumed_pipeline_resumes_again(make: Maker) -> None:
-    for cuts in CUTS:
+@some_of(NAMES, "generations")
+def test_a_resumed_pipeline_resumes_again(make: Maker, request: pytest.FixtureRequest) -> None:
+    for cuts in thinned(CUTS, 3, request.node.name):
         resumes_for_generations(make(), cuts)
 
 
-@each
+@some_of(NAMES, "end")
 def test_the_state_after_the_end_delivers_nothing(make: Maker) -> None:
     stays_ended(make())
 
@@ -82,7 +78,7 @@ def test_a_state_is_a_value(make: Maker) -> None:
         state_is_a_value(make(), position)
 
 
-@each
+@some_of(NAMES, "used")
 def test_set_state_works_on_a_used_and_on_an_exhausted_iterator(make: Maker) -> None:
     set_state_works_on_a_used_iterator(make(), 200)
 
@@ -93,33 +89,33 @@ def test_a_refused_state_leaves_no_trace(make: Maker) -> None:
         refused_states_leave_no_trace(make(), position, THEIRS)
 
 
-@each_that_runs_twice
+@some_of(RUN_TWICE, "pull")
 def test_pull_agrees_with_next(make: Maker) -> None:
     pull_agrees_with_next(make(), [1, 2, 0, 5, 1, 30, 300])
 
 
-@each_that_runs_twice
+@some_of(RUN_TWICE, "marks")
 def test_marks_keep_their_moment(make: Maker) -> None:
     marks_keep_their_moment(make(), 100)
 
 
-@each_that_runs_twice
+@some_of(RUN_TWICE, "blocks")
 def test_blocks_agree_with_pull(make: Maker) -> None:
     blocks_agree_with_pull(make(), [1, 3, 2, 700, 40, 4000])
 
 
-@each_that_runs_twice
+@some_of(RUN_TWICE, "skip")
 def test_skip_agrees_with_next(make: Maker) -> None:
     for counts in ([0, 1, 3, 0, 10], [25, 300], [7, 7, 7, 7, 7]):
         skip_agrees_with_next(make(), counts)
 
 
-@each
+@some_of(NAMES, "mixed")
 def test_next_and_pull_may_be_mixed(make: Maker) -> None:
     next_and_pull_may_be_mixed(make(), [1, 2, 0, 3])
 
 
-@each
+@some_of(NAMES, "gather")
 def test_gather_agrees_with_iteration_or_there_is_none(make: Maker) -> None:
     pipeline = make()
     if pipeline.random_access:

@@ -26,6 +26,7 @@ def test_every_room_that_moves_items_or_keeps_states_is_broken_somewhere() -> No
             assert (ROOT / path).exists()
 
 
+@pytest.mark.deep
 def test_a_fault_is_noticed_and_one_that_is_none_survives(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -47,10 +47,12 @@ def test_the_readme_is_short_and_leads_on() -> None:
         assert (ROOT / page).exists(), page
 
 
-def test_the_stage_of_the_contributing_page_obeys_every_law(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("number", [0, 1], ids=["stage", "format"])
+def test_what_the_contributing_page_shows_obeys_every_law(
+    number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ((line, code),) = blocks(ROOT / "CONTRIBUTING.md", "python")
+    monkeypatch.chdir(tmp_path)
+    line, code = blocks(ROOT / "CONTRIBUTING.md", "python")[number]
     assert code.count("\n") < 70
     page = ModuleType("contributing")
     monkeypatch.setitem(sys.modules, "contributing", page)

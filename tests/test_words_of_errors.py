@@ -15,8 +15,9 @@ from graphs import catalogue, write_data
 import resumable as rs
 from resumable.core.fingerprint import explain_mismatch, fingerprint
 from resumable.core.graph import walk
-from resumable.core.stage import EPOCHS, ITEMS, RANK, Stage
+from resumable.core.stage import EPOCHS, ITEMS, PARTS, RANK, Stage
 from resumable.errors import shorten
+from resumable.formats.records import records
 
 BUILT_BY: dict[str, Callable[..., Any]] = {
     "Range": rs.range,
@@ -25,6 +26,10 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "FromIterable": rs.from_iterable,
     "Lines": rs.lines,
     "LocatedLines": rs.jsonl,
+    "Files": rs.files,
+    "ImageFolder": rs.image_folder,
+    "RecordStream": rs.lines,
+    "LocatedRecords": records,
     "Zip": rs.zip,
     "Concatenate": rs.concatenate,
     "Interleave": rs.interleave,
@@ -44,6 +49,8 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,
     "Skip": rs.Pipeline.skip,
+    "Part": rs.Pipeline.partition,
+    "Partition": rs.Pipeline.shard,
     "Shard": rs.Pipeline.shard,
 }
 
@@ -59,7 +66,7 @@ def test_a_mismatch_names_the_argument_that_the_user_wrote(tmp_path: Path) -> No
     for name, stage in stages.items():
         builder = set(signature(BUILT_BY[name]).parameters)
         for field in stage.identity:
-            relied_on = ITEMS | EPOCHS | RANK
+            relied_on = ITEMS | EPOCHS | RANK | PARTS
             saved = json.loads(fingerprint(stage, relied_on))
             if len(saved) == 1 or not isinstance(saved[1], dict):
                 saved.insert(1, {})

@@ -76,8 +76,11 @@ class Work:
     instructions: int = 0
 
 
-def spent(run: Callable[[], object], outside: str = "") -> Work:
-    """What ``run`` costs, apart from what the room ``outside`` does."""
+def spent(run: Callable[[], object], outside: str = "", *, instructions: bool = True) -> Work:
+    """What ``run`` costs, apart from what the room ``outside`` does.
+
+    Without ``instructions`` only calls are counted, which takes a fraction of the time.
+    """
     work = Work()
     modules: dict[str, str] = {}  # of the library, by path; "" for what is not looked into
 
@@ -108,7 +111,8 @@ def spent(run: Callable[[], object], outside: str = "") -> Work:
     gc.collect()  # what other tests left behind must not end in between
     gc.disable()
     try:
-        sys.settrace(trace)
+        if instructions:
+            sys.settrace(trace)
         sys.setprofile(profile)
         run()
     finally:
@@ -320,6 +324,35 @@ def test_arrays_are_joined_to_other_batches_without_their_items(rows: int) -> No
     assert work.calls.total() <= STEPS * (14 + 13 * 256 / rows)
 
 
+@pytest.mark.parametrize("source", ["stream", "random access"])
+def test_whole_lists_are_joined_without_a_call_for_each(source: str) -> None:
+    lists = [[number] * 4 for number in range(COUNT // 4)]
+    pipeline = rs.from_sequence(lists)
+    if source == "stream":
+        pipeline = rs.from_iterable(lambda: iter(lists))
+    work = steady(pipeline.unbatch().batch(256))
+    # 64 lists a batch, of a stream with a sample of every 16th of them.
+    assert work.calls.total() <= STEPS * 29
+    assert work.builtins["len"] <= STEPS * 74
+
+
+def test_a_pass_of_a_repeat_looks_at_no_signature() -> None:
+    asked = Counter[str]()
+
+    def profile(frame: FrameType, event: str, argument: Any) -> None:
+        asked[frame.f_code.co_name] += event == "call"
+
+    numbers = iter(rs.from_iterable(lambda: iter(range(10))).repeat(100))
+    next(numbers)
+    sys.setprofile(profile)
+    try:
+        list(numbers)
+    finally:
+        sys.setprofile(None)
+    assert asked["_started"] == 99
+    assert not asked["signature"]
+
+
 def test_a_mapped_batch_costs_one_call_of_the_function_an_item() -> None:
     assert steady(mapped(Path()).batch(256)).user == {"triple": STEPS * 256}
 
@@ -462,7 +495,7 @@ def test_a_scanned_batch_costs_a_call_of_the_function_an_item(batch_size: int) -
 
 def test_a_batch_of_lines_looks_at_file_and_index_once_and_opens_neither(data: Path) -> None:
     work = steady(lines(data).batch(64))
-    assert work.calls["open_files.data"] == work.calls["index_pages.is_whole"] == STEPS
+    assert work.calls["open_files.data"] == work.calls["pages.is_whole"] == STEPS
     assert work.builtins["stat"] == 2 * STEPS
     assert not work.builtins["open"]
 
@@ -711,7 +744,7 @@ def test_numbers_of_a_thousand_inputs_are_gathered_for_many_batches_at_once(
         each = COUNT // inputs
         parts = [rs.range(number * each, (number + 1) * each) for number in range(inputs)]
         batches = combine(*parts).batch(256)
-        counts.append(spent(partial(list, batches)).calls.total())
+        counts.append(spent(partial(list, batches), instructions=False).calls.total())
     # An input costs some calls for each block of indices, of which there are few, but none a batch.
     assert counts[1] - counts[0] <= 1000 * 175
     assert counts[0] <= 10 * COUNT / 256
@@ -767,3 +800,60 @@ def test_one_item_by_its_index_runs_no_network(networked: list[int]) -> None:
     pipeline = rs.mix(rs.range(10**6).shuffle(0), rs.range(10**6).shuffle(1)).shuffle(2).map(abs)
     assert pipeline[5] != pipeline[6]
     assert networked == []
+
+
+def parted(count: int, fn: Callable[[Any], Any] = lambda part: part) -> rs.Pipeline[Any]:
+    return rs.range(COUNT).map(triple).partition(count, fn)
+
+
+def first_of(rank: rs.Pipeline[Any]) -> None:
+    with iter(rank) as iterator:
+        next(iterator)
+
+
+@pytest.mark.parametrize("partitions", [8, 64])
+def test_item_by_item_partitions_cost_the_library_one_call_an_item(partitions: int) -> None:
+    work = steady(parted(partitions))
+    assert work.user == {"triple": STEPS}
+    # And the next turns, which are planned for up to 1024 items at once.
+    assert work.calls.pop("iterator.__next__") == STEPS
+    assert work.calls.total() <= 8
+
+
+def test_a_rank_costs_what_the_partitions_that_it_has_cost() -> None:
+    few, all_of_few, more = (
+        spent(partial(first_of, pipeline), instructions=False).calls.total()
+        for pipeline in (parted(4096).shard(1, 1024), parted(4), parted(8))
+    )
+    assert few <= all_of_few + 8
+    assert more <= 2 * all_of_few
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 8])
+def test_all_ranks_together_call_a_function_once_an_item(ranks: int) -> None:
+    numbers = rs.range(480)
+
+    def filtered(part: Any) -> Any:
+        return part.map(triple).filter(is_even)
+
+    def whole(pipeline: rs.Pipeline[Any]) -> None:
+        for rank in range(ranks):
+            for _ in pipeline.shard(rank, ranks):
+                pass
+
+    work = spent(lambda: whole(numbers.partition(16, filtered)), instructions=False)
+    assert work.user == {"triple": 480, "is_even": 480}
+    work = spent(lambda: whole(filtered(numbers)), instructions=False)
+    assert work.user == {"triple": 480 * ranks, "is_even": 480 * ranks}
+
+
+def test_a_state_takes_those_of_the_partitions_that_have_moved() -> None:
+    with iter(parted(64)) as iterator:
+        takings = []
+        advance(iterator, STEADY)
+        iterator.get_state()
+        for steps in (0, 1, 3):
+            advance(iterator, steps)
+            work = spent(iterator.get_state, instructions=False)
+            takings.append(work.calls["indexed.mark"])
+    assert takings == [0, 1, 3]

@@ -16,7 +16,7 @@ __all__ = ["begin", "examples", "is_deep", "thinned"]
 
 T = TypeVar("T")
 
-EXAMPLES: Final = {"quick": 25, "deep": 250}
+EXAMPLES: Final = {"quick": 15, "deep": 100}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
 
 

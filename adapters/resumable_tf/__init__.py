@@ -5,7 +5,8 @@
 # says; `async_saver` writes a `snapshot` of the model too; `saveable` puts the input into the model's
 # checkpoint; `foreign` names what TensorFlow's own hooks have left. For TF2: `checkpointable` is an object
 # for a `tf.train.Checkpoint`, and `resume_input` a callback for Keras's ``fit``. `feed` has the state after any
-# item, and `checkpoints` keeps states by step, those of several inputs as its `parts`.
+# item, and `checkpoints` keeps states by step, those of several inputs as its `parts`; where the number of
+# `tasks` has changed, it joins what all of them have saved.
 #
 # Items cross into TensorFlow in `blocks`, whose arrays are `columns`; the data set of the graph is
 # `numbered`, and `between` looks at what tf.data does after it. `batches` is the data set of Keras.

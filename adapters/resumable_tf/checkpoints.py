@@ -4,27 +4,25 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from typing import Final
 from weakref import WeakValueDictionary
 
 import resumable as rs
-from resumable.checkpoint.reading import read_valid, supersede_after
+from resumable.checkpoint.reading import read_valid
+from resumable.checkpoint.retention import Retain, Retainer
 from resumable.checkpoint.saver import Mark, Saver
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
 from .parts import Parts
+from .tasks import TaskFiles
 
 __all__ = ["InputCheckpoints"]
 
 _writing: Final[WeakValueDictionary[str, InputCheckpoints]] = WeakValueDictionary()
 """The last object of this process that wrote to a store, by the name of the store."""
-
-
-def _always(store: rs.Store) -> bool:
-    return True
 
 
 def _nothing_else(store: rs.Store) -> str:
@@ -35,34 +33,40 @@ class InputCheckpoints:
     """Saves the state of the input under the step of the model, and restores the one of that step.
 
     Args:
-      store: where the checkpoints are kept.
-      get_state: returns the state to save; with `Parts`, a dict with the state of each.
+      inputs: the checkpoints of each input by its key.
+      get_state: returns the state of each input by its key.
+      may_be_fresh: whether the input of a store without checkpoints may begin at its start, with a
+        warning, where the model does not.
       asynchronous: whether the training goes on while a checkpoint is written.
       listeners: called at the saves.
       retain: called with step and time after each save; returns what failed.
-      may_be_fresh: whether the input of a store without checkpoints may begin at its start, with a
-        warning, where the model does not.
       others_in: says for such a store what else there is in its place.
+      after: called with the step in each save, once all inputs are stored.
+      retention: which checkpoints of each input to keep, in place of ``retain``; all by default.
     """
 
     def __init__(
         self,
-        store: rs.Store,
+        inputs: Mapping[str, TaskFiles],
         get_state: Callable[[], State],
+        may_be_fresh: Callable[[rs.Store], bool],
         asynchronous: bool = False,
         listeners: Iterable[rs.CheckpointListener] = (),
-        retain: Callable[[int, float], str | None] | None = None,
-        may_be_fresh: Callable[[rs.Store], bool] = _always,
+        retain: Retain | None = None,
         others_in: Callable[[rs.Store], str] = _nothing_else,
+        after: Callable[[int], object] | None = None,
+        retention: rs.Retention | None = None,
     ) -> None:
-        self.store = store
-        self._parts = list(store.stores.values()) if isinstance(store, Parts) else [store]
+        self.store = Parts({key: each.store for key, each in inputs.items()}, after)
+        self._inputs = dict(inputs)
+        self._parts = list(self.store.stores.values())
         self._may_be_fresh = may_be_fresh
         self._others_in = others_in
         self._get_state = get_state
         self._asynchronous = asynchronous
         self._listeners = tuple(listeners)
         self._retain = retain
+        self._retention = retention
         self._saver: Saver | None = None
         self._lock = StoreLock()
 
@@ -70,6 +74,9 @@ class InputCheckpoints:
         self, step: int, *, exactly: bool = True, supersede: bool = True
     ) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
+
+        It has a state for each input that has one. Where the one of this task does not fit, it is joined
+        from those of all tasks, see `TaskFiles`.
 
         Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to the
         store. An object of this process that wrote to it before, such as the hook of a training that
@@ -83,7 +90,8 @@ class InputCheckpoints:
 
         Raises:
           NameInUse: if another process writes to the store.
-          NoValidCheckpoint: if there is none that fits, or that one is damaged.
+          NoValidCheckpoint: if there is none for the step, or that one is damaged.
+          StateMismatch: if other tasks have saved that step, and what all have does not fit.
         """
         self.close()
         with ExitStack() as undo:
@@ -106,12 +114,12 @@ class InputCheckpoints:
 
     def has_after(self, step: int) -> bool:
         """Whether there are checkpoints after ``step``."""
-        return any(saved > step for part in self._parts for saved in part.steps())
+        return any(each.has_after(step) for each in self._inputs.values())
 
     def supersede_after(self, step: int) -> None:
         """Rename the checkpoints after ``step``, as the training goes on from there."""
-        for part in self._parts:
-            supersede_after(part, step)
+        for each in self._inputs.values():
+            each.supersede_after(step)
 
     def save(self, step: int, *, again: bool = False) -> None:
         """Save the state now as that of ``step``, unless that step is saved already.
@@ -167,9 +175,15 @@ class InputCheckpoints:
         return self._saver
 
     def _find(self, step: int, exactly: bool) -> rs.Checkpoint | None:
-        if step:
-            for part in self._parts:
-                self._check_begun(part, step, exactly)
+        joined: dict[str, State] = {}
+        for key, each in self._inputs.items():
+            state = each.joined(step, exactly)
+            if state is not None:
+                joined[key] = state
+            elif step:
+                self._check_begun(each.store, step, exactly)
+        if joined:
+            return self.store.completed(step, joined)
         steps = self.store.steps()
         if not exactly:
             return self._newest_until(step, steps)
@@ -223,13 +237,22 @@ class InputCheckpoints:
         for part in self._parts:
             _writing[repr(part)] = self
         self._saver = Saver(
-            self._get_state,
+            lambda step: rs.Checkpoint(step, time.time(), self._get_state()),
             self.store,
             self._asynchronous,
             self._listeners,
-            self._retain,
+            self._retain if self._retention is None else self._retainer(self._retention),
             time.monotonic,
-            time.time,
             Mark(saved, time.monotonic()),
         )
         lock.close_with(self._saver)
+
+    def _retainer(self, retention: rs.Retention) -> Retain:
+        """What applies ``retention`` up to the next restore, which removes checkpoints by itself."""
+        retainers = [Retainer(retention, part) for part in self._parts]
+
+        def apply(step: int, saved_at: float) -> str | None:
+            found = (each.apply(step, saved_at) for each in retainers)
+            return "; ".join(complaint for complaint in found if complaint) or None
+
+        return apply

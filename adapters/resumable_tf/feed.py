@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
@@ -12,6 +13,10 @@ import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 from resumable.consumed import ConsumedStates
 from resumable.core.block import Indices
+from resumable.core.graph import rebuilt, walk, without_threads
+from resumable.core.stage import Stage
+from resumable.stages.partition import Partition
+from resumable.stages.repeat import Repeat
 from resumable.state.value import State
 
 from .blocks import NumberedBlocks
@@ -48,8 +53,12 @@ class Feed(Generic[T]):
 
     @property
     def is_endless(self) -> bool:
-        """Whether the pass never ends."""
-        return self.pipeline.length == math.inf
+        """Whether the pass never ends, or by an endless `repeat` is not meant to, if its length is unknown."""
+        length = self.pipeline.length
+        if length is not None:
+            return length == math.inf
+        stages = (stage for stage, _ in walk(self.pipeline.stage))
+        return any(isinstance(stage, Repeat) and stage.epochs is None for stage in stages)
 
     @property
     def origin(self) -> int:
@@ -79,6 +88,30 @@ class Feed(Generic[T]):
         """The state after the item with this number."""
         return self._states.after(number)
 
+    @property
+    def has_partitions(self) -> bool:
+        """Whether a rank of the pipeline owns partitions, and saves those alone."""
+        return any(isinstance(stage, Partition) for stage, _ in walk(self.pipeline.stage))
+
+    def check(self, state: State) -> None:
+        """Make sure that `move_to` can move to ``state``.
+
+        Raises:
+          StateMismatch: if it belongs to another pipeline, or lacks partitions.
+        """
+        self._states.checked(state)
+
+    def check_whole(self, state: State) -> None:
+        """The same, and that ``state`` has the partitions of all ranks.
+
+        Raises:
+          StateMismatch: as `check`.
+        """
+        self.check(state)
+        if self.has_partitions:
+            whole = rebuilt(without_threads(self.pipeline.stage), _of_one_rank)
+            rs.Pipeline(whole).resume(state).close()
+
     def move_to(self, state: State | None) -> None:
         """Let the next `items` begin at ``state``, or at the very start for None.
 
@@ -96,6 +129,12 @@ class Feed(Generic[T]):
                 "its start; for several epochs use pipeline.repeat()"
             )
         self._begun = True
+
+
+def _of_one_rank(number: int, stage: Stage[Any]) -> Stage[Any]:
+    if isinstance(stage, Partition):
+        return dataclasses.replace(stage, index=0, ranks=1, uneven="keep")
+    return stage
 
 
 class _Numbered(Iterator[tuple[np.int64, T]]):

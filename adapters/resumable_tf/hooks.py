@@ -37,6 +37,9 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
     where no code saves the model, a timer of the hook decides, which goes on from the restored step.
     Beside an `AsyncCheckpointSaverHook` it leaves its inputs to that one.
 
+    If a job goes on with another number of tasks, each joins what all tasks have saved at the step of the
+    model, if its own file lacks partitions that it needs, or is not there.
+
     State: a file of some 200 bytes for each checkpoint, ``input-000000001200.ckpt``, without ``.meta``
     and without a ``GraphDef``. `resumable.Checkpointer` can read it too. The file is removed after the
     model's checkpoint of the same step. A save takes the state and writes the file, with an fsync. A

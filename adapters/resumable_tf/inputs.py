@@ -18,9 +18,9 @@ from .checkpoints import InputCheckpoints
 from .dataset import NAME, ResumableIterator, iterators_of
 from .following import steps_in
 from .foreign import others_in
-from .parts import Parts
 from .policy import check_policy
 from .task import Task
+from .tasks import TaskFiles
 
 __all__ = ["INPUT_HOOKS", "MODEL_HOOKS", "Inputs", "SavedInput", "models_in", "saved_inputs"]
 
@@ -41,6 +41,7 @@ class SavedInput:
       store: with its checkpoints.
       policy: what to do about sources that cannot be saved exactly.
       may_be_fresh: whether it may begin at its start where the model does not.
+      leads: whether its task is the chief of all that save in that folder.
     """
 
     iterator: ResumableIterator
@@ -49,6 +50,7 @@ class SavedInput:
     store: rs.Store
     policy: str
     may_be_fresh: bool
+    leads: bool = False
 
     def check(self) -> None:
         """Make sure that the position can be saved, and note that it is.
@@ -75,7 +77,7 @@ def saved_inputs(
         store = as_store(task.folder, own)
         # A task that is not the chief may join when the model has moved on.
         fresh = allow_fresh or not task.is_chief
-        found.append(SavedInput(iterator, task.folder, own, store, policy, fresh))
+        found.append(SavedInput(iterator, task.folder, own, store, policy, fresh, task.leads))
     return found
 
 
@@ -105,13 +107,17 @@ class Inputs:
         self._inputs = inputs
         self._numbers: list[int] = []
         self.checkpoints = InputCheckpoints(
-            Parts({each.iterator.name: each.store for each in inputs}, after),
+            {
+                each.iterator.name: TaskFiles(each.store, each.iterator.feed, each.leads)
+                for each in inputs
+            },
             self._get_state,
+            lambda store: self._of(store).may_be_fresh,
             asynchronous,
             listeners,
             retain,
-            lambda store: self._of(store).may_be_fresh,
             lambda store: others_in(self._of(store).folder, self._of(store).name),
+            after,
         )
 
     def restore(

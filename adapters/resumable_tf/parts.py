@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -9,7 +10,9 @@ from typing import Any
 
 import resumable as rs
 from resumable.checkpoint.envelope import Checkpoint, decode, encode
+from resumable.checkpoint.reading import read_valid
 from resumable.checkpoint.store import StoreLock
+from resumable.state.value import State
 
 __all__ = ["Parts"]
 
@@ -56,6 +59,18 @@ class Parts(rs.Store):
         if self._after is not None:
             self._after(step)
         return repr(self)
+
+    def completed(self, step: int, joined: Mapping[str, State]) -> Checkpoint:
+        """The checkpoint of ``step``, with ``joined`` in place of what the stores of these parts hold.
+
+        Raises:
+          NoValidCheckpoint: if another part that was begun has none for ``step``, or a damaged one.
+        """
+        own = [key for key in self._begun if key not in joined]
+        read = {key: read_valid(self.stores[key], step) for key in own}
+        self._stored = step, {key for key, store in self.stores.items() if step in store.steps()}
+        saved_at = min((part.time for part in read.values()), default=time.time())
+        return Checkpoint(step, saved_at, {**joined, **{k: part.state for k, part in read.items()}})
 
     def load(self, step: int) -> bytes:
         parts = {key: decode(store.load(step)) for key, store in self._begun.items()}

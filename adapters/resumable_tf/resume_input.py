@@ -23,8 +23,7 @@ import tensorflow as tf
 
 import resumable as rs
 from resumable.checkpoint.opening import as_store
-from resumable.checkpoint.retention import Retainer
-from resumable.core.arguments import check_int
+from resumable.core.arguments import check_bool, check_int
 from resumable.state.value import State
 
 from .batches import TrainedBatches
@@ -32,8 +31,12 @@ from .checkpoints import InputCheckpoints
 from .feed import Feed
 from .keras_progress import Explained, correct, is_continued, unused_counter
 from .numbered import numbered
+from .tasks import TaskFiles
 
 __all__ = ["ResumeInput"]
+
+INPUT: Final = "input"
+"""The key of the one input among those that are saved together."""
 
 
 class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -56,6 +59,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
       name: of the input, if several share a directory.
       retention: which checkpoints to keep; all by default. A model older than the oldest one cannot be
         resumed.
+      allow_fresh_input: whether a model that was trained before, and has no checkpoint of its input, may
+        begin with the first batch.
 
     Raises:
       InvalidType: if an argument has the wrong type.
@@ -63,7 +68,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
       ExternalStateError: if the pipeline has a source that cannot be saved exactly.
 
     During ``fit`` it raises `InvalidArgument` if the iterations do not count the batches,
-    `NoValidCheckpoint` if every checkpoint is later than the model, `StateMismatch` if the checkpoint
+    `NoValidCheckpoint` if every checkpoint is later than the model, or there is none although the model
+    was trained, `StateMismatch` if the checkpoint
     belongs to another pipeline, and `SaveError` if a save fails.
     """
 
@@ -75,8 +81,10 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         save_freq: Literal["epoch"] | int = "epoch",
         name: str = "input",
         retention: rs.Retention | None = None,
+        allow_fresh_input: bool = False,
     ) -> None:
         super().__init__()
+        check_bool("allow_fresh_input", allow_fresh_input)
         self._feed = Feed(pipeline)
         if not self._feed.is_endless:
             raise rs.InvalidArgument(
@@ -88,11 +96,11 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if save_freq != "epoch":
             check_int("save_freq", save_freq, minimum=1)
         self.save_freq = save_freq
-        kept_in = as_store(store, name)
         self._checkpoints = InputCheckpoints(
-            kept_in,
-            self._get_state,
-            retain=None if retention is None else Retainer(retention, kept_in).apply,
+            {INPUT: TaskFiles(as_store(store, name), self._feed)},
+            lambda: {INPUT: self._get_state()},
+            may_be_fresh=lambda store: allow_fresh_input,
+            retention=retention,
         )
         # The optimizer's iterations less the trained batches; None before the restore of a fit.
         self._offset: int | None = None
@@ -231,7 +239,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if self._offset is not None and step - self._offset == self._trained:
             return
         found = self._checkpoints.restore(step, exactly=False)
-        self._feed.move_to(None if found is None else found.state)
+        self._feed.move_to(None if found is None else found.state[INPUT])
         self._trained = self._feed.origin
         if found is not None and found.step < step:
             self._trained += step - found.step

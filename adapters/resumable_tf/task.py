@@ -23,6 +23,7 @@ class Task:
       folder: a path or URL.
       name: of the task's input.
       is_chief: whether this task saves the model.
+      leads: whether it is known to be the only such task of the folder.
       save_steps: steps between saves of the model; None if steps do not decide.
       save_secs: seconds between saves of the model; None if time does not decide.
       kept: how many checkpoints of the model are kept; None for all.
@@ -31,6 +32,7 @@ class Task:
     folder: str | os.PathLike[str]
     name: str = "input"
     is_chief: bool = True
+    leads: bool = False
     save_steps: int | None = None
     save_secs: float | None = None
     kept: int | None = KEPT_BY_DEFAULT
@@ -61,6 +63,7 @@ def task_of(estimator: Any) -> Task:
     return Task(
         folder,
         rs.task_name(config.task_type, config.task_id) if several else "input",
+        config.is_chief,
         config.is_chief,
         config.save_checkpoints_steps,
         config.save_checkpoints_secs,

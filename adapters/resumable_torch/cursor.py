@@ -141,6 +141,11 @@ class Cursor:
         return self._begun
 
     @property
+    def resumed(self) -> bool:
+        """Whether the pass is the rest of one that was resumed."""
+        return self._resumed
+
+    @property
     def origin(self) -> State:
         """The state with which the pass began, or was resumed."""
         return self._states.origin

@@ -4,6 +4,8 @@
 # w + 2W ... So each worker passes over the items of the others. That costs nothing where items are
 # looked up by index. Every worker reads the whole stream, but calls the functions mapped over it for its
 # own items only. A source must not notice that there are several workers, or it would read only a part.
+# Of a pipeline with partitions each worker owns some, and passes over nothing, if the loader counts the
+# batches of each.
 
 from __future__ import annotations
 
@@ -16,13 +18,14 @@ from torch.utils.data._utils.worker import WorkerInfo
 
 import resumable as rs
 from resumable.core.arguments import check_int
-from resumable.core.graph import threadless
+from resumable.core.graph import threadless, without_threads
 from resumable.errors import shorten
 
 from .cursor import Cursor, InPasses
 from .marks import Marks
 from .no_worker import hide_worker, in_no_worker
 from .order import pulled
+from .shares import share_of
 
 __all__ = ["PipelineDataset"]
 
@@ -34,6 +37,10 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
     is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
     batches, pass ``batch_size=None``, call `set_epoch` before each pass, leave ``persistent_workers``
     off, and pass the number of consumed items to `state_dict`.
+
+    Of a pipeline with partitions each worker owns some, and reads nothing for the others. That needs a
+    `ResumableDataLoader`, which counts the batches of each. There may be `map`, `filter` and `prefetch`
+    after the partitions; with other stages there each worker reads everything, as of any stream.
 
     State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
     torch, and the other way round.
@@ -140,12 +147,26 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
             self.cursor.set_epoch(self.cursor.epoch)
         # A worker that lives on goes through one pass after another.
         self.cursor.begin(int(self._working is not None))
+        self._working = own = self._own(number, workers)
+        if own is not None:
+            return self._runs(own, others=0)
         self._working = self.cursor.produce(threads=workers == 1)
         if not in_place:
             self._working.skip(number * self._run_length)
         if self.marks is not None:
             self.marks.begin(self._working)
         return self._runs(self._working, (workers - 1) * self._run_length)
+
+    def _own(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
+        """The partitions of worker ``number``, where the pass begins; None if it owns none."""
+        if not self._driven or self.marks is None:
+            return None
+        share = share_of(self.pipeline, number, workers, self.cursor.origin)
+        if share is None:
+            return None
+        self.marks.worker = number
+        plain = rs.Pipeline(without_threads(share.stage))
+        return plain.resume(self.cursor.origin)
 
     def _runs(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
         """Runs of items, with ``others`` passed over between them."""
@@ -157,7 +178,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
                     if self.marks is not None:
                         self.marks.leave(iterator)
                     whole = len(run) == self._run_length
-                    if whole:
+                    if whole and others:
                         # Before the items are handed out, so that a state taken then is after it.
                         iterator.skip(others)
                 yield from run

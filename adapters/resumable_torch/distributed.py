@@ -62,9 +62,13 @@ class ResumableDistributedSampler(ResumableSampler):
         self.drop_last = check_bool("drop_last", drop_last)
         check_int("num_replicas", self.num_replicas, minimum=1)
         order = rs.range(len(dataset))
-        if shuffle:
+        if check_bool("shuffle", shuffle):
             order = order.shuffle(seed)
-        dealt = order.shard(self.rank, self.num_replicas, uneven="drop" if drop_last else "pad")
+        dealt = order.shard(
+            self.rank,
+            self.num_replicas,
+            uneven="drop" if check_bool("drop_last", drop_last) else "pad",
+        )
         super().__init__(dealt, with_position=with_position)
 
     @property

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from itertools import repeat
 from typing import Any
+
+from torch.utils.data import Sampler
 
 import resumable as rs
 
-from .cursor import InPasses
+from .cursor import Cursor, InPasses
 
-__all__ = ["Driven"]
+__all__ = ["Driven", "Unordered"]
 
 
 class Driven(InPasses):
@@ -37,3 +41,21 @@ class Driven(InPasses):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_driver": None}
+
+
+class Unordered(Sampler[None]):
+    """What a loader over a stream has in place of a sampler, as frameworks tell samplers the epoch.
+
+    Lightning does, and that is all it does behind the end of an epoch: it loads no state of a loader there.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the first pass be that of ``epoch``, unless it has begun or was resumed."""
+        if not (self._cursor.begun or self._cursor.resumed):
+            self._cursor.set_epoch(epoch)

@@ -1,16 +1,27 @@
-"""A callback for Lightning, for loaders that do not know their length."""
+"""A callback for Lightning: what its own way of saving and loading the states of loaders leaves open."""
 
 # Lightning saves and restores every loader with a `state_dict`. If the loader has no length, Lightning
 # fetches one batch ahead to know which is the last. That batch then counts as received, though no step
 # has used it. This callback corrects the state in the checkpoint.
+#
+# Lightning writes what rank 0 has. Where ranks own partitions, that is not all.
+#
+# Lightning (2.6) does not load the states of loaders from a checkpoint at the end of a finished epoch,
+# which is where `ModelCheckpoint` saves by default. It tells the samplers the epoch, so the order goes on,
+# but nothing refuses other data, and a loader without a length has delivered a batch by then.
 
 from __future__ import annotations
 
 from typing import Any
 
 from lightning.pytorch import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import CombinedLoader
+
+import resumable as rs
 
 from .loader import ResumableDataLoader
+from .partitions import gathered
+from .shares import has_partitions
 
 __all__ = ["ResumeInput"]
 
@@ -18,11 +29,42 @@ __all__ = ["ResumeInput"]
 class ResumeInput(Callback):
     """Saves each `ResumableDataLoader` at the last batch that a training step has used.
 
-    It is needed for a loader without a length, and harmless for any other.
+    It is needed for a loader without a length, and where ranks own partitions, whose states it joins. For
+    any other it refuses the checkpoint of other data also at the end of an epoch, where Lightning loads
+    no state. The loaders may be in a list, in a dict, or nested.
+
+    Raises:
+      StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other loaders.
     """
 
     def __init__(self) -> None:
         self._steps = 0  # since the loaders began their pass
+        self._to_load: list[Any] = []
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        self._to_load = []
+
+    def on_load_checkpoint(
+        self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
+    ) -> None:
+        self._to_load = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        states, self._to_load = self._to_load, []
+        if not states or trainer.fit_loop.restarting:  # Lightning has loaded them
+            return
+        loaders = _stateful(trainer.train_dataloader)
+        if len(states) != len(loaders):
+            raise rs.StateMismatch(
+                f"the checkpoint has {len(states)} states of loaders, and this fit has {len(loaders)} "
+                "loaders with a state; pass the loaders with which it was saved"
+            )
+        for loader, state in zip(loaders, states, strict=True):
+            if isinstance(loader, ResumableDataLoader):
+                loader.load_state_dict(state)
+        fetcher = trainer.fit_loop._data_fetcher
+        assert fetcher is not None  # made before this is called
+        iter(fetcher)  # drops what it has fetched
 
     def on_train_epoch_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._steps = 0
@@ -35,11 +77,29 @@ class ResumeInput(Callback):
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
-        loaders = trainer.train_dataloader
-        flat = loaders if isinstance(loaders, (list, tuple)) else [loaders]
-        stateful = [loader for loader in flat if hasattr(loader, "state_dict")]
+        if trainer.train_dataloader is None:  # nothing to train on yet
+            return
+        loaders = _stateful(trainer.train_dataloader)
+        own = [loader for loader in loaders if isinstance(loader, ResumableDataLoader)]
         saved = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
-        for number, loader in enumerate(stateful[: len(saved)]):
+        if own and len(saved) != len(loaders):
+            raise rs.ExternalStateError(
+                f"Lightning saved {len(saved)} states of {len(loaders)} loaders with a state, so it "
+                "cannot be told which is whose; pass one loader, over rs.zip or rs.mix of pipelines"
+            )
+        # Lightning fetches from all loaders together, so what it holds of one it holds of each. A
+        # loader that it has begun anew within the epoch has received fewer batches than there were steps.
+        held = max((loader.received - self._steps for loader in own), default=0)
+        for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):
-                held = max(loader.received - self._steps, 0)
-                saved[number] = loader.state_dict(held=held)
+                state = loader.state_dict(held=max(held, 0))
+                saved[number] = gathered(state) if has_partitions(loader.cursor.pipeline) else state
+
+
+def _stateful(loaders: Any) -> list[Any]:
+    """The loaders with a state, in a dict, a list or nested, in the order in which Lightning saves them."""
+    return [
+        loader
+        for loader in CombinedLoader(loaders).flattened
+        if hasattr(loader, "state_dict") and hasattr(loader, "load_state_dict")
+    ]

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 import resumable as rs
-from resumable.core.arguments import check_choice
+from resumable.core.arguments import check_bool, check_choice
 from resumable.core.external import protocol_of
 from resumable.core.external_source import POLICIES, apply_policy
 from resumable.errors import shorten
+from resumable.state.encoding import dumps_frozen
 
-from .cursor import InPasses
+from .cursor import KEY, InPasses
 from .dataset import PipelineDataset
-from .driven import Driven
+from .driven import Driven, Unordered
 from .marks import Marked, Marking, OneOrder
 from .randomness import draws_of
 from .sampler import ResumableBatchSampler, ResumableSampler
+from .shares import Shares, check_workers, has_partitions
+from .taken import Drawable, Taken
 
 __all__ = ["ResumableDataLoader"]
 
@@ -35,8 +39,15 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     In the body of the loop the batch in work counts as consumed. After the loop the state is that of the
     start of the next epoch. A state of the last batch also resumes at the start of the next epoch, and
-    ``epoch`` is then the number of that one. After a ``break`` the next pass is the next epoch, unless the
-    pass had delivered nothing.
+    ``epoch`` is then the number of that one. Where ranks own partitions, the state after the loop is that
+    of the last batch, so that it can be joined with those of ranks that are still in the epoch; not with
+    ``drop_last``. A rank that resumes with nothing left has an empty pass, so that all are in the same
+    epoch. After a ``break`` the next pass is the next epoch, unless the pass had delivered nothing.
+
+    A batch that could not be made is passed over by a loop that goes on with `next`, over a map-style data
+    set. After an interrupt while torch waits, such as the exception of a signal handler, `next` gives the
+    batch that was waited for. Where torch would leave batches out after an error or an interrupt, `next`
+    raises `WorkerError`, and ``load_state_dict(state_dict())`` lets the next pass go on exactly.
 
     State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
     of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. For a stream, the
@@ -47,6 +58,10 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     For a stream, each worker also reports what it read before and after its first batch. If the sources
     deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
 
+    If workers own partitions, torch takes a batch of each in turn, and goes on with the others when one has
+    ended. The order is that without workers as long as no partition has ended, if the pipeline makes the
+    batches and the number of partitions of the rank is a multiple of ``num_workers``.
+
     Args:
       dataset: a map-style data set, or a `PipelineDataset`.
       batch_size: as in torch.
@@ -55,7 +70,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         of indices.
       batch_sampler: a `ResumableBatchSampler`.
       args: further positional arguments of torch.
-      seed: of the shuffle, in place of torch's generator.
+      seed: of the shuffle, in place of torch's generator; 0 by default. It is allowed only where this
+        loader makes the order, and not with a sampler or a pipeline.
       with_position: whether to call ``dataset[index, position]``, for `rng_for`. It is allowed only
         where this loader makes the sampler.
       external_state_policy: what `state_dict` does if a map-style data set has a state of its own,
@@ -68,7 +84,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
       InvalidType: if the data set or the sampler cannot be resumed.
       InvalidArgument: if ``in_order`` is False, as batches that overtake each other leave no
         position behind. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
-        draw the seeds of the workers anew from a generator.
+        draw the seeds of the workers anew from a generator. If ``seed`` or ``with_position`` is given where something else makes the order. If the
+        rank has fewer partitions than workers.
     """
 
     def __init__(
@@ -79,7 +96,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         sampler: ResumableSampler | rs.Pipeline[int] | None = None,
         batch_sampler: ResumableBatchSampler | None = None,
         *args: Any,
-        seed: int = 0,
+        seed: int | None = None,
         with_position: bool = False,
         external_state_policy: str = "fail",
         **kwargs: Any,
@@ -89,6 +106,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 "in_order must be True: batches that overtake each other leave no position to "
                 "resume at, got False"
             )
+        check_bool("with_position", with_position)
+        _check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
         self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _as_driven(dataset, batch_size)
@@ -103,15 +122,14 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 )
             if sampler is None:
                 sampler = ResumableSampler(
-                    dataset, shuffle=bool(shuffle), seed=seed, with_position=with_position
+                    dataset,
+                    shuffle=False if shuffle is None else shuffle,
+                    seed=seed,
+                    with_position=with_position,
                 )
                 shuffle = None
             elif isinstance(sampler, rs.Pipeline):
                 sampler = ResumableSampler(sampler, with_position=with_position)
-            elif with_position:
-                raise rs.InvalidArgument(
-                    "with_position must be given to the sampler where there is one, got True"
-                )
             self._source = _checked(sampler, "sampler", ResumableSampler)
         super().__init__(
             dataset,
@@ -130,9 +148,16 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             )
         if isinstance(self._source, Driven):
             self._source.drive(self)
+        else:
+            check_workers(self._source.pipeline, self.num_workers)
+        self._shares: Shares | None = None
+        # The last state of a pass that the loop has left, where ranks end at different steps.
+        self._last: tuple[int, dict[str, bytes]] | None = None
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
+        if self._source is dataset:
+            object.__setattr__(self, "sampler", Unordered(self.cursor))  # torch forbids to set it
         self._count = 0
         self._passes = 0
         self._jumps = 0
@@ -155,15 +180,26 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         Raises:
           ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``.
         """
+        self._apply_policy()
+        if self._last is not None and self._last[0] == self.cursor.moves:
+            return self._last[1]
+        return self._state(held)
+
+    def _apply_policy(self) -> None:
         if self._protocol is not None:
             apply_policy(
                 f"dataset: {type(self.dataset).__name__} has a state of its own, "
                 f"{self._protocol}, which is not saved: each worker has a copy with another one; let "
                 "a sample depend on its index alone, with rng_for for randomness",
                 self._policy,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self.cursor.state_dict(max(self.received - held, 0) * self._batch_items)
+
+    def _state(self, held: int) -> dict[str, bytes]:
+        batches = max(self.received - held, 0)
+        if batches and self._shares is not None:
+            return {KEY: dumps_frozen(self._shares.before(self.received - batches))}
+        return self.cursor.state_dict(batches * self._batch_items)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the next pass continue at ``state_dict``.
@@ -172,10 +208,13 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
         self.cursor.load(state_dict)
+        if has_partitions(self.cursor.pipeline):
+            self.cursor.set_epoch(self.cursor.epoch)  # also where this rank has nothing left of it
 
     def get_state(self) -> dict[str, bytes]:
-        """As `state_dict`, for ``rs.from_iterable(loader)``."""
-        return self.state_dict()
+        """As `state_dict`, for ``rs.from_iterable(loader)``; after a pass, that before the next one."""
+        self._apply_policy()
+        return self._state(held=0)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """As `load_state_dict`, but a state at the end of a pass is followed by an empty pass.
@@ -207,9 +246,13 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             again or self._jumps != self.cursor.jumps
         ):
             self._iterator = None  # workers that live on would go to the next epoch
-        self._count = 0
+        self._count, self._last = 0, None
         self._passes += 1
         self._jumps, self._moves = self.cursor.jumps, self.cursor.moves
+        if isinstance(self._source, PipelineDataset):
+            self._shares = Shares.of(
+                self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
+            )
         # Torch seeds its workers by the generator that the model may draw from too. A resume begins
         # the pass once more, so it must leave that generator as it is.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
@@ -226,23 +269,48 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         finally:
             self.collate_fn = collate
 
-    def count_received(self, number: int, batches: int, state: bytes | None) -> None:
-        """Count batches of the pass ``number``; ``state`` is the one after them, if it is known."""
+    def count_received(
+        self, number: int, batches: int, state: bytes | None, worker: int | None = None
+    ) -> None:
+        """Count batches of the pass ``number``.
+
+        Args:
+          number: of the pass.
+          batches: how many.
+          state: the one after them, if it is known.
+          worker: the number of the one that made them, if it owns partitions.
+        """
         if number == self._passes and self._moves == self.cursor.moves:
             self._count += batches
-            if state is not None:
+            if self._shares is not None and worker is not None:
+                self._shares.count_received(worker, state)
+            elif state is not None:
                 self.cursor.keep(self._count * self._batch_items, state)
 
     def end_pass(self, number: int) -> None:
         """Note that the loop has come to the end of the pass ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
+            if has_partitions(self.cursor.pipeline) and not self.drop_last:
+                # Other ranks may have batches of this epoch left, and the states are joined. What cannot
+                # be saved can still be iterated.
+                with suppress(Exception):
+                    self._last = self.cursor.moves, self._state(held=0)
             self.cursor.end()
             self._count = 0
+
+    def leave_workers(self) -> None:
+        """Let the next pass begin with other workers, also where they live on."""
+        self._iterator = None
 
     @property
     def goes_on_after_errors(self) -> bool:
         """Whether batches come after one that could not be made."""
         return not isinstance(self._source, PipelineDataset)
+
+    @property
+    def _index_sampler(self) -> Any:
+        """What torch's iterators draw from."""
+        return Drawable(super()._index_sampler)
 
 
 class _Received(Iterator[T]):
@@ -253,32 +321,63 @@ class _Received(Iterator[T]):
         self._number = 0
         self._batches: Iterator[T] | None = None
         self._order = OneOrder()
-        # Batches that could not be made; they are passed over once the loop has received another one.
+        self._taken: Taken | None = None
+        # Batches that could not be made. Over a map-style data set they are passed over once the loop
+        # has received another one. A pipeline ends with the first of them: its worker would deliver
+        # nothing more, while others go on.
         self._failed = 0
+        # Whether torch cannot go on behind an exception without leaving a batch out. It is set before torch
+        # is asked, as a signal handler may raise anywhere.
+        self._torn = False
+        self._over = False
 
     def __next__(self) -> T:
-        if self._batches is None:
-            self._number, self._batches = self._loader.begin_pass()
+        if self._over:  # or each further call would end another pass
+            raise StopIteration
+        if self._batches is None or self._taken is None:
+            self._number, batches = self._loader.begin_pass()
+            self._taken = Taken(batches, self._loader.goes_on_after_errors)
+            self._batches = batches
+        if self._torn:
+            raise rs.WorkerError(
+                "the pass ended with the error before; load_state_dict(state_dict()) goes on with the "
+                "batch that could not be made"
+            )
+        taken = self._taken
+        taken.note()
+        self._torn = True
         try:
             batch: Any = next(self._batches)
         except StopIteration:
-            if self._failed and not self._loader.goes_on_after_errors:
-                raise rs.WorkerError(
-                    "the pass ended with the error before; load_state_dict(state_dict()) goes on "
-                    "with the batch that could not be made"
-                ) from None
+            self._over = True
             self._loader.end_pass(self._number)
             raise
-        except Exception:
-            self._failed += 1
+        except BaseException as error:
+            self._torn = not self._goes_on(taken, error)
+            if self._torn:
+                self._loader.leave_workers()
             raise
-        state = None
+        state = worker = None
         if isinstance(batch, Marked):
-            batch, state, order = batch
+            batch, state, order, worker = batch
             self._order.check(order)
-        self._loader.count_received(self._number, 1 + self._failed, state)
-        self._failed = 0
+        self._loader.count_received(self._number, 1 + self._failed, state, worker)
+        self._failed, self._torn = 0, False
         return batch  # type: ignore[no-any-return]
+
+    def _goes_on(self, taken: Taken, error: BaseException) -> bool:
+        """Whether torch leaves no batch out after an error, but one that could not be made."""
+        if not taken.sound:
+            return False
+        if not taken.more:  # torch was interrupted while it waited
+            return True
+        # Torch passes over the batch. That is right for an error of the data set, but an interrupt says
+        # nothing of the batch.
+        passed_over = taken.more == 1 and isinstance(error, Exception)
+        if not (passed_over and self._loader.goes_on_after_errors):
+            return False
+        self._failed += 1
+        return True
 
 
 def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:
@@ -288,6 +387,33 @@ def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
     return dataset.driven(1 if batch_size is None else batch_size)
+
+
+def _check_makes_order(
+    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
+) -> None:
+    """Refuse what only the maker of the order can follow, where that is not the loader."""
+    has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
+    if isinstance(dataset, IterableDataset):
+        if with_position:
+            raise rs.InvalidArgument(
+                "with_position needs a map-style data set, got True with an iterable one; "
+                "random_map gives each item of a pipeline a generator"
+            )
+    elif has_sampler and with_position:
+        raise rs.InvalidArgument(
+            "with_position must be given to the sampler where there is one, got True"
+        )
+    elif has_sampler and seed is not None:
+        raise rs.InvalidArgument(
+            f"seed must be given to the sampler, which has its own, got {seed!r}"
+        )
+    if seed is not None and isinstance(
+        dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)
+    ):
+        raise rs.InvalidArgument(
+            f"seed must not be given with a pipeline, got {seed!r}; use its shuffle(seed)"
+        )
 
 
 def _checked(value: Any, name: str, kind: type[T]) -> T:

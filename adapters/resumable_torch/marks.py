@@ -28,17 +28,30 @@ BYTES_A_BATCH: Final = 4096
 
 
 class Marked(NamedTuple):
-    """A batch and the state after it. Torch pins the tensors in a tuple, and leaves bytes as they are."""
+    """A batch and the state after it. Torch pins the tensors in a tuple, and leaves bytes as they are.
+
+    Attributes:
+      batch: what the loop gets.
+      state: that after the batch, of a worker that owns partitions that of the worker.
+      order: of the first batch of a worker that reads everything.
+      worker: the number of a worker that owns partitions.
+    """
 
     batch: Any
     state: bytes | None
     order: Order | None
+    worker: int | None = None
 
 
 class Marks:
-    """The newest state, on its way from the iterator to the batch."""
+    """The newest state, on its way from the iterator to the batch.
+
+    Attributes:
+      worker: the number of this worker, if it owns partitions.
+    """
 
     def __init__(self) -> None:
+        self.worker: int | None = None
         self._state: bytes | None = None
         self._order: Order | None = None
         self._before: list[int] | None = None
@@ -110,4 +123,7 @@ class Marking:
     def __call__(self, items: Any) -> Any:
         state, order = self._marks.take()
         batch = self._collate(items)
-        return batch if state is None and order is None else Marked(batch, state, order)
+        worker = self._marks.worker
+        if state is None and order is None and worker is None:
+            return batch
+        return Marked(batch, state, order, worker)

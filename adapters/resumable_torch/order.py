@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any
 
 import resumable as rs
-from resumable.core.arguments import check_int
+from resumable.core.arguments import check_bool, check_int
 from resumable.core.block import block_items
 from resumable.core.graph import walk
 from resumable.stages.shard import Shard
@@ -20,25 +20,29 @@ __all__ = ["Source", "as_order", "check_positions", "positions_from", "pulled"]
 Source = int | Sized | rs.Pipeline[int]
 
 
-def as_order(source: Source, shuffle: bool | None, seed: int) -> rs.Pipeline[int]:
+def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipeline[int]:
     """The indices of ``source``: a length, an object with a length, or a pipeline of indices.
 
     Raises:
-      InvalidType: if it is none of these, or a pipeline without random access.
-      InvalidArgument: if ``shuffle`` is given with a pipeline.
+      InvalidType: if it is none of these, or a pipeline without random access, or ``shuffle`` is neither
+        True nor False.
+      InvalidArgument: if ``shuffle`` or ``seed`` is given with a pipeline.
     """
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
             raise rs.InvalidType(f"a pipeline as order must have random access, got {source!r}")
-        if shuffle is not None:
-            raise rs.InvalidArgument(
-                f"shuffle must not be given with a pipeline, got {shuffle!r}; use its shuffle(seed)"
-            )
+        for name, value in (("shuffle", shuffle), ("seed", seed)):
+            if value is not None:
+                raise rs.InvalidArgument(
+                    f"{name} must not be given with a pipeline, got {value!r}; use its shuffle(seed)"
+                )
         return source
     order = rs.range(
         len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
     )
-    return order.shuffle(seed) if shuffle else order
+    if shuffle is None or not check_bool("shuffle", shuffle):
+        return order
+    return order.shuffle(0 if seed is None else seed)
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:

@@ -33,7 +33,7 @@ class ResumableSampler(Driven, Sampler[Any]):
         indices, such as ``rs.range(n).shuffle(0).shard(rank, world_size)``.
       shuffle: whether to go through the indices in the order of ``rs.range(n).shuffle(seed)``,
         a new one in each epoch; not allowed with a pipeline.
-      seed: of the order.
+      seed: of the order, 0 by default; not allowed with a pipeline.
       with_position: whether to yield pairs ``(index, position)`` with the position of the sample in the
         whole run, for `rng_for`.
 
@@ -46,7 +46,7 @@ class ResumableSampler(Driven, Sampler[Any]):
         source: Source,
         *,
         shuffle: bool | None = None,
-        seed: int = 0,
+        seed: int | None = None,
         with_position: bool = False,
     ) -> None:
         self.cursor = Cursor(as_order(source, shuffle, seed))
@@ -119,13 +119,14 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
         drop_last: bool = False,
         *,
         shuffle: bool | None = None,
-        seed: int = 0,
+        seed: int | None = None,
     ) -> None:
         if isinstance(source, ResumableSampler):
-            if shuffle is not None:
-                raise rs.InvalidArgument(
-                    f"shuffle must not be given with a sampler, got {shuffle!r}"
-                )
+            for name, value in (("shuffle", shuffle), ("seed", seed)):
+                if value is not None:
+                    raise rs.InvalidArgument(
+                        f"{name} must not be given with a sampler, got {value!r}"
+                    )
             self.sampler = source
         else:
             self.sampler = ResumableSampler(source, shuffle=shuffle, seed=seed)

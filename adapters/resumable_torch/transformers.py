@@ -14,6 +14,8 @@ from resumable.checkpoint.reading import read_checkpoint
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
+from .partitions import gathered
+from .shares import has_partitions
 
 __all__ = ["ResumeInput"]
 
@@ -73,8 +75,10 @@ class ResumeInput(TrainerCallback):
         control: TrainerControl,
         **kwargs: Any,
     ) -> None:
+        own = self._loader.state_dict()
+        whole = gathered(own) if has_partitions(self._loader.cursor.pipeline) else own
         if state.is_world_process_zero:
-            saved = rs.loads(self._loader.state_dict()[KEY])
+            saved = rs.loads(whole[KEY])
             checkpoint = rs.Checkpoint(step=state.global_step, time=time.time(), state=saved)
             directory = rs.Directory(_folder(args, state))
             if state.global_step in directory.steps():  # of a run that was resumed further back

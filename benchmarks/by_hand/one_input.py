@@ -25,6 +25,7 @@ from benchmarks.by_hand.operator import (
 from benchmarks.work import SEED
 from benchmarks.workloads.stream_shuffle import reservoir
 
+PARTITIONS = 8
 SLOWER = 20
 """Passes of prefetch have so many times fewer items: handing one to a thread takes long."""
 
@@ -150,6 +151,21 @@ def _places(numbers: Numbers) -> Iterator[Operator]:
 
     shard = pipeline.shard(0, 2)
     yield Operator("shard", shard, dealt, batches(dealt, 0, count, 2), variant="of 2")
+    if not by_index:
+        return
+
+    def in_turns() -> Iterator[int]:
+        parts = [iter(range(number, count, PARTITIONS)) for number in range(PARTITIONS)]
+        while parts:
+            for part in parts[:]:
+                for item in part:
+                    yield item
+                    break
+                else:
+                    parts.remove(part)
+
+    partition = pipeline.partition(PARTITIONS, lambda part: part)
+    yield Operator("partition", partition, in_turns, arrays(in_turns), variant=f"of {PARTITIONS}")
 
 
 def _orders(numbers: Numbers) -> Iterator[Operator]:
@@ -187,6 +203,7 @@ def _orders(numbers: Numbers) -> Iterator[Operator]:
         yield Operator(
             "shuffle", pipeline.shuffle(SEED), shuffled, shuffled_parts, compared=how_many
         )
+        yield _in_blocks(numbers)
     for window in (100, 1_000, 10_000):
 
         def mixed(window: int = window) -> Iterator[int]:
@@ -200,6 +217,32 @@ def _orders(numbers: Numbers) -> Iterator[Operator]:
             variant=f"of {window:,}",
             compared=how_many,
         )
+
+
+def _in_blocks(numbers: Numbers) -> Operator:
+    """Blocks of 1,000 numbers in a random order, shuffled eight at a time."""
+    count, size = numbers.count, 1_000
+
+    def groups() -> Iterator[Any]:
+        rng = np.random.default_rng(SEED)
+        blocks = rng.permutation(-(-count // size))
+        for begin in range(0, len(blocks), 8):
+            group = np.add.outer(blocks[begin : begin + 8] * size, np.arange(size)).ravel()
+            rng.shuffle(group)
+            yield group[group < count]
+
+    def items() -> Iterator[int]:
+        for group in groups():
+            yield from group.tolist()
+
+    pipeline = numbers.pipeline.shuffle(SEED, block=size)
+    return Operator(
+        "shuffle in blocks",
+        pipeline,
+        items,
+        lambda: parts_of(np.concatenate(list(groups()))),
+        compared=how_many,
+    )
 
 
 def _threads(numbers: Numbers) -> Iterator[Operator]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from benchmarks.work import SEED
 MOST_COLLATED = 1.5
 """The limit for batches of anything but numbers."""
 MOST_CHAINED = 1.2
+MOST_FILES = 2_000
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
@@ -82,6 +84,31 @@ def _files(numbers: Numbers) -> Iterator[Operator]:
                 yield json.loads(line)
 
     yield Operator("jsonl", rs.jsonl(path), values, lambda: cut(values, _by_name))
+    yield from _whole_files(numbers.folder / "images", min(numbers.count // 10, MOST_FILES))
+
+
+def _whole_files(folder: Path, count: int) -> Iterator[Operator]:
+    """Files of 4 KB each, in two folders that are their classes."""
+    for number in range(count):
+        path = folder / "ab"[number % 2] / f"{number:05}.png"
+        if not path.exists():  # an earlier pipeline may still read it
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(b"%5d" % number * 820)
+    paths = sorted(map(str, folder.glob("*/*.png")))
+
+    def contents() -> Iterator[bytes]:
+        for path in paths:
+            with open(path, "rb", buffering=0) as file:
+                yield file.read()
+
+    files = rs.files(folder / "*" / "*.png", read=True)
+    yield Operator("files", files, contents, lambda: cut(contents, list))
+
+    def images() -> Iterator[tuple[str, int]]:
+        for path in paths:
+            yield path, int(os.path.dirname(path).endswith("b"))
+
+    yield Operator("image_folder", rs.image_folder(folder), images)
 
 
 def written(path: Path, count: int) -> Path:

@@ -173,9 +173,14 @@ def _in_rows(
     options = None if threads is None else grain.ReadOptions(threads, threads)
     data: Any = grain.MapDataset.source(_Rows(work)).shuffle(SEED)
     documents: Any = data.map(lambda line: {"tokens": fn(line)}).to_iter_dataset(options)
+    processes = grain.MultiprocessingOptions(num_workers=work.workers)
+    if work.workers and not work.partitions:
+        documents = documents.mp_prefetch(processes)
     if pack.whole:
         documents = FlatMapIterDataset(documents, Cut())
     batches = packer(documents).batch(work.batch or 1)
+    if work.partitions:
+        batches = batches.mp_prefetch(processes)
     return lambda: map(_renamed, batches)
 
 

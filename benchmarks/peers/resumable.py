@@ -29,32 +29,50 @@ def configurations(work: Work) -> dict[str, Prepare]:
 
 
 def _prepare(work: Work) -> Start:
+    pipeline = _pipeline(work)
+    return lambda: iter(pipeline)
+
+
+def _pipeline(work: Work) -> Any:
     pipeline = _source(work.source)
     if work.shuffle:
         pipeline = pipeline.shuffle(SEED)
+    executor = work.executor if work.workers else "thread"
+    if not work.partitions:
+        return _done(pipeline, work, work.workers, executor)
+
+    def chain(part: Any) -> Any:
+        return _done(part, work, 0, "thread")
+
+    # A pack makes several batches at once, so more than the usual four are computed ahead.
+    return pipeline.partition(
+        work.partitions, chain, workers=work.workers, executor=executor, buffer_size=16
+    )
+
+
+def _done(pipeline: Any, work: Work, workers: int, executor: str) -> Any:
+    """``pipeline`` with what comes after a shuffle of all items."""
     if work.window is not None:
         pipeline = pipeline.shuffle(SEED, window=work.window)
     if work.map is not None:
-        executor = work.executor if work.workers else "thread"
-        pipeline = pipeline.map(work.map, workers=work.workers, executor=executor)
+        pipeline = pipeline.map(work.map, workers=workers, executor=executor)
     if work.keep is not None:
         pipeline = pipeline.filter(work.keep)
     groups = work.groups
     if isinstance(groups, Bucket):
-        pipeline = pipeline.bucket(
+        return pipeline.bucket(
             len,
             batch_size=work.batch,
             window=groups.window,
             boundaries=groups.boundaries,
             seed=SEED,
         )
-        return lambda: iter(pipeline)
     if isinstance(groups, Pack):
         how = "best_fit" if groups.whole else "concatenate"
         pipeline = pipeline.pack(groups.length, window=groups.window, how=how)
     if work.batch is not None:
         pipeline = pipeline.batch(work.batch)
-    return lambda: iter(pipeline)
+    return pipeline
 
 
 def _source(source: Source) -> Any:

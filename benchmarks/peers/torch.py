@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from benchmarks.by_hand.packing import packed
 from benchmarks.functions import Each, identity, lines_of
-from benchmarks.work import Arrays, JsonLines, Pack, Prepare, Start, Stream, Unsupported, Work
+from benchmarks.work import SEED, Arrays, JsonLines, Pack, Prepare, Start, Stream, Unsupported, Work
 
 NAME = "torch DataLoader"
 DISTRIBUTION = "torch"
@@ -118,12 +120,42 @@ def _packed(work: Work, pack: Any) -> Start:
 
     dataset: Any = Items(work)
     batch = work.batch or 1
+    if work.partitions:
+        return _chain(work, pack)
 
     def start() -> Iterator[Any]:
-        pack_rows = partial(packed, length=pack.length)
-        groups: Any = DataLoader(dataset, pack.window, work.shuffle, collate_fn=pack_rows)
+        groups: Any = DataLoader(
+            dataset,
+            pack.window,
+            work.shuffle,
+            collate_fn=partial(packed, length=pack.length),
+            num_workers=work.workers,
+        )
         for rows in groups:
-            for begin in range(0, len(rows["tokens"]), batch):
-                yield {name: column[begin : begin + batch] for name, column in rows.items()}
+            yield from _cut(rows, batch)
 
     return start
+
+
+def _cut(rows: Any, batch: int) -> Iterator[Any]:
+    for begin in range(0, len(rows["tokens"]), batch):
+        yield {name: column[begin : begin + batch] for name, column in rows.items()}
+
+
+def _chain(work: Work, pack: Pack) -> Start:
+    """Each worker has every so-manieth item of one permutation, and packs and batches them."""
+    from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+
+    class Batches(IterableDataset[Any]):
+        def __init__(self) -> None:
+            self._items = Items(work)
+
+        def __iter__(self) -> Iterator[Any]:
+            worker: Any = get_worker_info()
+            order = np.random.default_rng(SEED).permutation(len(self._items))
+            own = order[worker.id :: worker.num_workers].tolist()
+            for begin in range(0, len(own), pack.window):
+                group = [self._items[index] for index in own[begin : begin + pack.window]]
+                yield from _cut(packed(group, pack.length), work.batch or 1)
+
+    return lambda: DataLoader(Batches(), batch_size=None, num_workers=work.workers)

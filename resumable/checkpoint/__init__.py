@@ -2,7 +2,8 @@
 
 # Where things are: a `Checkpointer` resumes a `loop`, which asks its trigger between two steps; the
 # `saver` makes one save after another, through a `writer`; a `store` keeps bytes by step
-# (`directory`, `memory`, `remote`); `envelope` is what one checkpoint looks like.
+# (`directory`, `memory`, `remote`); `envelope` is what one checkpoint looks like. Several ranks save
+# `parts` of one step, which fit together if they are of one `run`.
 
 from .checkpointer import Checkpointer as Checkpointer
 from .directory import Directory as Directory
@@ -11,6 +12,7 @@ from .listener import CheckpointListener as CheckpointListener
 from .loop import ResumedLoop as ResumedLoop
 from .memory import Memory as Memory
 from .names import task_name as task_name
+from .part import Part as Part
 from .remote import Remote as Remote
 from .retention import Retention as Retention
 from .store import Store as Store

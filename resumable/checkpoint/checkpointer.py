@@ -8,11 +8,12 @@ import warnings
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar, final
 
-from ..core.arguments import check_bool, check_callable, check_choice, check_int
+from ..core.arguments import check_bool, check_callable, check_int
 from ..core.iterator import PipelineIterator
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
@@ -20,11 +21,23 @@ from .clock import SteadyClock
 from .envelope import Checkpoint
 from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
-from .opening import as_store, check_listeners, check_pipeline, started_at
+from .opening import (
+    as_store,
+    check_listeners,
+    check_pipeline,
+    check_policy,
+    check_rank,
+    mark_of,
+    started_at,
+    taken,
+)
+from .part import Part
+from .parts import WholeSteps
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
-from .retention import Retainer, Retention
-from .saver import Mark, Saver
+from .retention import Retention, retainer
+from .run import part_of
+from .saver import Saver
 from .store import Store, StoreLock
 
 T = TypeVar("T")
@@ -43,6 +56,10 @@ class Checkpointer:
     the end of the ``with`` block or of the process, or until nothing refers to the loop any more.
     `latest`, `load` and `steps` need no lock, change nothing, and work in any process.
 
+    With ``ranks`` each rank has a checkpointer of its own over the same store, and saves a part of each
+    step. A step counts as saved once the parts of all ranks are there, and a resume by any number of
+    ranks begins at the newest such step. The ranks need no other connection.
+
     A save costs the loop the taking of the state, which is O(number of stages), and the writing. With
     ``asynchronous`` a thread does the writing.
 
@@ -51,6 +68,9 @@ class Checkpointer:
         `Remote`; or a `Store`.
       trigger: when to save.
       name: of the input, if several share a directory; see `task_name`.
+      rank: which rank this is, from 0.
+      ranks: how many save to the store together, each at the same steps. So the trigger must not be
+        `EverySeconds`, and a signal saves only if all receive it in the same step.
       listeners: called at the saves, in this order.
       retention: which checkpoints to keep; all by default.
       asynchronous: whether the loop goes on while a thread writes, at most one checkpoint at a time.
@@ -87,6 +107,8 @@ class Checkpointer:
         trigger: Trigger,
         *,
         name: str = "input",
+        rank: int = 0,
+        ranks: int = 1,
         listeners: Iterable[CheckpointListener] = (),
         retention: Retention | None = None,
         asynchronous: bool = False,
@@ -96,27 +118,14 @@ class Checkpointer:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        if not isinstance(trigger, Trigger):
-            raise InvalidType(
-                f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
-            )
-        if retention is not None and not isinstance(retention, Retention):
-            raise InvalidType(
-                f"retention must be a Retention such as Retention(5), got {shorten(retention)}"
-            )
-        self._asynchronous = check_bool("asynchronous", asynchronous)
-        skips = check_choice("when_busy", when_busy, ("wait", "skip")) == "skip"
-        if skips and not asynchronous:
-            raise InvalidArgument("when_busy='skip' needs asynchronous=True")
-        if check_bool("stop_on_signal", stop_on_signal) and not trigger.signals:
-            raise InvalidArgument(
-                f"stop_on_signal=True needs a trigger with OnSignal(...), got {trigger!r}"
-            )
+        skips = check_policy(trigger, retention, asynchronous, when_busy, stop_on_signal)
         if isinstance(store, Store) and name != "input":
             raise InvalidArgument(f"name belongs to a directory, got {name!r} with {store!r}")
+        self.rank, self.ranks = check_rank(rank, ranks, trigger, skips)
         self.trigger = trigger
         self.listeners = check_listeners(listeners, CheckpointListener)
         self.retention = retention
+        self._asynchronous = asynchronous
         self._policy = LoopPolicy(
             trigger=trigger,
             listeners=self.listeners,
@@ -129,6 +138,7 @@ class Checkpointer:
         self._loop: ResumedLoop[Any] | None = None
         self._lock = StoreLock()
         self.store = as_store(store, name)
+        self._steps = WholeSteps(self.store, self.rank, self.ranks)
 
     def resume(
         self, pipeline: Pipeline[T], *, step: int | None = None, progress: bool = False
@@ -151,9 +161,10 @@ class Checkpointer:
           NewerFormat: if a later version of the library wrote the latest checkpoint.
           StateMismatch: if the checkpoint belongs to another pipeline.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
-          InvalidArgument: if `resume` was called before, if ``step`` is below 0, or if the signals of
-            the trigger cannot be received: outside the main thread, or where a handler was not
-            installed by Python.
+          InvalidArgument: if `resume` was called before, if ``step`` is below 0, if there are several
+            ranks and a state of ``pipeline`` is of use to one of them alone, or if the signals of the
+            trigger cannot be received: outside the main thread, or where a handler was not installed
+            by Python.
           InvalidType: if an argument has the wrong type.
           MissingDependency: if ``progress`` is True and tqdm is not installed.
           OSError: if the store cannot be read.
@@ -167,19 +178,22 @@ class Checkpointer:
             signals = SignalRecorder(self.trigger.signals)
             undo.callback(signals.close)
             signals.open()
-            lock = self.store.lock()
+            lock = self._steps.lock()
             undo.callback(lock.close)
             checkpoint = self._chosen(step)
+            run = "" if checkpoint is None else self._steps.run_of(checkpoint.step)
+            part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, run)
             iterator = started_at(checkpoint, pipeline, self.store)
             undo.callback(iterator.close)
             bar = StepBar(pipeline, iterator.step) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
-            loop = self._make_loop(iterator, checkpoint, signals, bar, lock)
+            loop = self._make_loop(iterator, checkpoint, part, signals, bar, lock)
             if step is not None:
-                supersede_after(self.store, step)
+                supersede_after(self._steps, step)
+            self._steps.begin(part, iterator.step)
             if lock.is_held:
-                self.store.remove_unfinished()
+                self._steps.remove_unfinished()
             undo.pop_all()
         self._loop, self._lock = loop, lock
         return loop
@@ -194,11 +208,11 @@ class Checkpointer:
           NoValidCheckpoint: if there are checkpoints and all are damaged.
           NewerFormat: if a later version of the library wrote the newest one.
         """
-        return newest_valid(self.store)
+        return newest_valid(self._steps)
 
     def steps(self) -> list[int]:
         """The steps that have a checkpoint, ascending; damaged checkpoints count too."""
-        return self.store.steps()
+        return self._steps.steps()
 
     def load(self, step: int) -> Checkpoint:
         """The checkpoint of ``step``; it changes nothing.
@@ -209,7 +223,7 @@ class Checkpointer:
           InvalidArgument: if ``step`` is below 0.
           InvalidType: if it is not an integer.
         """
-        return read_valid(self.store, check_int("step", step, minimum=0))
+        return read_valid(self._steps, check_int("step", step, minimum=0))
 
     @property
     def step(self) -> int:
@@ -276,8 +290,8 @@ class Checkpointer:
     def _chosen(self, step: int | None) -> Checkpoint | None:
         """The checkpoint to resume from; None for the start."""
         if step is None:
-            return newest_valid(self.store, set_aside=True)
-        if check_int("step", step, minimum=0) == 0 and 0 not in self.store.steps():
+            return newest_valid(self._steps, set_aside=True)
+        if check_int("step", step, minimum=0) == 0 and 0 not in self._steps.steps():
             return None
         return self.load(step)
 
@@ -285,6 +299,7 @@ class Checkpointer:
         self,
         iterator: PipelineIterator[T],
         checkpoint: Checkpoint | None,
+        part: Part,
         signals: SignalRecorder,
         bar: StepBar | None,
         lock: StoreLock,
@@ -292,24 +307,17 @@ class Checkpointer:
         clock: Callable[[], float] = self._clock
         if clock is not time.monotonic:  # which is never set back
             clock = SteadyClock(clock)
-        if checkpoint is None:
-            resumed = Mark(None, clock())
-        else:
-            # Or a run that is always interrupted before a save is due would never save.
-            age = max(0.0, self._wall_clock() - checkpoint.time)
-            resumed = Mark(checkpoint.step, clock() - age)
         policy = self._policy
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))
         saver = Saver(
-            iterator.get_state,
-            self.store,
+            partial(taken, iterator.get_state, self._wall_clock, part),
+            self._steps,
             self._asynchronous,
             policy.listeners,
-            None if self.retention is None else Retainer(self.retention, self.store).apply,
+            retainer(self.retention, self._steps, part),
             clock,
-            self._wall_clock,
-            resumed,
+            mark_of(checkpoint, clock, self._wall_clock),
         )
         lock.close_with(saver)  # which a thread may still run when the loop is dropped
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)

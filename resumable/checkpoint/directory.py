@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ from .files import (
     sync_if_equal,
     write_new_file,
 )
-from .locking import lock_file
-from .names import CheckpointNames
+from .locking import check_unlocked, lock_file
+from .names import CheckpointNames, steps_by_name
+from .part import WHOLE, Part
 from .store import Store, StoreLock
 
 
@@ -56,6 +58,7 @@ class _Unacknowledged:
 class Directory(Store):
     """Files ``{name}-{step:012d}.ckpt`` in ``folder``, which is made if it is not there.
 
+    The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
     Several names share a folder without touching each other's files. Permissions follow the
     umask. A file set aside gets the reason appended to its name.
 
@@ -98,8 +101,31 @@ class Directory(Store):
         """The name of the input."""
         return self._names.name
 
+    def steps_by_name(self) -> dict[str, list[int]]:
+        """The steps, ascending, of each name in the folder that has a checkpoint."""
+        return steps_by_name(os.listdir(self.folder))
+
+    def named(self, name: str) -> Directory:
+        """The store of another name in the same folder."""
+        return self._with(CheckpointNames(name))
+
+    def part(self, part: Part) -> Directory:
+        return self._with(CheckpointNames(self.name, part))
+
     def lock(self) -> StoreLock:
-        return lock_file(self.folder / self._names.lock, f"{self.name!r} in {self.folder}")
+        what = f"{self.name!r} in {self.folder}"
+        part = self._names.part
+        lock = lock_file(
+            self.folder / self._names.lock, what if part == WHOLE else f"{what}, as {part},"
+        )
+        try:
+            # Only then, so that of two that begin at once not both find the other's unlocked.
+            for file in filter(self._names.excludes, os.listdir(self.folder)):
+                check_unlocked(self.folder / file, f"{what}, by another number of ranks,")
+        except BaseException:
+            lock.close()
+            raise
+        return lock
 
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
@@ -120,6 +146,12 @@ class Directory(Store):
 
     def steps(self) -> list[int]:
         return self._names.steps_among(os.listdir(self.folder))
+
+    def parts(self) -> list[tuple[int, Part]]:
+        return self._names.parts_among(os.listdir(self.folder))
+
+    def sync(self) -> None:
+        sync_folder(self.folder)
 
     def remove(self, step: int) -> None:
         # Not synced: after a power cut there may be one checkpoint more, never one fewer.
@@ -151,6 +183,11 @@ class Directory(Store):
 
     def __repr__(self) -> str:
         return f"Directory({str(self.folder)!r}, name={self.name!r})"
+
+    def _with(self, names: CheckpointNames) -> Directory:
+        one = copy.copy(self)
+        one._names, one._in_doubt = names, None
+        return one
 
     def _commit(self, path: Path, data: bytes) -> None:
         left = _Unacknowledged(path, self.folder / self._names.new_temporary())

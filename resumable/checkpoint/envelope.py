@@ -1,8 +1,8 @@
 """One checkpoint as bytes, in which damage is detected."""
 
 # Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian),
-# the body (a serialised dict: step, time, state), BLAKE2b-256 of everything before it. The state
-# holds the fingerprint of its pipeline.
+# the body (a serialised dict: step, time, state, and of a part also rank, ranks, run), BLAKE2b-256 of
+# everything before it. The state holds the fingerprint of its pipeline.
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, Final, final
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
 from ..state.value import State
+from .part import WHOLE, Part, part_from
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
@@ -34,6 +35,7 @@ class Checkpoint:
       step: number of steps finished when the state was taken.
       time: when it was taken, in seconds since 1 January 1970 by the system's clock.
       state: what `PipelineIterator.get_state` returned.
+      part: whose part of the step it is, where several ranks save; else the whole.
 
     >>> with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
     ...     items = list(checkpointer.resume(rs.range(5)))
@@ -45,6 +47,7 @@ class Checkpoint:
     step: int
     time: float
     state: State
+    part: Part = WHOLE
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -53,9 +56,13 @@ def encode(checkpoint: Checkpoint) -> bytes:
     Raises:
       UnencodableState: if its state has no exact serialised form, or is larger than 4 GiB.
     """
-    if problem := _problem(checkpoint.step, checkpoint.time, checkpoint.state):
+    part = checkpoint.part
+    if problem := _problem(checkpoint.step, checkpoint.time, checkpoint.state, part):
         raise UnencodableState(problem)
-    body = dumps({"step": checkpoint.step, "time": checkpoint.time, "state": checkpoint.state})
+    content: State = {"step": checkpoint.step, "time": checkpoint.time, "state": checkpoint.state}
+    if part != WHOLE:
+        content |= {"rank": part.rank, "ranks": part.ranks, "run": part.run}
+    body = dumps(content)
     if len(body) > LARGEST - HEADER.size - DIGEST_BYTES:
         raise UnencodableState(f"a checkpoint has at most {LARGEST} bytes, got {len(body)}")
     sealed = HEADER.pack(MAGIC, len(body)) + body
@@ -124,14 +131,18 @@ def decode(data: bytes) -> Checkpoint:
     step: Any = body.get("step")
     time: Any = body.get("time")
     state: Any = body.get("state")
-    if problem := _problem(step, time, state):
+    part = part_from(body.get("rank", 0), body.get("ranks", 1), body.get("run", ""))
+    if problem := _problem(step, time, state, part):
         raise CorruptCheckpoint(problem)
-    return Checkpoint(step, time, state)
+    assert part is not None
+    return Checkpoint(step, time, state, part)
 
 
-def _problem(step: Any, time: Any, state: Any) -> str | None:
+def _problem(step: Any, time: Any, state: Any, part: Part | None) -> str | None:
     if type(step) is not int or not 0 <= step < 2**63:
         return "it lacks a step, a 64-bit number from 0"
     if type(time) is not float:
         return "it lacks a time"
+    if part is None or not part.is_possible:
+        return "it does not say which part of a step it is"
     return None if isinstance(state, dict) else "it lacks a state"

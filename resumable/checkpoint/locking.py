@@ -69,6 +69,33 @@ def lock_file(path: Path, what: str) -> StoreLock:
     return lock
 
 
+def check_unlocked(path: Path, what: str) -> None:
+    """See that nobody has locked the file ``path``; several may look at the same time.
+
+    Args:
+      path: of the file.
+      what: what the lock protects, for the error.
+
+    Raises:
+      NameInUse: if another loop, of this process or another one, has locked it.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | LOOK)
+    except OSError:  # it is gone, or what is there is no lock
+        return
+    try:
+        _lock_shared(descriptor)
+        # By this the lock is released also where a fork has inherited the descriptor meanwhile.
+        _unlock(descriptor)
+    except BlockingIOError as error:
+        raise _in_use(path, what) from error
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    finally:
+        os.close(descriptor)
+
+
 @final
 class FileLock(StoreLock):
     """The open file ``path``, which is closed with this object; `acquire` locks it."""
@@ -158,6 +185,8 @@ if sys.platform == "win32":
             raise BlockingIOError(error.errno, error.strerror) from error
         os.lseek(descriptor, 0, os.SEEK_SET)
 
+    _lock_shared = _lock  # no other kind of lock is there
+
     def _unlock(descriptor: int) -> None:
         os.lseek(descriptor, FAR, os.SEEK_SET)
         msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
@@ -167,6 +196,9 @@ else:
 
     def _lock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def _lock_shared(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
 
     def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -184,7 +216,7 @@ def _in_use(path: Path, what: str) -> NameInUse:
         who += f" since {shorten(holder.get('since'))}"
     return NameInUse(
         f"{what} is being written by {who}; only one loop at a time writes a name: close or end "
-        "that one, or choose another name",
+        "that one, choose another name, or let the ranks of one job say rank and ranks",
         host,
         process,
     )
@@ -211,5 +243,5 @@ def _warn_once(folder: Path, error: OSError) -> None:
         f"nothing in {folder} can be locked ({error.strerror}), so a second writer would not be "
         "noticed; see to it that only one process at a time writes a name",
         RuntimeWarning,
-        stacklevel=5,
+        stacklevel=6,
     )

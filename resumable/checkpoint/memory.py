@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
+from .part import WHOLE, Part
 from .store import Store
 
 
@@ -21,6 +22,8 @@ class Memory(Store):
     def __init__(self) -> None:
         self._saved: dict[int, bytes] = {}
         self._aside: list[tuple[int, str, bytes]] = []
+        # One for each part, which all of them share.
+        self._parts: dict[Part, Memory] = {WHOLE: self}
 
     def save(self, step: int, data: bytes) -> str:
         if self._saved.get(step, data) != data:
@@ -42,7 +45,16 @@ class Memory(Store):
         return f"memory:{step}.{reason}"
 
     def has_damaged(self) -> bool:
-        return any(reason == "damaged" for _, reason, _ in self._aside)
+        aside = [entry for one in self._parts.copy().values() for entry in one._aside]
+        return any(reason == "damaged" for _, reason, _ in aside)
+
+    def part(self, part: Part) -> Memory:
+        one = self._parts.setdefault(part, Memory())
+        one._parts = self._parts
+        return one
+
+    def parts(self) -> list[tuple[int, Part]]:
+        return [(step, part) for part, one in self._parts.copy().items() for step in one.steps()]
 
     def __repr__(self) -> str:
         return "Memory()"

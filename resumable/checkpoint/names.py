@@ -1,9 +1,10 @@
 """The names of checkpoint files, of one input among several in a folder."""
 
-# {name}-{step:012d}.ckpt                      a checkpoint
-# {name}-{step:012d}.ckpt.{reason}[.{number}]  one that was set aside
-# .tmp-{name}-{16 hexadecimal digits}          one that is being written
-# .lock-{name}                                 locked by the writer
+# {name}-{step:012d}.ckpt                                            a checkpoint
+# {name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt            the part of one of several ranks
+# {name}-{step:012d}[.{part}].ckpt.{reason}[.{number}]               one that was set aside
+# .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    one that is being written
+# .lock-{name}[-{rank:05d}-of-{ranks:05d}]                           locked by the writer
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -17,11 +18,14 @@ from typing import Any, Final, final
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
+from .part import RUN, WHOLE, Part
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 UP_TO_32_BITS: Final = 0xFFFFFFFF
+PLACE: Final = r"-(?P<rank>[0-9]{5,})-of-(?P<ranks>[0-9]{5,})"
 FILE_NAME: Final = re.compile(
-    rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})\.ckpt(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
+    rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})(\.(?P<run>{RUN}){PLACE})?\.ckpt"
+    r"(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
 )
 
 
@@ -71,11 +75,13 @@ class FileName:
     Attributes:
       name: of the input.
       step: of the checkpoint.
+      part: of the step.
       aside: why it was set aside, in one word; None if it was not.
     """
 
     name: str
     step: int
+    part: Part
     aside: str | None
 
 
@@ -84,26 +90,39 @@ def parse_file_name(text: str) -> FileName | None:
     match = FILE_NAME.fullmatch(text)
     if match is None:
         return None
-    found = FileName(match["name"], int(match["step"]), match["aside"])
-    # Each step has one spelling: with more leading zeros it would have a second file.
-    return found if text.startswith(_file_name(found.name, found.step)) else None
+    found = FileName(match["name"], int(match["step"]), _part_in(match), match["aside"])
+    # Each has one spelling: with more leading zeros it would have a second file.
+    spelt = _file_name(found.name, found.step, found.part)
+    return found if text.startswith(spelt) and found.part.is_possible else None
+
+
+def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
+    """The steps of the whole checkpoints among ``file_names``, ascending, by the name of the input."""
+    found: dict[str, list[int]] = {}
+    for file in map(parse_file_name, file_names):
+        if file is not None and (file.part, file.aside) == (WHOLE, None):
+            found.setdefault(file.name, []).append(file.step)
+    return {name: sorted(found[name]) for name in sorted(found)}
 
 
 @final
 class CheckpointNames:
-    """The file names of the input ``name``."""
+    """The file names of the input ``name``, as the rank that saves ``part`` uses them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, part: Part = WHOLE) -> None:
         self.name = check_name("name", name)
+        self.part = part
         self._number = int.from_bytes(os.urandom(4), "big")
-        self._temporary = re.compile(rf"\.tmp-{re.escape(name)}-[0-9a-f]{{16}}")
+        own = rf"{re.escape(name)}({PLACE})?"
+        self._temporary = re.compile(rf"\.tmp-{own}-[0-9a-f]{{16}}")
+        self._lock = re.compile(rf"\.lock-{own}")
 
     def of(self, step: int) -> str:
-        """The file name of the checkpoint of ``step``."""
-        return _file_name(self.name, step)
+        """The file name of this part of ``step``."""
+        return _file_name(self.name, step, self.part)
 
     def aside(self, step: int, reason: str, number: int) -> str:
-        """The file name for the ``number``-th checkpoint of ``step`` set aside for ``reason``."""
+        """The file name for the ``number``-th one of ``step`` set aside for ``reason``."""
         return f"{self.of(step)}.{reason}" + (f".{number}" if number else "")
 
     def free_aside(self, step: int, reason: str, is_taken: Callable[[str], bool]) -> str:
@@ -118,35 +137,62 @@ class CheckpointNames:
                 return name
         raise FileExistsError(f"too many files were set aside for {self.of(step)}")
 
+    def parts_among(self, file_names: Iterable[str]) -> list[tuple[int, Part]]:
+        """Step and part of each file among ``file_names`` that belongs to the input."""
+        found = map(parse_file_name, file_names)
+        return [
+            (file.step, file.part)
+            for file in found
+            if file is not None and (file.name, file.aside) == (self.name, None)
+        ]
+
     def steps_among(self, file_names: Iterable[str]) -> list[int]:
-        """The steps of the checkpoints among ``file_names``, ascending."""
-        found = map(self.step_of, file_names)
-        return sorted(step for step in found if step is not None)
+        """The steps of which this part is among ``file_names``, ascending."""
+        return sorted(step for step, part in self.parts_among(file_names) if part == self.part)
 
     def step_of(self, file_name: str) -> int | None:
-        """The step of a checkpoint that is not set aside; None for any other file."""
-        found = parse_file_name(file_name)
-        return found.step if found and (found.name, found.aside) == (self.name, None) else None
+        """The step of a file of this part that is not set aside; None for any other file."""
+        return next(iter(self.steps_among([file_name])), None)
 
     def is_aside(self, file_name: str, reason: str) -> bool:
-        """Whether ``file_name`` is that of a checkpoint set aside for ``reason``."""
+        """Whether ``file_name`` is that of any part of the input set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
 
     @property
     def lock(self) -> str:
-        """The name of the file that the writer locks."""
-        return f".lock-{self.name}"
+        """The name of the file that the writer of this part locks."""
+        return f".lock-{self.name}{_place(self.part)}"
+
+    def excludes(self, file_name: str) -> bool:
+        """Whether ``file_name`` is what a writer locks who saves another number of parts."""
+        match = self._lock.fullmatch(file_name)
+        return match is not None and _part_in(match).ranks != self.part.ranks
 
     def new_temporary(self) -> str:
         """A file name that no other file has."""
         self._number = (self._number + 1) & UP_TO_32_BITS
-        return f".tmp-{self.name}-{os.getpid() & UP_TO_32_BITS:08x}{self._number:08x}"
+        number = f"{os.getpid() & UP_TO_32_BITS:08x}{self._number:08x}"
+        return f".tmp-{self.name}{_place(self.part)}-{number}"
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether `new_temporary` made ``file_name``."""
-        return self._temporary.fullmatch(file_name) is not None
+        """Whether `new_temporary` made ``file_name``, of this part or one that this rank tidies."""
+        match = self._temporary.fullmatch(file_name)
+        return match is not None and self.part.tidies(_part_in(match))
 
 
-def _file_name(name: str, step: int) -> str:
-    return f"{name}-{step:012d}.ckpt"
+def _file_name(name: str, step: int, part: Part) -> str:
+    which = "" if part.ranks == 1 else f".{part.run}{_place(part)}"
+    return f"{name}-{step:012d}{which}.ckpt"
+
+
+def _place(part: Part) -> str:
+    return "" if part.ranks == 1 else f"-{part.rank:05d}-of-{part.ranks:05d}"
+
+
+def _part_in(match: re.Match[str]) -> Part:
+    """The part that a file name says; the names of some files do not say of which run."""
+    found = match.groupdict()
+    if found["ranks"] is None:
+        return WHOLE
+    return Part(int(found["rank"]), int(found["ranks"]), found.get("run", ""))

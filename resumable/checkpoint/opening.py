@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+from ..core.arguments import check_bool, check_choice, check_int
 from ..core.iterator import PipelineIterator
-from ..errors import InvalidType, StateMismatch, shorten
+from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
+from ..state.value import State
+from ..triggers.base import Trigger
 from .directory import Directory
 from .envelope import Checkpoint
+from .part import WHOLE, Part
 from .remote import Remote
+from .retention import Retention
+from .saver import Mark
 from .store import Store
 
 T = TypeVar("T")
@@ -47,6 +53,47 @@ def check_listeners(listeners: Iterable[L], kind: type[L]) -> tuple[L, ...]:
     return checked
 
 
+def check_policy(
+    trigger: Any, retention: Any, asynchronous: Any, when_busy: Any, stop_on_signal: Any
+) -> bool:
+    """Check when a checkpointer saves and stops; returns whether it skips saves while it is busy."""
+    if not isinstance(trigger, Trigger):
+        raise InvalidType(
+            f"trigger must be a trigger such as EverySteps(100), got {shorten(trigger)}"
+        )
+    if retention is not None and not isinstance(retention, Retention):
+        raise InvalidType(
+            f"retention must be a Retention such as Retention(5), got {shorten(retention)}"
+        )
+    check_bool("asynchronous", asynchronous)
+    skips = check_choice("when_busy", when_busy, ("wait", "skip")) == "skip"
+    if skips and not asynchronous:
+        raise InvalidArgument("when_busy='skip' needs asynchronous=True")
+    if check_bool("stop_on_signal", stop_on_signal) and not trigger.signals:
+        raise InvalidArgument(
+            f"stop_on_signal=True needs a trigger with OnSignal(...), got {trigger!r}"
+        )
+    return skips
+
+
+def check_rank(rank: Any, ranks: Any, trigger: Trigger, skips: bool) -> tuple[int, int]:
+    """Return ``rank`` and ``ranks`` if all ranks will save at the same steps."""
+    ranks = check_int("ranks", ranks, minimum=1)
+    rank = check_int("rank", rank, minimum=0)
+    if rank >= ranks:
+        raise InvalidArgument(f"rank must be below ranks={ranks}, got {rank}")
+    if ranks > 1 and trigger.reads_clock:
+        raise InvalidArgument(
+            f"trigger must be due at the same steps on all {ranks} ranks, whose clocks differ: use "
+            f"EverySteps instead of EverySeconds, got {trigger!r}"
+        )
+    if ranks > 1 and skips:
+        raise InvalidArgument(
+            f"when_busy='skip' needs ranks=1, got {ranks}: each rank would skip other steps"
+        )
+    return rank, ranks
+
+
 def started_at(
     checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store
 ) -> PipelineIterator[T]:
@@ -64,3 +111,31 @@ def started_at(
             ) from error
         raise
     return iterator
+
+
+def mark_of(
+    checkpoint: Checkpoint | None, clock: Callable[[], float], wall_clock: Callable[[], float]
+) -> Mark:
+    """What later saves need of ``checkpoint``, from which a loop resumes; None for the start."""
+    if checkpoint is None:
+        return Mark(None, clock())
+    # Or a run that is always interrupted before a save is due would never save.
+    age = max(0.0, wall_clock() - checkpoint.time)
+    return Mark(checkpoint.step, clock() - age)
+
+
+def taken(
+    get_state: Callable[[], State], wall_clock: Callable[[], float], part: Part, step: int
+) -> Checkpoint:
+    """A checkpoint of the state that ``get_state`` returns now, at ``step``.
+
+    Raises:
+      UnencodableState: if the state cannot be joined with those of other ranks.
+    """
+    state = get_state()
+    if part != WHOLE and state["ahead"]:
+        raise UnencodableState(
+            f"step {step} cannot be saved by {part} right after an error, as its state cannot be joined "
+            "with those of the others; go on for one item, or leave the loop by an exception"
+        )
+    return Checkpoint(step, float(wall_clock()), state, part)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 
 from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
+from .part import WHOLE
 from .store import Store
 
 
@@ -20,6 +22,8 @@ def read_checkpoint(store: Store, step: int) -> Checkpoint:
     checkpoint = decode(store.load(step))
     if checkpoint.step != step:
         raise CorruptCheckpoint(f"it holds step {checkpoint.step}")
+    if checkpoint.part != WHOLE:
+        raise CorruptCheckpoint(f"it holds the part of {checkpoint.part}")
     return checkpoint
 
 
@@ -81,7 +85,8 @@ def supersede_after(store: Store, step: int) -> None:
     # The newest first: if this is interrupted, the checkpoints that are left have no gap.
     for later in reversed(store.steps()):
         if later > step:
-            store.set_aside(later, "superseded")
+            with suppress(FileNotFoundError):  # another task of the run may do the same
+                store.set_aside(later, "superseded")
 
 
 def _set_aside(store: Store, step: int) -> str:

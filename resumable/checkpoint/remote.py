@@ -6,11 +6,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, final
 
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
 from .envelope import check_before_holding
-from .names import CheckpointNames
+from .names import CheckpointNames, steps_by_name
+from .part import Part
 from .store import Store
 
 
@@ -18,6 +20,7 @@ from .store import Store
 class Remote(Store):
     """Objects ``{name}-{step:012d}.ckpt`` under ``url``, through `fsspec`.
 
+    The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
     There is no lock, so a second loop that resumes the same name is not refused. Where the backend can
     create an object only if it is not there, as S3 can, neither loop replaces what the other has
     saved, and the later one gets an error. With other backends the user must see to it that one
@@ -67,6 +70,17 @@ class Remote(Store):
         """The name of the input."""
         return self._names.name
 
+    def steps_by_name(self) -> dict[str, list[int]]:
+        """The steps, ascending, of each name under the URL that has a checkpoint."""
+        return steps_by_name(self._files())
+
+    def named(self, name: str) -> Remote:
+        """The store of another name under the same URL."""
+        return self._with(CheckpointNames(name))
+
+    def part(self, part: Part) -> Remote:
+        return self._with(CheckpointNames(self.name, part))
+
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
         self._take_back(path)
@@ -103,6 +117,9 @@ class Remote(Store):
     def steps(self) -> list[int]:
         return self._names.steps_among(self._files())
 
+    def parts(self) -> list[tuple[int, Part]]:
+        return self._names.parts_among(self._files())
+
     def remove(self, step: int) -> None:
         path = self._path(step)
         if not self._system.exists(path):
@@ -122,6 +139,11 @@ class Remote(Store):
 
     def __repr__(self) -> str:
         return f"Remote({self.url!r}, name={self.name!r})"
+
+    def _with(self, names: CheckpointNames) -> Remote:
+        one = copy.copy(self)
+        one._names, one._in_doubt = names, None
+        return one
 
     def _take_back(self, path: str) -> None:
         """Remove what an earlier attempt to put ``path`` has left, if it is that."""

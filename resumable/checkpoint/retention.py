@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from ..core.arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
+from .part import WHOLE, Part
+from .parts import WholeSteps
 from .reading import read_checkpoint
 from .store import Store
 
 SECONDS_PER_HOUR: Final = 3600.0
+
+Retain: TypeAlias = "Callable[[int, float], str | None]"
+"""Is called with step and time once a checkpoint is stored; returns what failed."""
 
 
 @final
@@ -134,3 +139,59 @@ class Retainer:
             return f"the checkpoint of step {step} could not be removed: {error}"
         del self._times[step]
         return None
+
+
+@final
+class SharedRetainer:
+    """Applies a retention where this rank and others save parts, after each save of this one.
+
+    Rank 0 decides. It reads all parts of the checkpoints from before its own saves, each once.
+    """
+
+    def __init__(self, retention: Retention, steps: WholeSteps, part: Part) -> None:
+        self._retention = retention
+        self._steps = steps
+        self._decides = part.rank == 0
+        # The time of each checkpoint that was saved or read, by its step; None for a damaged one.
+        self._times: dict[int, float | None] = {}
+
+    def apply(self, step: int, time: float) -> str | None:
+        """Remove what has expired, as far as this rank is to; returns what failed.
+
+        A failure here leaves the save as it is. It is tried again after the next save.
+        """
+        try:
+            if self._decides:
+                self._times[step] = time
+                for expired in self._retention.expired(self._saved()):
+                    self._steps.remove(expired)
+            self._steps.remove_rest(listed=self._decides)
+        except Exception as error:
+            return f"in {self._steps!r}, older checkpoints could not be removed: {error}"
+        return None
+
+    def _saved(self) -> dict[int, float]:
+        """Step and time of each valid checkpoint that is settled."""
+        settled = self._steps.settled_steps()
+        known = self._times
+        times = {step: known[step] if step in known else self._read(step) for step in settled}
+        later = {step: time for step, time in known.items() if step > max(settled, default=-1)}
+        self._times = {**times, **later}
+        return {step: time for step, time in times.items() if time is not None}
+
+    def _read(self, step: int) -> float | None:
+        try:
+            return self._steps.saved_at(step)
+        except (CorruptCheckpoint, NewerFormat, FileNotFoundError):
+            return None
+
+
+def retainer(retention: Retention | None, steps: WholeSteps, part: Part) -> Retain | None:
+    """What applies ``retention`` after each save of ``part``; None if there is none."""
+    if retention is None:
+        return None
+    return (
+        Retainer(retention, steps).apply
+        if part == WHOLE
+        else SharedRetainer(retention, steps, part).apply
+    )

@@ -20,7 +20,6 @@ import numpy as np
 
 from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
-from ..state.value import State
 from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Job, Threads
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
@@ -60,13 +59,13 @@ class _Save:
     Attributes:
       mark: what later saves need of it.
       job: writes the checkpoint; tried again, it writes the same bytes.
-      announced: whether `before_save` of all listeners was called.
+      to_announce: the calls of `before_save` that are still to be made.
       submitted: whether the writer has the job.
     """
 
     mark: Mark
     job: Job[_Written]
-    announced: bool = False
+    to_announce: list[Callable[[], object]]
     submitted: bool = False
 
 
@@ -77,13 +76,12 @@ class Saver:
     Invariant: a step counts as saved as soon as its save is begun, until that save fails.
 
     Args:
-      get_state: returns the state of the step at which a save is begun.
+      take: returns the checkpoint of the step at which a save is begun.
       store: where the checkpoints are kept.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
       retain: called with step and time once a checkpoint is stored; returns what failed.
       clock: monotonic seconds.
-      wall_clock: seconds since the epoch, to label checkpoints.
       resumed: what the loop was resumed from.
 
     Attributes:
@@ -92,23 +90,21 @@ class Saver:
 
     def __init__(
         self,
-        get_state: Callable[[], State],
+        take: Callable[[int], Checkpoint],
         store: Store,
         asynchronous: bool,
         listeners: Sequence[CheckpointListener],
         retain: Callable[[int, float], str | None] | None,
         clock: Callable[[], float],
-        wall_clock: Callable[[], float],
         resumed: Mark,
     ) -> None:
-        self._get_state = get_state
+        self._take = take
         self._store = store
         self._asynchronous = asynchronous
         self._writer = Threads(1, "resumable-writer", thorough=True)
         self._listeners = listeners
         self._retain = retain
         self._clock = clock
-        self._wall_clock = wall_clock
         self._process = HomeProcess()
         self.stopped = False
         self._done = resumed
@@ -158,12 +154,10 @@ class Saver:
         assert step is not None
         save = self._beginning
         if save is None or save.mark.step != step:
-            checkpoint = Checkpoint(step, float(self._wall_clock()), self._get_state())
-            save = _Save(mark, Job(partial(self._commit, checkpoint)))
+            job = Job(partial(self._commit, self._take(step)))
+            save = _Save(mark, job, [partial(one.before_save, step) for one in self._listeners])
             self._beginning = save
-        if not save.announced:
-            self._tell([partial(one.before_save, step) for one in self._listeners])
-            save.announced = True
+        self._announce(save)
         self._beginning, self._pending = None, save
         self._write(save)
 
@@ -219,10 +213,24 @@ class Saver:
         if self._telling:
             raise InvalidArgument("a listener cannot save: it is called during a save")
 
-    def _tell(self, events: list[Callable[[], object]]) -> None:
-        """Call the listeners, each once; a second time only after an interrupt.
+    def _announce(self, save: _Save) -> None:
+        """Call `before_save` of each listener.
 
-        If one of them raises, the others are still called.
+        If one raises, `begin` is called again for the step, or there is no save. Then it goes on with that
+        listener, since a checkpoint commits what each of them has saved.
+        """
+        self._telling = True
+        try:
+            while save.to_announce:
+                save.to_announce[0]()
+                del save.to_announce[0]
+        finally:
+            self._telling = False
+
+    def _tell(self, events: list[Callable[[], object]]) -> None:
+        """Call the listeners after a save, each once; a second time only after an interrupt.
+
+        If one of them raises, the next call of this method goes on with the others.
         """
         self._telling = True
         try:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 
+from ..errors import InvalidArgument
+from .part import WHOLE, Part
+
 
 class StoreLock:
     """What a writer holds. Of a store without locks it holds nothing."""
@@ -116,4 +119,27 @@ class Store(ABC):
 
     def remove_unfinished(self) -> None:
         """Delete what interrupted saves have left behind; called by the writer alone."""
+        return
+
+    # A store in which several ranks save parts of a step also has these three.
+
+    def part(self, part: Part) -> Store:
+        """The store of the same name in which one rank saves ``part`` of each step.
+
+        Its methods are about that part alone, but `has_damaged` and `parts` about all. Its lock lets the
+        writers of the other parts be, and keeps out those that save another number of parts.
+
+        Raises:
+          InvalidArgument: if this store keeps no parts.
+        """
+        if part != WHOLE:
+            raise InvalidArgument(f"ranks must be 1, as {self!r} keeps no parts of checkpoints")
+        return self
+
+    def parts(self) -> list[tuple[int, Part]]:
+        """Step and part of all that is there and was not set aside, in any order."""
+        return [(step, WHOLE) for step in self.steps()]
+
+    def sync(self) -> None:
+        """Let what `parts` has listed survive, also what the writers of other parts have just saved."""
         return

@@ -25,17 +25,19 @@ from .demo_training import Settings
 from .parsers import BATCH_SIZE
 from .progress import Progress, progress_bar
 
+MOST_WORKERS: Final = 4
+"""With partitions, each start has one worker more than the one before, and none after three."""
+
 LATEST_KILL_DELAY: Final = 0.02
 """The kill comes up to this many seconds after the chosen step, in a step, a save or a start."""
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the demo; returns 0 only if nothing was lost or repeated and the weights agree."""
-    problem = _problem(options)
     files = _files(options.data)
-    if problem or not files:
+    if not files:
         missing = f"no text file found: {options.data or 'name some with --data'}"
-        print(f"resumable demo: {problem or missing}", file=sys.stderr)
+        print(f"resumable demo: {missing}", file=sys.stderr)
         return 2
     folder = Path(options.keep or tempfile.mkdtemp(prefix="resumable-demo-"))
     try:
@@ -70,14 +72,7 @@ class _Run:
     saves: list[float] = field(default_factory=list)
     resumes: list[float] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
-
-
-def _problem(options: argparse.Namespace) -> str | None:
-    for name, minimum in (("kills", 0), ("steps", 1), ("every", 1), ("seed", 0)):
-        value = getattr(options, name)
-        if value is not None and value < minimum:
-            return f"--{name} must be at least {minimum}, got {value}"
-    return None
+    workers: list[int] = field(default_factory=list)
 
 
 def _files(pattern: str | None) -> list[str]:
@@ -100,18 +95,20 @@ def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int
     if not lines:
         print("resumable demo: the text files hold no line", file=sys.stderr)
         return 2
-    steps = options.steps or -(-lines // BATCH_SIZE)
-    print(f"{lines:,} lines of {len(files):,} files, {steps:,} steps of {BATCH_SIZE} lines")
-    whole = Settings(
+    settings = Settings(
         files=files,
         folder=str(folder / "uninterrupted"),
         index_dir=index_dir,
-        steps=steps,
+        steps=options.steps,
         epochs=None if options.steps else 1,
         batch_size=BATCH_SIZE,
         every=options.every,
         seed=options.seed,
+        partitions=options.partitions,
     )
+    steps = options.steps or len(settings.batches(rs.range(lines)))
+    whole = replace(settings, steps=steps)
+    print(f"{lines:,} lines of {len(files):,} files, {steps:,} steps of {BATCH_SIZE} lines")
     killed = replace(whole, folder=str(folder / "killed"))
     kills = _kill_steps(options.kills, steps, options.seed)
     with progress_bar(2 * steps) as bar:
@@ -136,6 +133,9 @@ def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
     pending = list(kills)
     while True:
         killed = False
+        if settings.partitions is not None:
+            report.workers.append(len(report.workers) % MOST_WORKERS)
+            settings = replace(settings, workers=report.workers[-1])
         with _started(settings) as process:
             for event in _events(process):
                 if event["event"] == "done":
@@ -199,12 +199,14 @@ def _print_table(
     lost, repeated = int(-difference[difference < 0].sum()), int(difference[difference > 0].sum())
     identical = whole.weights.tobytes() == killed.weights.tobytes()
     restart = sum(step * BATCH_SIZE % lines for step in report.killed_at)
+    workers = ", ".join(map(str, report.workers))
     rows = [
         ("lines seen", f"{int(killed.seen.sum()):,}"),
         ("lines lost", f"{lost:,}"),
         ("lines repeated", f"{repeated:,}"),
         ("final weights bit-identical", "yes" if identical else "NO"),
         ("killed at steps", ", ".join(map(str, report.killed_at)) or "none"),
+        *([("workers at each start", workers)] if workers else []),
         ("a checkpoint of the input", f"{max(report.sizes)} bytes"),
         ("a durable save of it", _milliseconds(report.saves)),
         ("a resume from it", _milliseconds(report.resumes)),

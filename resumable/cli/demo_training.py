@@ -30,6 +30,8 @@ class Settings:
       batch_size: lines in a batch.
       every: steps between checkpoints.
       seed: of the shuffle.
+      partitions: how many divide the work; None for a pipeline without.
+      workers: threads that run them.
     """
 
     files: list[str]
@@ -40,18 +42,22 @@ class Settings:
     batch_size: int
     every: int
     seed: int
+    partitions: int | None = None
+    workers: int = 0
 
     def pipeline(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
         """The input: every line once in each epoch, in a new order each time."""
-        return (
-            lines.enumerate()
-            .shuffle(self.seed)
-            .repeat(self.epochs)
-            .map(bigrams)
-            .batch(self.batch_size, collate=join_lines)
-            .take(self.steps)
-            .prefetch(2)
-        )
+        return self.batches(lines).take(self.steps).prefetch(2)
+
+    def batches(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
+        """The batches of all epochs."""
+        order = lines.enumerate().shuffle(self.seed).repeat(self.epochs)
+        if self.partitions is None:
+            return self._batched(order)
+        return order.partition(self.partitions, self._batched, workers=self.workers)
+
+    def _batched(self, lines: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
+        return lines.map(bigrams).batch(self.batch_size, collate=join_lines)
 
     def to_json(self) -> str:
         """The settings as `from_json` reads them."""

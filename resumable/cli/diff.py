@@ -12,6 +12,7 @@ from ..checkpoint.envelope import Checkpoint
 from ..checkpoint.survey import FoundFile, examine, survey
 from ..errors import shorten
 from ..state.encoding import dumps
+from ..views.column import Column, listed
 from ..views.state_tree import as_json, positions, show, stage_tree
 from ..views.table import table_lines
 from .inspect import explain, show_age, show_time
@@ -59,7 +60,9 @@ class _Difference(NamedTuple):
 
     @property
     def moved(self) -> str:
-        """By how much, if both are integers; else empty."""
+        """By how much, if both are integers, or in which partitions; else empty."""
+        if isinstance(self.old, Column) and isinstance(self.new, Column):
+            return f"in {listed(self.old.differing(self.new, _equal))}"
         if type(self.old) is int and type(self.new) is int:
             return ("+" if self.new > self.old else "") + shorten(self.new - self.old)
         return ""
@@ -133,4 +136,6 @@ def _equal(old: Any, new: Any) -> bool:
     """Whether both would be stored as the same bytes; so a NaN is equal to itself."""
     if old is ABSENT or new is ABSENT:
         return False
+    if isinstance(old, Column) and isinstance(new, Column):
+        return not old.differing(new, _equal)
     return dumps({"value": old}) == dumps({"value": new})

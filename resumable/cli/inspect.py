@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..checkpoint.part import WHOLE
 from ..checkpoint.survey import FoundFile, examine, survey
 from ..errors import shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
@@ -34,7 +35,8 @@ def _show_folder(folder: Path, *, as_program: bool) -> int:
         for file in survey(folder):
             found.append(file)
             bar.update(1)
-    damaged = [file for file in found if file.problem is not None and file.aside is None]
+    # What lacks a part is a save that was cut short, or is not done yet.
+    damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
     if as_program:
         print(
             json.dumps({"folder": str(folder), "checkpoints": [*map(_describe, found)]}, indent=2)
@@ -71,6 +73,8 @@ def _show_file(file: FoundFile, *, as_program: bool) -> int:
             f"step {checkpoint.step}, saved {show_time(checkpoint.time)} "
             f"({show_age(time.time() - checkpoint.time)} ago), {file.size:,} bytes"
         )
+        if checkpoint.part != WHOLE:
+            print(f"the part of {checkpoint.part}")
         for note in _notes(checkpoint.state):
             print(note)
         print()
@@ -106,9 +110,11 @@ def _describe(file: FoundFile) -> dict[str, Any]:
         "file": str(file.path),
         "name": file.name,
         "step": file.step,
+        "ranks": file.part.ranks,
         "time": None if checkpoint is None else as_json(checkpoint.time),
         "bytes": file.size,
         "valid": file.problem is None,
+        "incomplete": file.incomplete,
         "problem": file.problem,
         "set_aside": file.aside,
     }

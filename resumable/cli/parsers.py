@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+from collections.abc import Callable
 from typing import Any, Final
 
 BATCH_SIZE: Final = 256
@@ -16,7 +17,7 @@ BATCH_SIZE: Final = 256
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_show):
+    for add in (_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_show, _add_index):
         add(commands)
 
 
@@ -31,24 +32,30 @@ def _add_demo(commands: Any) -> None:
         ),
     )
     parser.add_argument(
-        "--kills", type=int, default=5, metavar="N", help="number of kills (default: 5)"
+        "--kills", type=_at_least(0), default=5, metavar="N", help="number of kills (default: 5)"
     )
     parser.add_argument(
         "--steps",
-        type=int,
+        type=_at_least(1),
         metavar="N",
         help=f"batches of {BATCH_SIZE} lines to train on (default: all lines once)",
     )
     parser.add_argument(
         "--every",
-        type=int,
+        type=_at_least(1),
         default=100,
         metavar="N",
         help="steps between checkpoints (default: 100)",
     )
     parser.add_argument(
+        "--partitions",
+        type=_at_least(1),
+        metavar="N",
+        help="divide the work into so many partitions, and resume with other numbers of workers",
+    )
+    parser.add_argument(
         "--seed",
-        type=int,
+        type=_at_least(0),
         default=0,
         metavar="N",
         help="seed of the order and of the kills (default: 0)",
@@ -183,6 +190,31 @@ def _add_show(commands: Any) -> None:
     parser.add_argument("--mermaid", action="store_true", help="print a graph for Mermaid instead")
 
 
+def _add_index(commands: Any) -> None:
+    parser = commands.add_parser(
+        "index",
+        help="build the indexes of files before they are needed",
+        description=(
+            "Finds where the records of files end, and keeps that beside them or in a folder, so that a "
+            "pipeline over them opens at once. Indexes that are there and right are left as they are. "
+            "The exit status is 1 if a file cannot be indexed, 2 if there is none."
+        ),
+    )
+    parser.add_argument("patterns", metavar="PATH", nargs="+", help="files, or patterns in quotes")
+    parser.add_argument(
+        "--format",
+        choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
+        help="of all files (default: by their names; of others, lines)",
+    )
+    parser.add_argument("--index-dir", metavar="DIR", help="where to keep the indexes")
+    parser.add_argument(
+        "--workers",
+        type=_at_least(1),
+        metavar="N",
+        help="files at a time (default: the number of cores)",
+    )
+
+
 def _add_target(parser: Any) -> None:
     """Add TARGET and ``--arg`` to the options of a command."""
     parser.add_argument(
@@ -201,6 +233,17 @@ def _add_target(parser: Any) -> None:
             "A VALUE that is no Python literal is a string"
         ),
     )
+
+
+def _at_least(minimum: int) -> Callable[[str], int]:
+    """The type of an argument that is an integer of at least ``minimum``."""
+
+    def integer(text: str) -> int:
+        if (value := int(text)) < minimum:
+            raise argparse.ArgumentTypeError(f"must be at least {minimum}, got {value}")
+        return value
+
+    return integer
 
 
 def _argument(text: str) -> tuple[str, Any]:

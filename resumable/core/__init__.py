@@ -38,6 +38,7 @@ from .stage import ALWAYS as ALWAYS
 from .stage import EPOCHS as EPOCHS
 from .stage import ITEMS as ITEMS
 from .stage import NOTHING as NOTHING
+from .stage import PARTS as PARTS
 from .stage import RANK as RANK
 from .stage import Reliance as Reliance
 from .stage import Stage as Stage

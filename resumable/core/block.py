@@ -4,7 +4,8 @@ A block is a run of consecutive items that moves through the pipeline at once:
 
 * a ``list`` of items, or
 * *columns*: an array whose rows are the items, or a tuple or dict of columns, whose
-  items are tuples or dicts of rows. All columns have the same first axis.
+  items are tuples or dicts of rows. All columns have the same first axis. A column of a dict may
+  also be a list of strings, bytes and None, which `stack` leaves as they are.
 """
 
 # Columns let a batch of array rows be gathered without a Python object for each item. A
@@ -226,8 +227,10 @@ def _like(model: Any, fields: Iterable[Any]) -> Any:
 
 
 def _same_columns(left: Block, right: Block) -> bool:
-    if type(left) is not type(right) or isinstance(left, list):
+    if type(left) is not type(right):
         return False
+    if isinstance(left, list):
+        return True
     if isinstance(left, np.ndarray):
         if left.dtype != right.dtype or is_masked(left):
             return False
@@ -241,6 +244,8 @@ def _join_columns(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
     if isinstance(first, np.ndarray):
         return np.concatenate(blocks)
+    if isinstance(first, list):
+        return [*chain.from_iterable(blocks)]
     if isinstance(first, dict):
         return {key: _join_columns([block[key] for block in blocks]) for key in first}
     return _like(first, [_join_columns(columns) for columns in zip(*blocks, strict=True)])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -44,7 +46,7 @@ class CallsFunction(Transform[T]):
         (default,) = [one.default for one in fields(self) if one.name == self.calls]
         if self.function is not default:
             check_callable(self.calls, self.function)
-        protocol = protocol_of(self.function)
+        protocol = _protocol_of_function(self.function)
         if protocol is not None:
             taken = _Taken(taken_from(self.function, protocol))
             object.__setattr__(self, "first_state", taken)
@@ -84,12 +86,27 @@ def check_stateless(name: str, fn: Callable[..., Any]) -> None:
       InvalidType: if it cannot be called.
     """
     check_callable(name, fn)
-    protocol = protocol_of(fn)
+    protocol = _protocol_of_function(fn)
     if protocol is not None:
         raise InvalidArgument(
             f"{name} must not carry state of its own here, because a resume between the items it "
             f"returned calls it again; got {fn!r} with {protocol}"
         )
+
+
+def _protocol_of_function(fn: Any) -> Protocol | None:
+    """How the state of ``fn`` is saved, if it has any.
+
+    Every ``torch.nn.Module`` has a `state_dict`. Without parameters and buffers, as in most transforms of
+    images, that is an empty `OrderedDict`, and stays so.
+    """
+    protocol = protocol_of(fn)
+    if protocol is not None and protocol.get == "state_dict":
+        with suppress(Exception):
+            state = protocol.read(fn)
+            if type(state) is OrderedDict and not state:
+                return None
+    return protocol
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:

@@ -6,14 +6,14 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
-from .block import Block, Indices, block_length, ungroup
+from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .random_access import Indexed
 from .runs import grouped
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 FEW_TURNS: Final = 64
 TURNS_AHEAD: Final = 1024
+PLANNED_AT_ONCE: Final = 1 << 16
+"""Turns that are planned at once, so that memory is taken by the items there are, not by those asked for."""
 # Behind the turns of a run stands one that finds no item: so the end of a run is told from that of an
 # upstream at its last turn.
 NO_ITEMS: Final[Iterator[Any]] = iter(())
@@ -102,12 +104,21 @@ def _checked_names(names: Any, count: int) -> tuple[str, ...]:
 
 
 class CombineIterator(StageIterator[T]):
-    """Motion of a stage with several upstreams and no position of its own."""
+    """Motion of a stage with several upstreams and no position of its own.
 
-    def __init__(self, stage: Combine[T], epoch: int) -> None:
+    Args:
+      stage: the stage that it belongs to.
+      epoch: epoch of the pass; the upstreams are started in the same one.
+      reads: the stages whose items it reads, by default the inputs of ``stage``.
+    """
+
+    def __init__(
+        self, stage: Stage[T], epoch: int, reads: Sequence[Stage[Any]] | None = None
+    ) -> None:
         self._stage = stage
         self._upstreams: Sequence[StageIterator[Any]] = [
-            self._started(upstream, epoch) for upstream in stage.upstreams
+            self._started(upstream, epoch)
+            for upstream in (stage.inputs if reads is None else reads)
         ]
 
     def _started(self, upstream: Stage[Any], epoch: int) -> StageIterator[Any]:
@@ -156,18 +167,44 @@ class TurnsIterator(CombineIterator[T]):
     were planned have been taken tells the position.
     """
 
-    def __init__(self, stage: Combine[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._ended = [False] * len(stage.upstreams)
+    def __init__(
+        self, stage: Stage[T], epoch: int, reads: Sequence[Stage[Any]] | None = None
+    ) -> None:
+        super().__init__(stage, epoch, reads)
+        self._ended = [False] * len(self._upstreams)
+        # The upstreams of the turns that are taken item by item.
         self._numbers: list[int] = []
         self._left: Callable[[], int] = UNPLANNED.__length_hint__
 
     def items(self) -> Items[T]:
         return Items(chain.from_iterable(self._runs(TURNS_AHEAD)))
 
+    def pull(self, count: int) -> Block:
+        blocks: list[Block] = []
+        missing = count
+        while missing:
+            self._stop()
+            numbers = self._plan(min(missing, PLANNED_AT_ONCE))
+            if not len(numbers):
+                break
+            block, there = self.pull_each(numbers)
+            if len(there):
+                self._pass_those(numbers, there)
+            blocks.append(block)
+            if wanted := len(numbers) - len(there):
+                blocks.append(list(islice(self.items(), wanted)))
+                if len(blocks[-1]) < wanted:
+                    break
+            missing -= len(numbers)
+        return concatenate(blocks)
+
     @abstractmethod
-    def _plan(self, count: int) -> list[int]:
-        """The upstreams of up to ``count`` of the next turns; empty only at the end."""
+    def _plan(self, count: int) -> Indices:
+        """The upstreams of up to ``count`` of the next turns; none only at the end."""
+
+    @abstractmethod
+    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+        """Move the position past the items of ``numbers``, just planned, that `pull_each` found."""
 
     @abstractmethod
     def _pass_turns(self, count: int) -> None:
@@ -192,7 +229,7 @@ class TurnsIterator(CombineIterator[T]):
         self._stop()
         upstreams = [iter(upstream.items()) for upstream in self._upstreams]
         count = min(FEW_TURNS, most)
-        while numbers := self._plan(count):
+        while numbers := self._plan(count).tolist():
             cursor: Any = iter([*map(upstreams.__getitem__, numbers), NO_ITEMS])
             self._numbers, self._left = numbers, cursor.__length_hint__
             yield map(next, cursor)
@@ -209,7 +246,7 @@ class TurnsIterator(CombineIterator[T]):
             upstreams[number] = iter(self._upstreams[number].items())  # it may have begun again
             count = min(FEW_TURNS, most)
 
-    def pull_each(self, numbers: Indices) -> tuple[Block, int, int]:
+    def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
         """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.
 
         An upstream without an item for its turn is marked as ended only if a later turn has an
@@ -219,21 +256,53 @@ class TurnsIterator(CombineIterator[T]):
           numbers: of upstreams, shape (n,).
 
         Returns:
-          the items in this order; their number; and the i of the last one, -1 if there are none.
+          the items in this order, and the i of each, ascending.
+        """
+        blocks: list[Block] = []
+
+        def pull(upstream: StageIterator[Any], count: int) -> int:
+            blocks.append(upstream.pull(count))
+            return block_length(blocks[-1])
+
+        there, order = self._moved_each(numbers, pull)
+        if len(there) == len(numbers):
+            return ungroup(blocks, order), there
+        return ungroup(blocks, np.argsort(np.argsort(order))), there
+
+    def skip_each(self, numbers: Indices) -> Indices:
+        """Pass over the items that `pull_each` would return.
+
+        Args:
+          numbers: of upstreams, shape (n,).
+
+        Returns:
+          the i of each item, ascending.
+        """
+        return self._moved_each(numbers, lambda upstream, count: upstream.skip(count))[0]
+
+    def _moved_each(
+        self, numbers: Indices, move: Callable[[StageIterator[Any], int], int]
+    ) -> tuple[Indices, Indices]:
+        """Let ``move`` take the items of each upstream in ``numbers`` at once, and mark what ended.
+
+        Args:
+          numbers: of upstreams, shape (n,).
+          move: takes so many items of an upstream, and returns how many there were.
+
+        Returns:
+          the i of each item that there was, ascending; and in the order in which they were taken.
         """
         order, groups = grouped(numbers)
-        blocks, places, missing = [], [], {}
+        places, missing = [], {}
         for number, first, last in groups:
-            block = self._upstreams[number].pull(last - first)
-            length = block_length(block)
-            blocks.append(block)
-            places.append(order[first : first + length])
-            if length < last - first:
-                missing[number] = int(order[first + length])
+            moved = move(self._upstreams[number], last - first)
+            places.append(order[first : first + moved])
+            if moved < last - first:
+                missing[number] = int(order[first + moved])
         if not missing:
-            return ungroup(blocks, order), len(numbers), len(numbers) - 1
-        there = np.concatenate(places)
-        last = int(there.max(initial=-1))
+            return np.arange(len(numbers)), order
+        taken = np.concatenate(places)
+        there = np.sort(taken)
         for number, place in missing.items():
-            self._ended[number] = place < last
-        return ungroup(blocks, np.argsort(np.argsort(there))), len(there), last
+            self._ended[number] = bool(len(there)) and place < int(there[-1])
+        return there, taken

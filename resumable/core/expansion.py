@@ -83,7 +83,8 @@ def _expanded_stage(
         indexed.set_state({"position": offset})
         return indexed
     iterator = stage.start(epoch)
-    check_passed(sum(1 for _ in islice(iterator, offset)), offset, owner)
+    if offset:
+        check_passed(iterator.skip(offset), offset, owner)
     return iterator
 
 
@@ -119,13 +120,12 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
             yield from self._walked(self._inner)
         upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
         offset, left = position.number, position.left
-        # Where upstream knows the state before its last item, which it may not before it has handed out
-        # one, states need not be noted.
+        # Where upstream knows the state before its last item, states need not be noted.
         before, known, first = self._upstream.mark(), None, True
         while (item := next(upstream, END)) is not END:
-            if first and self._upstream.state_at(-1) is not None:
-                before = known = partial(_state_before_last, self._upstream)
-            first = False
+            if first:
+                known, first = self.state_before_last(), False
+                before = known or before
             made = fn(item)
             if type(made) in PLAIN and not offset:
                 # Inline, since an expansion may have few items.
@@ -154,8 +154,9 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         """Makes the state before the item that upstream handed out last, whenever it is called.
 
         None where that state is not known without moving, so that it must be noted before each item.
+        To be asked after upstream has handed out an item.
         """
-        if self._upstream.state_at(0) is None:
+        if self._upstream.state_at(-1) is None:
             return None
         return partial(_state_before_last, self._upstream)
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
 from .graph import below
-from .stage import ALWAYS, NOTHING, Reliance, Stage
+from .stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
 from .transform import PassThrough
 
 LONGEST_VALUE: Final = 200
@@ -40,6 +40,28 @@ def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHIN
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
     return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline")
+
+
+def depends_on_rank(stage: Stage[Any], relied_on: Reliance = NOTHING) -> bool:
+    """Whether a state of the pipeline up to ``stage`` is of use to the same rank alone.
+
+    Args:
+      stage: the last stage.
+      relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
+    """
+    if not isinstance(stage, PassThrough):
+        if relied_on >= RANK and any(when >= RANK for when in stage.identity.values()):
+            return True
+        relied_on = relied_on | _reliance(stage)
+    return any(depends_on_rank(upstream, relied_on) for upstream in stage.inputs)
+
+
+def _reliance(stage: Stage[Any]) -> Reliance:
+    """What the state of ``stage`` relies on, with that of a function of the user in it.
+
+    Such a function has seen the items of the partitions that the rank owned.
+    """
+    return stage.relies_on | (PARTS if getattr(stage, "carries_state", False) else NOTHING)
 
 
 class _Identity(NamedTuple):
@@ -73,7 +95,7 @@ def _identified(stage: Stage[Any], relied_on: Reliance) -> _Identity:
         if what in when
     ]
     fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
-    relied_on |= stage.relies_on
+    relied_on |= _reliance(stage)
     upstreams = [_identified(upstream, relied_on) for upstream in stage.inputs]
     return _Identity(type(stage).__name__, stage.version, fields, stage.shown_as, upstreams)
 
@@ -110,7 +132,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
             argument = ours.shown_as.get(field, _cut(field))
             return (
                 f"{name} at {path}: saved {argument}={_cut(saved)}, this pipeline has "
-                f"{argument}={current}; {_likely_cause(field)}"
+                f"{argument}={current}; {_likely_cause(name, field)}"
             )
     if len(upstreams) != len(ours.upstreams):
         return (
@@ -133,8 +155,9 @@ def _as_json(value: Any) -> Any:
     return list(map(_as_json, value)) if isinstance(value, tuple) else value
 
 
-def _likely_cause(field: str) -> str:
+def _likely_cause(name: str, field: str) -> str:
     causes = {
+        "Part.count": "the number of partitions is fixed for a run",
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",
@@ -142,9 +165,13 @@ def _likely_cause(field: str) -> str:
         "data_identity": "were items added, removed, replaced or put in another order?",
         "names": "were inputs renamed, added, removed or put in another order?",
         "count": "it may change only where no later stage counts, shuffles or filters items",
+        "Partition.index": "a stage or a function after it holds something of its rank, so each rank "
+        "resumes from its own state",
         "index": "after a filter, each rank resumes from its own state",
+        "ranks": "it may change only where no later stage holds items of its rank",
         "over_ranks": "was a shard added or removed before it? An earlier version gave every rank "
         "the same random numbers, and this version cannot continue them",
         "batch_size": "it may change only where no later stage counts or shuffles batches",
     }
-    return causes.get(field, "was the pipeline changed since the save?")
+    cause = causes.get(f"{name}.{field}") or causes.get(field)
+    return cause or "was the pipeline changed since the save?"

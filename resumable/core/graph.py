@@ -54,13 +54,13 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
         number = next(numbers)
         inputs = tuple(build(upstream) for upstream in found.inputs)
         if any(new is not old for new, old in zip(inputs, found.inputs, strict=True)):
-            found = _with_inputs(found, inputs)
+            found = with_inputs(found, inputs)
         return change(number, found)
 
     return build(stage)
 
 
-def _with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
+def with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
     """``stage`` with other upstreams, in whichever fields it keeps them."""
     new = dict(zip(map(id, stage.inputs), inputs, strict=True))
     changes: dict[str, Any] = {}

@@ -36,7 +36,7 @@ from .external_source import apply_policy, inexact_sources, inexactness
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
 from .skipped import iterators, skipped_items
-from .stage import EPOCHS, ITEMS, NOTHING, RANK, Stage
+from .stage import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Stage
 from .stage_iterator import SourceIterator, StageIterator
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ R = TypeVar("R")
 # SNAPSHOT_SHARE times as long as taking a state.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
-EVERYTHING = ITEMS | EPOCHS | RANK
+EVERYTHING = ITEMS | EPOCHS | RANK | PARTS
 
 # The next items, each with its step. One of the three below stands in their place while no item
 # can just be taken: items must be prepared first, a call is in progress, or a call failed.
@@ -381,7 +381,7 @@ class PipelineIterator(StageIterator[T]):
         before.root.close()
         root = self._started(before.epoch, positions)
         try:
-            drawn = root.skip(missing)
+            drawn = _skipped(root, missing)
             if drawn < missing:
                 raise StateMismatch(
                     f"{missing - drawn} items handed out before could not be drawn again: the "

@@ -6,31 +6,51 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from .graph import walk
+from .graph import below, walk
 from .stage import Stage
 from .stage_iterator import StageIterator
 
 
-def skipped_items(stage: Stage[Any], root: StageIterator[Any]) -> dict[str, int]:
+def skipped_items(
+    stage: Stage[Any], root: StageIterator[Any], path: str = "pipeline"
+) -> dict[str, int]:
     """How many items each stage that may drop some has dropped so far in this pass, by its path.
 
     These are the stages whose iterator has a count ``skipped``. Of several inputs that are read one
     after another, only those being read are included. Iterators of a stage that stands in several
-    places get its paths in order. Before a prefetch a stage counts what the thread has read.
+    places get its paths in order. Before a prefetch a stage counts what the thread has read. Of a stage
+    that runs copies of the stages before it, the counts of all copies are added.
 
     Args:
       stage: the last stage of the pipeline.
       root: its iterator.
+      path: that of ``stage``.
     """
     paths: defaultdict[int, list[str]] = defaultdict(list)  # a stage may stand in several places
-    for found, path in walk(stage):
-        paths[id(found)].append(path)
-    skipped = {}
-    for iterator in iterators(root):
-        count = getattr(iterator, "skipped", None)
-        if count is not None:
-            skipped[paths[id(iterator._stage)].pop(0)] = count  # type: ignore[attr-defined]
-    return skipped
+    for found, place in walk(stage, path):
+        paths[id(found)].append(place)
+    skipped: defaultdict[str, int] = defaultdict(int)
+
+    def place_of(iterator: Any) -> str:
+        places = paths[id(iterator._stage)]
+        # A stage that goes through its inputs again has several iterators in one place.
+        return places.pop(0) if len(places) > 1 else places[0]
+
+    def count(iterator: Any) -> None:
+        if hasattr(iterator, "copies"):
+            before = below(place_of(iterator), (None,), 0)
+            for copied, inner in iterator.copies():
+                for place, number in skipped_items(copied, inner, before).items():
+                    skipped[place] += number
+            return
+        dropped = getattr(iterator, "skipped", None)
+        if dropped is not None:
+            skipped[place_of(iterator)] += dropped
+        for upstream in iterator.inputs:
+            count(upstream)
+
+    count(root)
+    return dict(skipped)
 
 
 def iterators(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:

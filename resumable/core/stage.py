@@ -31,7 +31,8 @@ ALWAYS: Final[Reliance] = frozenset({"always"})
 ITEMS: Final[Reliance] = frozenset({"items"})
 EPOCHS: Final[Reliance] = frozenset({"epochs"})
 RANK: Final[Reliance] = frozenset({"rank"})
-ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK
+PARTS: Final[Reliance] = frozenset({"parts"})
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -49,14 +50,15 @@ class Stage(ABC, Generic[T]):
 
     identity: ClassVar[Mapping[str, Reliance]] = {}
     """Fields that belong to the fingerprint, and when they must be equal at save and resume:
-    `ALWAYS`, or where a later stage `relies_on` the same `ITEMS`, `EPOCHS` or `RANK`."""
+    `ALWAYS`, or where a later stage `relies_on` the same `ITEMS`, `EPOCHS`, `RANK` or `PARTS`."""
 
     shown_as: ClassVar[Mapping[str, str]] = {}
     """What errors call a field of `identity` that is not an argument of the same name."""
 
-    relies_on: ClassVar[Reliance] = ITEMS
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS
     """What the state takes for granted about the stages before this one: that they deliver the
-    same `ITEMS` by number, number their `EPOCHS` alike, or run as the same `RANK`."""
+    same `ITEMS` by number, number their `EPOCHS` alike, run as the same `RANK`, or, since it stands
+    for items that they delivered and this stage did not, own the same `PARTS` of a `partition`."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those

@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from ..errors import MalformedItem
-from .lines import LocatedLine
+from .record import LocatedRecord
 
 _quick: Callable[[bytes], Any] | None = None
 with suppress(ImportError):
@@ -30,7 +30,7 @@ DEEPEST: Final = 500
 """So many brackets may be nested more deeply than one of the two decoders allows."""
 
 
-def parse_json_line(line: LocatedLine) -> Any:
+def parse_json_line(line: LocatedRecord) -> Any:
     """The value of one JSON line, encoded in UTF-8.
 
     Raises:

@@ -1,93 +1,46 @@
-"""Find files of lines, and read their lines by number."""
+"""Read the lines of a file without their newlines, many at a time."""
 
 from __future__ import annotations
 
-import glob
-import hashlib
-import os
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Indices
-from ..errors import InvalidArgument, InvalidType, shorten
-from .index_file import CACHE_SUFFIX
-from .line_index import LARGEST_PACKED, SMALLEST_CACHED, LineIndex, known_index, new_index
-from .line_pack import PACK_NAME
-from .open_files import DataFile, FileContent, FileData, open_regular
-from .packed_indexes import FEWEST_PACKED, packed_indexes
+from .open_files import FileData
+from .record_file import RecordFile
+from .remote_records import RemoteRecords
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
-Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 
 NEWLINE, RETURN = b"\n\r"
-FEW_LINES: Final = 8
-"""Below so many lines of one file, array operations cost more than they save."""
-
-AHEAD: Final = 1 << 16
-"""Bytes of lines that are read at once when lines are asked for in order."""
 
 
-class LineFile(NamedTuple):
-    """A file and the index of its lines, as found when the pipeline was built.
+class LineFile(RecordFile):
+    """A file of lines; they are read without their newlines."""
 
-    Attributes:
-      path: absolute.
-      size: in bytes.
-      content: its bytes.
-      positions: the index: where lines end, and which are blank.
-    """
+    __slots__ = ()
 
-    path: str
-    size: int
-    content: FileContent
-    positions: LineIndex
-
-    def unskipped(self, lines: Indices) -> Indices:
-        """Numbers among all lines, for ``lines``, numbers among those that are not blank.
-
-        Both have shape (n,), int64.
-
-        Raises:
-          MalformedItem: if the file has changed since.
-          OSError: if it cannot be read.
-        """
-        if not self.positions.blanks:
-            return lines
-        return lines + np.searchsorted(self.positions.filled_before(), lines, side="right")
-
-    def read(self, lines: Indices, gather: object = None) -> list[bytes]:
-        """The lines with these numbers, counted from 0, without their newlines.
-
-        Args:
-          lines: shape (n,), int64, at least one.
-          gather: an index file is checked once for each such object, or each time for None.
-
-        Raises:
-          MalformedItem: if the file has changed since.
-          OSError: if it cannot be read.
-        """
-        first, last = int(lines[0]), int(lines[-1])
-        if last - first == len(lines) - 1 and (np.diff(lines) == 1).all():
+    def read(self, records: Indices, gather: object = None) -> list[bytes]:
+        first, last = int(records[0]), int(records[-1])
+        if last - first == len(records) - 1 and (np.diff(records) == 1).all():
             found = self._read_run(range(first, last + 1), gather)
             if found is not None:
                 return found
-        ends = self.positions.ends(lines, gather)
+        ends = self.positions.ends(records, gather)
         data = self.content.data()
-        starts = np.where(lines > 0, ends[lines - 1], 0)
-        stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[lines])
+        starts = np.where(records > 0, ends[records - 1], 0)
+        stops = _stripped_stops(np.frombuffer(data, np.uint8), starts, ends[records])
         return [
             data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
 
-    def read_few(self, lines: list[int], gather: object = None) -> list[bytes]:
-        """The same as `read`, for a few lines, at least one."""
-        ends = self.positions.ends(lines, gather).item
+    def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
+        ends = self.positions.ends(records, gather).item
         data = self.content.data()
         found = []
-        for line in lines:
+        for line in records:
             cut = data[ends(line - 1) if line else 0 : ends(line)]
             if cut.endswith(b"\n"):
                 cut = cut[:-2] if cut.endswith(b"\r\n") else cut[:-1]
@@ -116,114 +69,21 @@ class LineFile(NamedTuple):
         found: list[str] | None = _split(self.content.data(), begin, ends, encoding)
         return found
 
-    def read_page(self, lines: Indices) -> list[bytes]:
-        """The first of ``lines``, shape (n,), ascending, and those of the next `AHEAD` bytes."""
-        gather = object()
-        ends = self.positions.ends(lines, gather)[lines]
-        count = int(np.searchsorted(ends, ends[0] + AHEAD, side="right"))
-        return self.read(lines[:count], gather)
+
+class RemoteLines(RemoteRecords):
+    """A remote file of lines; they are read without their newlines."""
+
+    __slots__ = ()
+
+    def trimmed(self, found: list[bytes]) -> list[bytes]:
+        return list(map(stripped, found))
 
 
-def found_files(paths: Paths) -> list[str]:
-    """The files that ``paths`` name; the matches of a pattern are sorted.
-
-    Raises:
-      InvalidArgument: if a pattern matches nothing, or there is no path.
-      InvalidType: if ``paths`` are not paths.
-    """
-    if isinstance(paths, (str, os.PathLike)):
-        paths = [paths]
-    elif hasattr(paths, "read"):
-        raise InvalidType(f"paths must be paths, got the open file {shorten(paths)}; pass its path")
-    elif not isinstance(paths, Iterable) or isinstance(paths, (bytes, bytearray)):
-        raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
-    found: list[str] = []
-    patterns = list(paths)
-    for path in patterns:
-        if not isinstance(path, (str, os.PathLike)):
-            raise InvalidType(f"paths must hold paths, got {shorten(path)}")
-        text = os.path.expanduser(os.fspath(path))
-        if os.path.lexists(text) or not glob.has_magic(text):
-            found.append(text)
-            continue
-        # The caches of line indexes are not data, whatever the pattern.
-        matches = sorted(
-            match
-            for match in glob.glob(text, recursive=True)
-            if os.path.isfile(match) and not match.endswith(CACHE_SUFFIX)
-        )
-        if not matches:
-            raise InvalidArgument(f"paths must match at least one file, got {text!r}")
-        found.extend(matches)
-    if not found:
-        raise InvalidArgument(f"paths must name at least one file, got {patterns!r}")
-    return found
-
-
-def open_line_files(paths: Sequence[str], folder: str | None) -> tuple[LineFile, ...]:
-    """Open files and their indexes, which are kept in ``folder`` or beside the files.
-
-    Reads the headers of the caches, and as a whole the files that no cache knows.
-
-    Raises:
-      InvalidArgument: if one is not a regular, uncompressed file.
-      MalformedItem: if one changes meanwhile.
-      OSError: if one cannot be read.
-    """
-    files = [_found_file(path) for path in paths]
-    packed: dict[DataFile, LineIndex] = {}
-    folders: dict[str, list[DataFile]] = {}
-    for file in dict.fromkeys(files):
-        if file.size <= LARGEST_PACKED:
-            folders.setdefault(os.path.dirname(file.path), []).append(file)
-    for parent, together in folders.items():
-        if len(together) >= FEWEST_PACKED:
-            packed |= packed_indexes(
-                together, _pack_path(parent, folder), lambda file: _cache_path(file.path, folder)
-            )
-    return tuple(
-        LineFile(
-            file.path, file.size, FileContent(file), packed.get(file) or _own_index(file, folder)
-        )
-        for file in files
-    )
-
-
-def _found_file(path: str) -> DataFile:
-    try:
-        opened = open_regular(path)
-    except OSError:
-        if not os.path.lexists(path) or os.path.isfile(path):
-            raise
-        opened = None
-    if opened is None:
-        raise InvalidArgument(f"paths must name regular files, got {path!r}")
-    file, status = opened
-    file.close()
-    return DataFile.found(path, status)
-
-
-def _own_index(file: DataFile, folder: str | None) -> LineIndex:
-    cache = _cache_path(file.path, folder)
-    known = known_index(file, cache) if file.size >= SMALLEST_CACHED else None
-    return known or new_index(file, cache)
-
-
-def _cache_path(path: str, folder: str | None) -> str:
-    if folder is None:
-        return path + CACHE_SUFFIX
-    parent, name = os.path.split(path)
-    return os.path.join(folder, f"{name}.{_short_name(parent)}{CACHE_SUFFIX}")
-
-
-def _pack_path(parent: str, folder: str | None) -> str:
-    if folder is None:
-        return os.path.join(parent, PACK_NAME)
-    return os.path.join(folder, f".folder.{_short_name(parent)}{CACHE_SUFFIX}")
-
-
-def _short_name(parent: str) -> str:
-    return hashlib.blake2b(os.fsencode(parent), digest_size=6).hexdigest()
+def stripped(line: bytes) -> bytes:
+    """A line without its newline."""
+    if line.endswith(b"\n"):
+        return line[:-2] if line.endswith(b"\r\n") else line[:-1]
+    return line
 
 
 def _stripped_stops(text: Bytes, starts: Indices, stops: Indices) -> Indices:

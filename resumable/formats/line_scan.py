@@ -1,72 +1,46 @@
-"""Find the ends of lines in a file, a chunk at a time."""
+"""Find the ends of lines, a chunk at a time."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ..core.block import Indices
-from ..errors import InvalidArgument
-from .open_files import DataFile
+from .record import ByteReader, FoundRecords
 
-MAGIC_OF_GZIP: Final = b"\x1f\x8b"
 CHUNK: Final = 1 << 20
 NEWLINE: Final = 10
 CARRIAGE_RETURN: Final = 13
+Bytes: TypeAlias = npt.NDArray[np.uint8]
+EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
-class FoundLines(NamedTuple):
-    """Consecutive lines of a file.
-
-    Attributes:
-      ends: shape (lines,), int64: the offset in bytes after each line's newline.
-      filled_before: for each blank line, how many non-blank lines of the file are before it; shape
-        (blank lines,), int64.
-    """
-
-    ends: Indices
-    filled_before: Indices
-
-
-def scanned(data: DataFile) -> Iterator[FoundLines]:
-    """The lines of ``data``, those of a chunk at a time.
-
-    Raises:
-      InvalidArgument: if it is compressed.
-      MalformedItem: if it has changed since it was found.
-      OSError: if it cannot be read.
-    """
-    # The file is read, not mapped: it may be cut short meanwhile. The buffer holds the last byte of
-    # the previous chunk, then a chunk.
-    buffer = bytearray(1 + min(CHUNK, data.size))
+def scan_lines(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
+    """The lines that ``reader`` gives; blank ones are passed over."""
+    left = CHUNK if reader.size is None else reader.size - offset
+    # It holds the last byte of the previous chunk, then a chunk.
+    buffer = bytearray(1 + max(min(CHUNK, left), 1))
     chunk = memoryview(buffer)[1:]
-    offset = lines = blanks = last_end = 0
-    with data.open() as file:
-        while offset < data.size:
-            count = file.readinto(chunk[: data.size - offset])
-            if not count:
-                raise data.changed()
-            if not offset and bytes(chunk[:2]) == MAGIC_OF_GZIP:
-                raise InvalidArgument(f"paths must name uncompressed files, got {data.path!r}")
-            text = np.frombuffer(buffer, np.uint8, 1 + count)
-            ends = np.flatnonzero(text[1:] == NEWLINE).astype(np.int64) + (offset + 1)
-            if offset + count == data.size and buffer[count] != NEWLINE:
-                ends = np.append(ends, data.size)
-            blank = _blank(text, ends - offset, last_end - offset)
-            filled_before = blank + lines - np.arange(blanks, blanks + len(blank), dtype=np.int64)
-            yield FoundLines(ends, filled_before)
-            offset += count
-            lines += len(ends)
-            blanks += len(blank)
-            last_end = int(ends[-1]) if len(ends) else last_end
-            buffer[0] = buffer[count]
-        data.check_unchanged(os.fstat(file.fileno()))
+    last_end, lines, blanks = offset, 0, 0
+    while count := reader.readinto(chunk):
+        text = np.frombuffer(buffer, np.uint8, 1 + count)
+        ends = np.flatnonzero(text[1:] == NEWLINE).astype(np.int64) + (offset + 1)
+        blank = blank_lines(text, ends - offset, last_end - offset)
+        kept_before = blank + lines - np.arange(blanks, blanks + len(blank), dtype=np.int64)
+        yield FoundRecords(ends, kept_before)
+        offset += count
+        lines += len(ends)
+        blanks += len(blank)
+        last_end = int(ends[-1]) if len(ends) else last_end
+        buffer[0] = buffer[count]
+    if last_end < offset:  # the last line ends with the file, and is not blank
+        yield FoundRecords(np.array([offset], np.int64), EMPTY)
 
 
-def _blank(text: np.ndarray[tuple[int], np.dtype[np.uint8]], ends: Indices, begin: int) -> Indices:
+def blank_lines(text: Bytes, ends: Indices, begin: int) -> Indices:
     """Which lines have nothing but a newline: shape (blank lines,), int64.
 
     Args:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import stat
 from io import FileIO
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, final
 
 from ..core.regular_files import NOT_A_FILE, READ
-from ..errors import MalformedItem
+from ..errors import InvalidArgument, MalformedItem, ReadError
 from .maps import MOST_MAPS, FileMap, map_file
 from .shelf import Shelf, Shelved
 
@@ -44,6 +44,11 @@ class DataFile(NamedTuple):
     def found(cls, path: str, status: os.stat_result) -> DataFile:
         """The file at ``path``, which has this ``status``."""
         return cls(os.path.abspath(path), status.st_size, status.st_mtime_ns, status.st_uid)
+
+    @property
+    def version(self) -> int:
+        """A number of 64 bits that tells another content of the same size apart."""
+        return self.mtime_ns
 
     def check_unchanged(self, status: os.stat_result) -> None:
         """Compare the file with its ``status`` now.
@@ -90,14 +95,54 @@ def open_regular(path: str, flags: int = READ) -> tuple[FileIO, os.stat_result] 
             return None
         raise
     try:
+        # It alone closes the descriptor: if a signal handler raises here, that must not be done twice.
+        file = FileIO(descriptor)
+    except IsADirectoryError:
+        os.close(descriptor)
+        return None
+    try:
         status = os.fstat(descriptor)
         if stat.S_ISREG(status.st_mode):
-            return FileIO(descriptor), status
+            return file, status
     except BaseException:
-        os.close(descriptor)
+        file.close()
         raise
-    os.close(descriptor)
+    file.close()
     return None
+
+
+def found_file(path: str) -> DataFile:
+    """The regular file at ``path``.
+
+    Raises:
+      InvalidArgument: if something else is there.
+      OSError: if it cannot be opened.
+    """
+    try:
+        opened = open_regular(path)
+    except OSError:
+        if not os.path.lexists(path) or os.path.isfile(path):
+            raise
+        opened = None
+    if opened is None:
+        raise InvalidArgument(f"paths must name regular files, got {path!r}")
+    file, status = opened
+    file.close()
+    return DataFile.found(path, status)
+
+
+@final
+class ReadingAhead:
+    """Leaves it to a later read of less to raise what is wrong with the data, or what the system refuses.
+
+    Exceptions of signal handlers pass: they have no error number of the system.
+    """
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        refused = isinstance(error, OSError) and error.errno is not None
+        return refused or isinstance(error, (MalformedItem, ReadError))
 
 
 class FileContent(Shelved[FileData]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
@@ -57,6 +57,8 @@ def integer_weights(weights: Weights | None, count: int) -> Parts:
     """
     if weights is None:
         return (1,) * count
+    if isinstance(weights, Set):
+        raise InvalidType(f"weights must have an order, got {shorten(weights)}")
     try:
         given = list(weights)
     except TypeError:

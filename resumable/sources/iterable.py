@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
+from ..core.derived import derived
 from ..core.external import Protocol, protocol_of
 from ..core.external_source import POLICIES, ExternalSource, apply_policy
 from ..core.position import Position
@@ -156,6 +157,11 @@ class FromIterable(ExternalSource[T]):
     def is_made_by_a_function(self) -> bool:
         """Whether each pass calls a function that returns what it iterates."""
         return _is_factory(self.iterable)
+
+    @derived
+    def takes_epoch(self) -> bool:
+        """Whether the function is given the epoch."""
+        return _takes_epoch(self.iterable)
 
     @property
     def indexable(self) -> bool:
@@ -387,7 +393,7 @@ class _FromIterableIterator(SourceIterator[T]):
 
     def _made(self, factory: Callable[..., Any]) -> Iterator[T]:
         """A new iterator from a function."""
-        arguments = (self._epoch,) if _takes_epoch(factory) else ()
+        arguments = (self._epoch,) if self._stage.takes_epoch else ()
         try:
             made = factory(*arguments)
             shared = _references(made) > OF_A_NEW_OBJECT
@@ -527,7 +533,7 @@ def _is_factory(target: Any) -> bool:
     return callable(target) and not hasattr(target, "__iter__")
 
 
-def _takes_epoch(factory: Callable[..., Any]) -> bool:
+def _takes_epoch(factory: Any) -> bool:
     """Whether it is a function that cannot be called without one positional argument."""
     if isinstance(factory, type):
         return False

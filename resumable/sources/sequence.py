@@ -13,7 +13,7 @@ from ..core.block import Block, Indices
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between
 from .identity import check_identity
 
@@ -117,7 +117,13 @@ class FromSequence(LookedUp[T]):
             return list(map(sequence.__getitem__, indices.tolist()))
         many = getattr(sequence, "__getitems__", None)
         if many is not None:
-            return list(many(indices.tolist()))
+            items = list(many(indices.tolist()))
+            if len(items) != len(indices):
+                raise MalformedItem(
+                    f"__getitems__ of {shorten(sequence)} must return an item for each of "
+                    f"{len(indices)} indices, got {len(items)}"
+                )
+            return items
         return [sequence[index] for index in indices.tolist()]
 
     def __repr__(self) -> str:

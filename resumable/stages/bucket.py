@@ -14,7 +14,7 @@ from ..core.arguments import check_bool, check_int, check_seed
 from ..core.block import Block, block_items
 from ..core.carried import check_stateless
 from ..core.derived import derived
-from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
@@ -50,8 +50,8 @@ class Bucket(Transform[Any]):
         items from both sides of one: a length that is a boundary belongs to the upper side.
       multiple_of: lengths are rounded up to a multiple of it, in the count of tokens and the padding.
       collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
-      drop_last: leave out the batches of a group, or of its part between two boundaries, that are
-        not full.
+      drop_last: leave out the last batch of a group, or of its part between two boundaries, unless it
+        has ``batch_size`` items; so with ``max_tokens`` alone always.
 
     Raises:
       InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, there is neither
@@ -66,7 +66,7 @@ class Bucket(Transform[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last"), ALWAYS)  # fmt: skip
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = "a group and an offset; a resume reads the group it is inside again"
 
     length_of: Callable[[Any], int]

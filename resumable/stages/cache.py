@@ -23,7 +23,7 @@ from ..core.graph import walk
 from ..core.indexed import IndexedIterator
 from ..core.random_access import Indexed
 from ..core.runs import Run
-from ..core.stage import ITEMS, RANK, Reliance, runs_ahead
+from ..core.stage import ITEMS, PARTS, RANK, Reliance, runs_ahead
 from ..core.stage_iterator import Items, Mark, StageIterator
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument, StateMismatch
@@ -92,7 +92,7 @@ class Cache(IndexedTransform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     kept: Kept = field(init=False, repr=False, default_factory=Kept)
 

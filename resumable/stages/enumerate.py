@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..core.block import Block, Indices, block_length
 from ..core.random_access import OWN_INDICES, Indexed
+from ..core.stage import ITEMS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 
@@ -26,6 +27,7 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     [(0, 'a'), (1, 'b')]
     """
 
+    relies_on: ClassVar[Reliance] = ITEMS
     state_cost = "the position"
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:

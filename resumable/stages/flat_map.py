@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..core.carried import check_stateless
 from ..core.expansion import ExpandingIterator
-from ..core.stage import ITEMS, RANK, Reliance
+from ..core.stage import ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 
@@ -21,8 +21,9 @@ class FlatMap(Transform[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
     State: O(1), upstream's state before the current item, and an offset. A resume reads that
-    item again, calls ``fn`` with it, and skips what was handed out (at no cost, if ``fn``
-    returns a random-access pipeline).
+    item again, calls ``fn`` with it, and passes over what was handed out. That costs nothing if
+    ``fn`` returns a random-access pipeline; within another pipeline it is what ``iterator.skip``
+    does, which calls a map for nothing that it passes over.
 
     Args:
       upstream: stage whose items are expanded.
@@ -36,7 +37,7 @@ class FlatMap(Transform[T]):
     ['a', 'b', 'c']
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = "an offset; a resume reads the item it is inside again"
 
     fn: Callable[[Any], Iterable[T]]

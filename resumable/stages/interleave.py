@@ -5,13 +5,12 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
-from itertools import islice
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
 from ..core.arguments import check_int
-from ..core.block import Block, Indices, block_length, concatenate
+from ..core.block import Block, Indices, block_length
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
@@ -79,18 +78,6 @@ class _InterleaveIterator(TurnsIterator[T]):
         self._ahead = NO_TURNS, NO_TURNS
         self._handed_out = 0
 
-    def pull(self, count: int) -> Block:
-        self._stop()
-        if not count or all(self._ended):
-            return []
-        numbers, within = self._turns(count)
-        block, length, last = self.pull_each(numbers)
-        if length:
-            self._turn, self._within = self._place_behind(int(numbers[last]), int(within[last]))
-        if length == count:
-            return block
-        return concatenate([block, list(islice(self.items(), count - length))])
-
     def blocks(self, size: int) -> Iterator[Block]:
         upstreams = [each for each in self._upstreams if isinstance(each, IndexedIterator)]
         if len(upstreams) < len(self._upstreams):
@@ -106,7 +93,7 @@ class _InterleaveIterator(TurnsIterator[T]):
     def _gathered(self, upstreams: list[IndexedIterator[T]], size: int) -> Iterator[Block]:
         """Blocks without an end of an upstream; what leads to the items of many is known at once."""
         most = FIRST_BLOCK  # and more each time, as the next end of an upstream may be near
-        while not all(self._ended):
+        while not all(self._ended) and size <= LARGEST_BLOCK:
             self._stop()
             numbers, within = self._turns(max(most // size, 1) * size)
             count, offsets = len(numbers), np.empty_like(numbers)
@@ -145,12 +132,11 @@ class _InterleaveIterator(TurnsIterator[T]):
         passed = np.bincount(numbers[: last + 1], minlength=len(self._upstreams))
         return *self._place_behind(int(numbers[last]), int(within[last])), passed.tolist()
 
-    def _plan(self, count: int) -> list[int]:
+    def _plan(self, count: int) -> Indices:
         if all(self._ended):
-            return []
+            return NO_TURNS
         numbers, self._planned = self._turns(count)
-        planned: list[int] = numbers.tolist()
-        return planned
+        return numbers
 
     def _place_after(self, count: int) -> tuple[int, int]:
         """The turn and the place in it after ``count`` of the planned ones."""
@@ -166,6 +152,11 @@ class _InterleaveIterator(TurnsIterator[T]):
 
     def _pass_turns(self, count: int) -> None:
         self._turn, self._within = self._place_after(count)
+
+    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+        last = there[-1]
+        number, within = int(numbers[last]), int(self._planned[last])
+        self._turn, self._within = self._place_behind(number, within)
 
     def _pass_end(self, place: int) -> bool:
         number = self._numbers[place]

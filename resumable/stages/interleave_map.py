@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, ClassVar, TypeVar, final
+from itertools import takewhile
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.carried import check_stateless
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
-from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.graph import threadless, tuned, walk
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
-from ..core.transform import Transform, TransformIterator
-from ..errors import StateMismatch
+from ..core.transform import PassThrough, Transform, TransformIterator
+from ..errors import InvalidArgument, StateMismatch
 from ..state.value import (
     State,
     freeze,
@@ -22,11 +24,17 @@ from ..state.value import (
     unpack_count,
     unpack_flag,
 )
+from .cache import Cache
+from .enumerate import Enumerate
+from .map import Map
+from .random_map import RandomMap
 
 T = TypeVar("T")
 
 # A state has at least two dicts for each place, and may have 500,000 in all.
 MOST_PLACES = 1 << 16
+ONE_FOR_ONE: Final = (PassThrough, Map, RandomMap, Enumerate)
+"""Stages of which an item takes one item of upstream, or few more where some are dropped."""
 
 
 @final
@@ -39,7 +47,8 @@ class InterleaveMap(Transform[T]):
 
     State: O(cycle_length): for each open item, upstream's state before it and the position in
     its expansion. A resume reads the open items again, calls ``fn`` with each, and skips what
-    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost).
+    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost). It computes
+    none of upstream's items ahead for them.
 
     Args:
       upstream: stage whose items are expanded.
@@ -57,7 +66,7 @@ class InterleaveMap(Transform[T]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"cycle_length": ALWAYS, "block_length": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_levels = 3
 
     fn: Callable[[Any], Iterable[T]]
@@ -121,7 +130,8 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
 
     def _walk(self) -> Iterator[T]:
         if self._saved is not None:
-            self._places = [self._reopened(saved) for saved in self._saved]
+            read = _read_singly(self._stage.upstream)
+            self._places = [self._reopened(saved, read) for saved in self._saved]
             self._saved = None
         upstream = iter(self._upstream.items())
         places, count, block_length = self._places, len(self._places), self._stage.block_length
@@ -210,10 +220,10 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             items.set_state(inner)
         return _Place(before, items, offset, True)
 
-    def _reopened(self, saved: State | None) -> _Place | None:
+    def _reopened(self, saved: State | None, read: Stage[Any]) -> _Place | None:
         if saved is None:
             return None
-        upstream = self._stage.upstream.start(self._start_epoch)
+        upstream = read.start(self._start_epoch)
         try:
             upstream.set_state(saved["upstream"])
             item: Any = next(upstream)
@@ -223,7 +233,45 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 "did the data change since the save?",
                 self._stage,
             ) from None
+        except StateMismatch as error:
+            # Of the stages that were copied, errors name the one in the pipeline.
+            for copy, stage in zip(_stages(read), _stages(self._stage.upstream), strict=True):
+                if copy is error.stage:
+                    error.stage = stage
+            raise
         finally:
             upstream.close()
         before = partial(taken_state, saved["upstream"])
         return self._expanded(item, before, saved["offset"], saved["inner"])
+
+
+def _read_singly(stage: Stage[T]) -> Stage[T]:
+    """``stage`` without what it computes ahead, so that a single item costs little more than itself.
+
+    Workers stay where an item takes many of theirs, as a batch does.
+    """
+    # What a cache keeps belongs to it, so neither it nor what it reads is copied.
+    stages = list(takewhile(lambda found: not isinstance(found, Cache), _stages(stage)))
+    last = len(list(takewhile(lambda found: isinstance(found, ONE_FOR_ONE), stages)))
+    tuning = {
+        number: changes
+        for number, changes in threadless(stage).items()
+        if number < len(stages)
+        and ("workers" not in changes or (number <= last and not _needs_workers(stages[number])))
+    }
+    try:
+        return tuned(stage, tuning)
+    except InvalidArgument:  # a stage of the user's that cannot be copied
+        return stage
+
+
+def _needs_workers(stage: Stage[Any]) -> bool:
+    """Whether its function may be unable to run in this process, or might end it."""
+    executor = getattr(stage, "executor", "thread")
+    if not isinstance(executor, str):
+        return True
+    return executor == "process" and getattr(stage, "on_error", "raise") == "skip"
+
+
+def _stages(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+    return (found for found, _ in walk(stage))

@@ -26,8 +26,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CallsPerItem(CallsFunction[T]):
-    """A stage that calls a function once for each item, in workers if there are any.
+class CallsInWorkers(CallsFunction[T]):
+    """A stage that calls a function with each item of `read`, in workers if there are any.
 
     Its arguments are those of `Map`.
     """
@@ -112,6 +112,11 @@ class CallsPerItem(CallsFunction[T]):
         return Indexed.joined([upstream], blocks, items, every_epoch=upstream.every_epoch)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class CallsPerItem(CallsInWorkers[T]):
+    """A stage that makes one item of each item of upstream, unless it may drop some."""
+
+
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Map(CallsPerItem[T]):
@@ -174,7 +179,7 @@ class Map(CallsPerItem[T]):
 
 
 class _MapIterator(SteadyIterator[T]):
-    _stage: CallsPerItem[T]
+    _stage: CallsInWorkers[T]
 
     def pull(self, count: int) -> Block:
         return _mapped(self._stage.called, self._upstream.pull(count))
@@ -198,9 +203,9 @@ class _MapIterator(SteadyIterator[T]):
 class _DroppingMapIterator(TransformIterator[T]):
     """Drops the items for which the function raises."""
 
-    _stage: CallsPerItem[T]
+    _stage: CallsInWorkers[T]
 
-    def __init__(self, stage: CallsPerItem[T], epoch: int) -> None:
+    def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
         self._tally = Tally(stage.on_skip)
 

@@ -13,16 +13,16 @@ from ..core.block import Block
 from ..core.carried import check_stateless
 from ..core.derived import derived
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, ITEMS, RANK, Reliance, Stage
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
-from .map import CallsPerItem
+from .map import CallsInWorkers
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class MapBatches(CallsPerItem[Any]):
+class MapBatches(CallsInWorkers[Any]):
     """The items of ``fn(batch)`` for every group of ``batch_size`` consecutive items.
 
     ``fn`` may return more items than it was given, fewer, or none. The last group of a pass may be
@@ -68,7 +68,7 @@ class MapBatches(CallsPerItem[Any]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        return ITEMS | RANK
+        return ITEMS | PARTS | RANK
 
     @derived
     def length(self) -> int | float | None:

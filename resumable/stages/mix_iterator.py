@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ..core.block import Block, Indices, concatenate
+from ..core.block import Block, Indices
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
 from ..core.indexed import check_reach
 from ..core.stage import MOST_ITEMS
@@ -55,38 +55,26 @@ class MixIterator(TurnsIterator[T]):
         self._known_from = 0
 
     def pull(self, count: int) -> Block:
+        if not self._goes_singly:
+            return super().pull(count)
         self._stop()
-        if self._goes_singly:
-            return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
-        blocks: list[Block] = []
-        missing = count
-        while missing:
-            turns, numbers = self._next_turns(missing)
-            if not len(turns):
-                break
-            block, length, last = self.pull_each(numbers)
-            blocks.append(block)
-            missing -= length
-            if length:
-                self._turn = int(turns[last]) + 1
-            if length < len(turns):
-                blocks.append(list(islice(self.items(), missing)))
-                break
-        return concatenate(blocks)
+        return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
 
     def blocks(self, size: int) -> Iterator[Block]:
         return in_blocks(self.items(), size) if self._goes_singly else super().blocks(size)
 
-    def _plan(self, count: int) -> list[int]:
+    def _plan(self, count: int) -> Indices:
         self._planned, numbers = self._next_turns(count)
-        planned: list[int] = numbers.tolist()
-        return planned
+        return numbers
 
     def _turn_after(self, count: int) -> int:
         return int(self._planned[count - 1]) + 1 if count else self._turn
 
     def _pass_turns(self, count: int) -> None:
         self._turn = self._turn_after(count)
+
+    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+        self._turn = self._turn_after(int(there[-1]) + 1)
 
     def _pass_end(self, place: int) -> bool:
         self._ended[self._numbers[place]] = self._leaves_out

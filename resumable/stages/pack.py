@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block
-from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import InvalidType, MalformedItem, shorten
@@ -34,7 +34,7 @@ class Packs(Transform[Columns]):
     """A stage that packs documents; `BestFitPack` says what its arguments are."""
 
     shown_as: ClassVar[Mapping[str, str]] = {"row_length": "length"}
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
 
     row_length: int

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import chain, count, repeat
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
@@ -22,7 +22,12 @@ from ..core.transform import CountingIterator, IndexedTransform, PassThrough
 from ..order.random_bits import derive
 from ..state.value import State
 from .map import CallsPerItem
+from .part import Part
+from .partition import Partition
 from .shard import Shard
+
+DEALING: Final = (Shard, Part)
+"""Stages that give a rank or a partition every n-th item."""
 
 Placed: TypeAlias = tuple[int, int, Any]
 """The key of a pass, a place in it, and the item at that place."""
@@ -37,9 +42,11 @@ class Deal(NamedTuple):
 
 def deal_of(stage: Stage[Any]) -> Deal:
     """How the items of ``stage`` were dealt out; of several inputs, the deal to most ranks."""
+    if isinstance(stage, Partition):
+        return Deal(stage.index, stage.ranks)
     deals = [deal_of(upstream) for upstream in stage.inputs]
     deal = max(deals, key=lambda deal: deal.ranks, default=Deal())
-    if isinstance(stage, Shard):
+    if isinstance(stage, DEALING):
         return Deal(stage.index * deal.ranks + deal.rank, stage.count * deal.ranks)
     return deal
 
@@ -50,17 +57,16 @@ def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
         isinstance(stage, CallsPerItem) and stage.on_error == "raise"
     ):
         stage = stage.upstream
-    return (
-        stage.upstream if isinstance(stage, Shard) and deal_of(stage.upstream).ranks == 1 else None
-    )
+    dealt = isinstance(stage, DEALING) and deal_of(stage.upstream).ranks == 1
+    return stage.upstream if dealt else None  # type: ignore[attr-defined]
 
 
 def is_dealt(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` is a `shard`, or any stage before it is one."""
+    """Whether ``stage`` or any stage before it deals items out to ranks or partitions."""
     waiting, seen = [stage], {id(stage)}
     while waiting:
         found = waiting.pop()
-        if isinstance(found, Shard):
+        if isinstance(found, DEALING):
             return True
         new = [upstream for upstream in found.inputs if id(upstream) not in seen]
         seen.update(map(id, new))

@@ -209,7 +209,9 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
 
     def set_state(self, state: State) -> None:
         number, delivered, upstream = unpack(self._stage, state, "pass", "delivered", "upstream")
-        number = unpack_count(self._stage, "pass", number)
+        epochs = self._stage.epochs
+        last = None if epochs is None else max(epochs - 1, 0)
+        number = unpack_count(self._stage, "pass", number, last, f"the last of {epochs} epochs")
         delivered = unpack_flag(self._stage, "delivered", delivered)
         self._whole = None
         self._begin(number)

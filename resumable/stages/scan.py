@@ -12,7 +12,7 @@ from ..core.block import Block, block_items
 from ..core.carried import CallsFunction, check_stateless
 from ..core.derived import derived
 from ..core.expansion import close_expansion
-from ..core.stage import ALWAYS, ITEMS, RANK, Reliance
+from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
@@ -87,7 +87,7 @@ class Scan(CallsFunction[T]):
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
         """How many items ``finish`` gives may differ from rank to rank."""
-        return ITEMS if self.finish is None else ITEMS | RANK
+        return ITEMS | PARTS | (NOTHING if self.finish is None else RANK)
 
     @property
     def state_cost(self) -> str:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_seed
+from ..core.arguments import check_int, check_seed
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
+from ..order.block_permutation import block_permutation
 from ..order.permutation import permutation
 
 T = TypeVar("T")
@@ -26,29 +27,41 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     A global shuffle without a buffer: each index goes through a permutation that is computed on
     demand and never stored (see `resumable.order.permutation`).
 
+    With ``block``, whole blocks of neighbouring items come in a random order, and the items of 8
+    blocks that follow one another in it are shuffled (of more blocks, where 8 have fewer than 1,024
+    items). So who takes the items in order needs those of 8 blocks at a time, and each block once:
+    what suits row groups, record batches and pages, of which a global shuffle needs all at any time.
+
     State: O(1), the position. Random access is kept; a resume reads nothing.
 
     Args:
       upstream: a random-access stage of finite length, at most 2**62.
       seed: in [0, 2**64).
+      block: items of a block, at least 1; None shuffles all items.
 
     Raises:
-      InvalidArgument: if ``upstream`` is a stream or endless; a stream is shuffled through a
-        window.
-      InvalidType: if ``seed`` is not an integer.
+      InvalidArgument: if ``upstream`` is a stream or endless, which is shuffled through a window;
+        or if ``block`` is less than 1.
+      InvalidType: if ``seed`` or ``block`` is not an integer.
 
     >>> sorted(rs.range(5).shuffle(seed=0))
     [0, 1, 2, 3, 4]
+    >>> sorted(rs.range(5).shuffle(seed=0, block=2))
+    [0, 1, 2, 3, 4]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS, "block": ALWAYS}
     state_cost = "the position"
 
     seed: int
+    _: KW_ONLY
+    block: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
+        if self.block is not None:
+            object.__setattr__(self, "block", check_int("block", self.block, minimum=1))
         if not self.upstream.random_access:
             raise InvalidArgument(
                 f"shuffle needs a window for a stream, got window=None over {self.upstream!r}; "
@@ -68,7 +81,12 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         upstream, length = self.upstream.indexed(epoch), self.upstream.length
         if upstream is None or not length:
             return upstream
-        # Looked up for each block, in a cache: setting up a permutation takes time.
+        count, seed, block = int(length), self.seed, self.block
+        # Looked up for each run of indices, in a cache: setting up a permutation takes time.
+        if block is None:
+            return Indexed.reordered(
+                upstream, lambda indices: permutation(count, seed, epoch)(indices)
+            )
         return Indexed.reordered(
-            upstream, lambda indices: permutation(int(length), self.seed, epoch)(indices)
+            upstream, lambda indices: block_permutation(count, block, seed, epoch)(indices)
         )

@@ -42,6 +42,7 @@ class Take(Transform[T]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
+    relies_on: ClassVar[Reliance] = ITEMS
     state_cost = "the position"
 
     count: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -17,10 +17,12 @@ from ..core.block import (
     slice_block,
 )
 from ..core.expansion import END, ExpandingIterator, check_passed
-from ..core.stage import ITEMS, RANK, Reliance
+from ..core.stage import ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import Mark, StageIterator
 from ..core.transform import Transform
 from ..errors import MalformedItem
+
+UNREAD: Final = object()
 
 
 @final
@@ -40,7 +42,7 @@ class Unbatch(Transform[Any]):
     [0, 1, 2, 3, 4]
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS | RANK
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = "an offset; a resume reads the batch it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
@@ -62,44 +64,81 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         if self._inner is not None:
             rest, self._inner = list(self._inner), None
             self._batch, self._length, self._start = rest, len(rest), self._offset.number
-        upstream, before = iter(self._upstream.items()), self.state_before_last()
-        offset, missing = self._offset, 0
+        upstream, before, is_first = iter(self._upstream.items()), None, True
+        place, missing = self._offset.number, 0
         while not missing:
             parts, missing = list[Block](), size
-            while missing and (
-                self._batch is not None or self._begin(upstream, before or self._upstream.mark())
-            ):
-                start = offset.number - self._start
+            while missing:
+                if self._batch is None:
+                    whole = self._begin(upstream, before, place, missing)
+                    if is_first:
+                        before, is_first = self.state_before_last(), False
+                    if whole:
+                        parts.append(whole)
+                        missing -= len(whole)
+                    if self._batch is None:
+                        break
+                start = place - self._start
                 stop = min(start + missing, self._length)
                 if start < stop:
                     parts.append(slice_block(self._batch, start, stop))
-                    offset.move_to(self._start + stop)
                     missing -= stop - start
+                    place = self._start + stop
                 if missing:
                     self._batch = self._before = None
-                    offset.move_to(0)
+                    place = 0
+            self._offset.move_to(place)
             if parts:
                 yield concatenate(parts) if len(parts) > 1 else copy_block(parts[0])
 
-    def _begin(self, upstream: Iterator[Any], before: Mark) -> bool:
-        """Enter the next batch, at the offset, if there is one."""
-        batch, offset = next(upstream, END), self._offset.number
+    def _begin(
+        self, upstream: Iterator[Any], before: Mark | None, offset: int, most: int
+    ) -> list[Any]:
+        """Enter the next batch, at ``offset``, if there is one.
+
+        Returns:
+          the items of the lists before it that were passed as a whole, up to ``most``; if they are
+          as many, no further batch is entered.
+        """
+        whole = list[Any]()
+        if before is not None and not offset:
+            whole, batch = _whole_lists(upstream, most)
+        else:
+            before, batch = before or self._upstream.mark(), next(upstream, END)
+        if batch is UNREAD:
+            return whole
         if batch is END:
             if offset:
                 raise self.ended_within(offset)
-            return False
+            return whole
         block = batch if type(batch) is list else _block(batch)
         length = block_length(block)
         if offset > length:
             check_passed(length, offset, self._stage)
         self._batch, self._length, self._start, self._before = block, length, 0, before
-        return True
+        return whole
 
     def _expansions(self) -> Iterator[Iterator[Any]]:
         if self._batch is not None:
             rest = slice_block(self._batch, self._offset.number - self._start, self._length)
             self._inner, self._batch = iter(block_items(rest)), None
         return super()._expansions()
+
+
+def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
+    """The items of the lists that come next, up to ``most``, and the batch after them.
+
+    In place of a batch there is END after the last one, and UNREAD where ``most`` items are there.
+    """
+    items, room = list[Any](), most
+    for batch in upstream:
+        if type(batch) is not list or room < (length := len(batch)):
+            return items, batch
+        items += batch
+        room -= length
+        if not room:
+            return items, UNREAD
+    return items, END
 
 
 def _block(batch: Any) -> Block:

@@ -16,7 +16,7 @@ from ..core.block import Block, as_batch, block_length, concatenate, slice_block
 from ..core.derived import derived
 from ..core.indexed import check_reach, countable
 from ..core.random_access import Indexed
-from ..core.stage import ITEMS, NOTHING, Reliance
+from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_count
@@ -62,7 +62,7 @@ class Window(Transform[Any]):
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
         ("size", "shift", "drop_last"), ITEMS
     )
-    relies_on: ClassVar[Reliance] = NOTHING
+    relies_on: ClassVar[Reliance] = PARTS
 
     _: KW_ONLY
     size: int

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ..errors import shorten
+
+PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
+"""Types of which nothing but the value is to be compared: most items are of one."""
 
 
 def same(left: Any, right: Any) -> bool:
@@ -17,6 +20,8 @@ def same(left: Any, right: Any) -> bool:
     """
     if type(left) is not type(right):
         return False
+    if type(left) in PLAIN:
+        return bool(left == right)
     if isinstance(left, (np.ndarray, np.generic)):
         if left.dtype != right.dtype or left.shape != right.shape:
             return False
@@ -29,7 +34,8 @@ def same(left: Any, right: Any) -> bool:
         return len(left) == len(right) and all(map(same, left, right))
     if hasattr(left, "__array__"):  # tensors
         return same(np.asarray(left), np.asarray(right))
-    if "__eq__" not in _defined_by(type(left)) and hasattr(left, "__dict__"):
+    kind: Any = type(left)
+    if kind.__eq__ is object.__eq__ and hasattr(left, "__dict__"):
         return left is right or same(vars(left), vars(right))
     return bool(left == right) or (left != left and right != right)
 
@@ -52,11 +58,6 @@ def _halves(array: Any) -> bytes:
         upper = np.asarray(array).astype(np.float64)
         lower = (array - upper).astype(np.float64)
     return bytes(upper.tobytes() + lower.tobytes())
-
-
-def _defined_by(kind: type) -> set[str]:
-    """Names that ``kind`` or a base other than `object` defines."""
-    return {name for base in kind.__mro__[:-1] for name in vars(base)}
 
 
 def assert_same(got: Sequence[Any], expected: Sequence[Any], where: str, first: int = 0) -> None:

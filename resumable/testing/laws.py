@@ -83,12 +83,14 @@ def resumes_at_every_position(
     """
     expected = first_items(pipeline, limit)
     for position, state in states_along(pipeline, len(expected), positions).items():
-        shown = f"resumed at {position} from {shorten(loads(state), 300)}"
         with pipeline.resume(loads(state)) as resumed:
-            require(resumed.step == position, f"{shown}: it says step {resumed.step}")
-            again = through_bytes(resumed)
-            require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
+            step, again = resumed.step, through_bytes(resumed)
             rest = list(itertools.islice(resumed, limit - position))
+        if (step, again) == (position, state) and same(rest, expected[position:]):
+            continue  # to say what differs takes longer than all of this
+        shown = f"resumed at {position} from {shorten(loads(state), 300)}"
+        require(step == position, f"{shown}: it says step {step}")
+        require(again == state, f"{shown}: the state is now {shorten(loads(again), 300)}")
         assert_same(rest, expected[position:], shown, position)
 
 
@@ -184,24 +186,25 @@ def refused_states_leave_no_trace(
         list(itertools.islice(iterator, position))
         before = through_bytes(iterator)
         for spoilt, surely in _spoilt(loads(before), theirs):
-            shown = shorten(spoilt, 300)
             try:
                 iterator.set_state(spoilt)
             except StateMismatch:
-                require(
-                    through_bytes(iterator) == before, f"the refused state {shown} left a trace"
-                )
-                continue
+                left_as_it_was = through_bytes(iterator) == before
+                fault = None if left_as_it_was else "was refused, and left a trace"
             except Exception as error:
                 raise AssertionError(
-                    f"the state {shown} must be refused by StateMismatch, got {error!r}"
+                    f"the state {shorten(spoilt, 300)} must be refused by StateMismatch, got {error!r}"
                 ) from error
-            require(not surely, f"the state {shown} was accepted")
-            require(
-                same(loads(through_bytes(iterator)), spoilt),
-                f"the state {shown} was accepted, and is not what was restored",
-            )
-            iterator.set_state(loads(before))
+            else:
+                if surely:
+                    fault = "was accepted"
+                elif not same(loads(through_bytes(iterator)), spoilt):
+                    fault = "was accepted, and is not what was restored"
+                else:
+                    fault = None
+                    iterator.set_state(loads(before))
+            if fault is not None:
+                raise AssertionError(f"the state {shorten(spoilt, 300)} {fault}")
         rest = list(itertools.islice(iterator, 6))
         assert_same(rest, expected[position:], "after refused states", position)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -11,6 +11,16 @@ from .. import pipeline as rs
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from .samples import Counter, as_document, columns, fails_on_some, stream, with_noise, without_last
+
+PARTS: Final[Sequence[Callable[[Pipeline[Any]], Pipeline[Any]]]] = (
+    lambda part: part,
+    lambda part: part.filter(lambda item: len(repr(item)) % 3).batch(2, collate=list),
+    lambda part: part.map(fails_on_some, on_error="skip").enumerate(),
+    lambda part: part.flat_map(lambda item: [item] * (len(repr(item)) % 4)).shuffle(3, window=4),
+    lambda part: part.map(as_document).pack(5, window=3, key="tokens"),
+    lambda part: part.shuffle(2).random_map(with_noise, 5).repeat(2),
+)
+"""What is done in partitions."""
 
 
 def items() -> st.SearchStrategy[Any]:
@@ -165,4 +175,14 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         )
     if pipeline.random_access and pipeline.length != float("inf"):
         choices += [seeds.map(pipeline.shuffle)] * 2
+        choices.append(
+            st.tuples(sizes, st.sampled_from(PARTS), st.integers(0, 2), st.integers(1, 3)).map(
+                lambda chosen: pipeline.partition(
+                    chosen[0], chosen[1], workers=chosen[2], buffer_size=chosen[3]
+                ).shard(0, min(chosen[0], chosen[3]))
+            )
+        )
+        choices.append(
+            st.tuples(seeds, sizes).map(lambda pair: pipeline.shuffle(pair[0], block=pair[1]))
+        )
     return st.one_of(choices)

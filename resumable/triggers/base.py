@@ -59,6 +59,11 @@ class Trigger(ABC):
         """Numbers of the signals that the loop must count for `Progress.signals`."""
         return frozenset()
 
+    @property
+    def reads_clock(self) -> bool:
+        """Whether it depends on seconds, and so is due at other steps on another rank."""
+        return False
+
     def __or__(self, other: Trigger) -> Trigger:
         return AnyOf((self, _checked(other)))
 
@@ -73,6 +78,10 @@ class _Compound(Trigger):
     @property
     def signals(self) -> frozenset[int]:
         return frozenset[int]().union(*(trigger.signals for trigger in self.triggers))
+
+    @property
+    def reads_clock(self) -> bool:
+        return any(trigger.reads_clock for trigger in self.triggers)
 
 
 @final

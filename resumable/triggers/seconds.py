@@ -33,3 +33,7 @@ class EverySeconds(Trigger):
 
     def is_due(self, progress: Progress) -> bool:
         return progress.seconds - progress.saved_seconds >= self.seconds
+
+    @property
+    def reads_clock(self) -> bool:
+        return True

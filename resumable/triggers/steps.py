@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
@@ -67,4 +68,4 @@ class AtSteps(Trigger):
         object.__setattr__(self, "steps", tuple(sorted(checked)))
 
     def is_due(self, progress: Progress) -> bool:
-        return any(progress.saved_step < step <= progress.step for step in self.steps)
+        return bisect(self.steps, progress.step) > bisect(self.steps, progress.saved_step)

@@ -10,6 +10,7 @@ from ..core.stage import Stage
 from ..core.transform import PassThrough
 from ..state.encoding import dumps
 from ..state.value import State
+from ..views.column import Column
 from ..views.state_tree import positions, stage_tree
 
 
@@ -112,7 +113,8 @@ def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ..
     sizes: dict[str, int] = {}
     if largest is not None:
         for (path, _, name), value in positions(stage_tree(largest)).items():
-            sizes[path] = sizes.get(path, 0) + len(dumps({name: value})) - len(dumps({}))
+            saved = list(value.values.values()) if isinstance(value, Column) else value
+            sizes[path] = sizes.get(path, 0) + len(dumps({name: saved})) - len(dumps({}))
     return tuple(
         StageCost(
             found.label,

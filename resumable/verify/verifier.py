@@ -32,6 +32,7 @@ from .conditions import Conditions
 from .diagnosis import Diagnosis
 from .estimate import Estimate, Pace
 from .flow import Flow, Flows, left_out, suspicions
+from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
 from .processes import Outcome, Task, Workers
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, stage_costs
@@ -164,7 +165,7 @@ class _Verification:
             self._resume(chains, saved_in)
             finding = self._of_second_pass(second) or self._of_resumes()
             self._tell_of_untried(finding)
-            finding = finding or self._of_ranks()
+            finding = finding or self._of_ranks() or self._of_partitions()
         if finding is None:
             self._measure(rng)
             self._follow_items()
@@ -315,6 +316,26 @@ class _Verification:
                 return found
             if found is not None:
                 self._notes.append(f"{shown}: could not be checked: {found}")
+        return None
+
+    def _of_partitions(self) -> Finding | None:
+        """What is wrong if partitions cannot be resumed by other numbers of ranks."""
+        for number, found in partitions(self._stage):
+            saving, *others = rank_counts(found)
+            if not others:
+                continue
+            shown = f"{found.label} with {' and '.join(map(str, others))} ranks after {saving}"
+            with self._bar(shown, None):
+                fixed = why_ranks_are_fixed(saving, self._workers)
+                told = check_partitions(self._stage, number, [saving, *others], self._workers)
+            if fixed is not None:
+                self._notes.append(f"the ranks of {found.label} must stay the same: {fixed}")
+            if isinstance(told, Finding):
+                return told
+            if told is not None:
+                self._notes.append(f"{shown}: could not be checked: {told}")
+            else:
+                self._resumed.append(shown)
         return None
 
     def _measure(self, rng: random.Random) -> None:

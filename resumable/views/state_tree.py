@@ -1,7 +1,7 @@
 """A state as the tree of its pipeline's stages, each with its position."""
 
 # The fingerprint names the stages, and the nested positions follow the same tree. Stages without a
-# position are in the fingerprint only.
+# position are in the fingerprint only. A stage within partitions has a column of positions, one of each.
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ import numpy as np
 from ..core.carried import split_carried
 from ..core.graph import below
 from ..errors import shorten
+from ..state.merging import OF_EVEN_STEPS
 from ..state.value import State
+from .column import Column, Parts, as_columns, is_of_partitions, parts_of
 from .drawing import draw_tree
 from .table import table_lines
 
@@ -74,13 +76,21 @@ def _node(node: Any, saved: Any, path: str) -> StageNode:
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     """The part of ``saved`` that is the stage's own, and those of its upstreams, by their number."""
+    if isinstance(saved, Parts):
+        return _split_each(saved, upstreams)
     if not isinstance(saved, dict):
         return ({} if saved is None else {"state": saved}), {}
+    if is_of_partitions(saved) and upstreams == 1:
+        position, rows = parts_of(saved)
+        return position, {0: rows}
     function, rest = split_carried(saved)
     if function:
         inner, parts = _split(rest, upstreams)
         return function | inner, parts
     own = dict(saved)
+    if own.keys() == set(OF_EVEN_STEPS):  # the state of the same stage's partitions is below it
+        inner, parts = _split(own.pop(OF_EVEN_STEPS[-1]), upstreams)
+        return own | inner, parts
     if isinstance(own.get("upstreams"), list) and len(own["upstreams"]) == upstreams:
         return own, dict(enumerate(own.pop("upstreams")))
     if "upstream" in own and upstreams == 1:
@@ -88,6 +98,17 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     if "upstream" in own and own.get("index") in range(upstreams):
         return own, {own["index"]: own.pop("upstream")}
     return own, {}
+
+
+def _split_each(saved: Parts, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
+    """The same of a stage within partitions: columns, and the parts of each upstream."""
+    positions: dict[int, dict[str, Any]] = {}
+    below_it: dict[int, Parts] = {}
+    for number, state in saved.items():
+        positions[number], inner = _split(state, upstreams)
+        for place, part in inner.items():
+            below_it.setdefault(place, Parts())[number] = part
+    return as_columns(positions), dict(below_it)
 
 
 def tree_lines(root: StageNode) -> list[str]:
@@ -119,6 +140,8 @@ def show_name(name: str) -> str:
 
 def show(value: Any) -> str:
     """A position in a few words."""
+    if isinstance(value, Column):
+        return value.show(show)
     if isinstance(value, np.ndarray):
         return f"array of {value.dtype}, shape {value.shape}"
     if isinstance(value, bytes) and len(value) > 20:
@@ -128,6 +151,8 @@ def show(value: Any) -> str:
 
 def as_json(value: Any) -> Any:
     """``value`` in terms of JSON; what JSON has no form for becomes a dict that says what it was."""
+    if isinstance(value, Column):
+        return as_json(dict(value.values))
     if isinstance(value, dict):
         return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -86,11 +86,14 @@ class CourierWorkers(Workers):
         assert isinstance(answer, Errand)
         answer.abandoned = True
 
-    def close(self) -> bool:
-        if not self._process.is_this_one():
-            return True
-        self._post.leave()
-        return self._threads.close(PATIENCE)
+    def leave(self) -> None:
+        if self._process.is_this_one():
+            self._post.leave()
+            self._threads.leave()
+
+    def close(self, seconds: float = PATIENCE) -> bool:
+        self.leave()
+        return self._threads.close(seconds)
 
 
 class _Post:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import pickle
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from time import monotonic
 from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items
@@ -117,8 +118,23 @@ class Workers(ABC):
         """Give up the outcome of what was submitted."""
 
     @abstractmethod
-    def close(self) -> bool:
-        """End what was started here; returns whether it has ended. May be called again."""
+    def leave(self) -> None:
+        """Let what was started here end, without waiting for it."""
+
+    @abstractmethod
+    def close(self, seconds: float = PATIENCE) -> bool:
+        """End what was started here; returns whether it has ended within ``seconds``.
+
+        May be called again.
+        """
+
+
+def close_all(workers: Collection[Workers]) -> bool:
+    """End all of ``workers`` at once; returns whether they have ended within `PATIENCE`."""
+    for each in workers:
+        each.leave()
+    ends = monotonic() + PATIENCE
+    return all([each.close(ends - monotonic()) for each in workers])
 
 
 class ThreadWorkers(Workers):
@@ -142,5 +158,8 @@ class ThreadWorkers(Workers):
         assert isinstance(answer, Job)
         answer.cancel()
 
-    def close(self) -> bool:
-        return self._threads.close(PATIENCE)
+    def leave(self) -> None:
+        self._threads.leave()
+
+    def close(self, seconds: float = PATIENCE) -> bool:
+        return self._threads.close(seconds)

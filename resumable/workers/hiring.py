@@ -41,7 +41,23 @@ def check_calls(calls: Calls) -> None:
       InvalidArgument: if ``workers`` is below 0, or 0 without threads, or ``fn`` cannot be pickled.
       MissingDependency: for processes without the extra ``parallel``.
     """
-    fn, _, workers, executor, _ = calls
+    check_executor(calls.workers, calls.executor)
+    if calls.executor == "process":
+        from .processes import pickled
+
+        pickled(calls.fn)
+    elif _has_processes(calls.executor):
+        _check_picklable(calls.fn)
+
+
+def check_executor(workers: int, executor: str | Executor) -> None:
+    """Refuse workers that cannot be had.
+
+    Raises:
+      InvalidType: if ``workers`` is not an integer, or ``executor`` is no executor.
+      InvalidArgument: if ``workers`` is below 0, or 0 without threads.
+      MissingDependency: for processes without the extra ``parallel``.
+    """
     check_int("workers", workers, minimum=0)
     if not isinstance(executor, Executor) and executor not in ("thread", "process"):
         raise InvalidType(
@@ -51,11 +67,9 @@ def check_calls(calls: Calls) -> None:
     if executor != "thread" and not workers:
         raise InvalidArgument(f"workers must be at least 1 for an executor, got {workers}")
     if executor == "process":
-        from .processes import pickled
+        from .processes import check_loky
 
-        pickled(fn)
-    elif _has_processes(executor):
-        _check_picklable(fn)
+        check_loky()
 
 
 def hired(calls: Calls, window: int) -> Workers:

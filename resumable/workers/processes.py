@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import suppress
-from functools import cache, partial
+from functools import partial
 from typing import Any, Final, final
 
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
@@ -44,20 +44,29 @@ def pickled(fn: Callable[[Any], Any]) -> bytes:
       MissingDependency: without the extra ``parallel``.
       InvalidArgument: if it cannot be pickled.
     """
-    try:
-        import loky  # noqa: F401
+    check_loky()
+    from . import function_pickler
 
-        from . import function_pickler
-    except ImportError as error:
-        raise MissingDependency(
-            "executor='process' needs the package loky: pip install 'resumable-loader[parallel]'"
-        ) from error
     try:
         return function_pickler.dumps(fn)
     except Exception as error:
         raise InvalidArgument(
             f"fn must be picklable for processes, got {shorten(fn)} ({error})"
         ) from None
+
+
+def check_loky() -> None:
+    """Refuse to start processes without the extra ``parallel``.
+
+    Raises:
+      MissingDependency: without it.
+    """
+    try:
+        import loky  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency(
+            "executor='process' needs the package loky: pip install 'resumable-loader[parallel]'"
+        ) from error
 
 
 @final
@@ -70,6 +79,8 @@ class Slots:
     def __init__(self, count: int) -> None:
         self.arena = _arena_of(count)
         self._free = deque(range(count) if self.arena is not None else ())
+        self._count = len(self._free)
+        self._closed = False
 
     def take(self) -> int | None:
         """A slot to write to; None if none is free."""
@@ -81,10 +92,15 @@ class Slots:
     def give_back(self, slot: int) -> None:
         """Free ``slot``, which nobody reads or writes any more."""
         self._free.append(slot)
+        self._release_if_done()
 
     def close(self) -> None:
-        """Release the memory."""
-        if self.arena is not None:
+        """Release the memory, once no slot holds an answer that is still to be opened."""
+        self._closed = True
+        self._release_if_done()
+
+    def _release_if_done(self) -> None:
+        if self._closed and self.arena is not None and len(self._free) == self._count:
             self.arena.close()
 
 
@@ -171,6 +187,7 @@ class _PoolService(Service):
         self._count = count
         self._slot_count = slots
         self._executor: Any = None
+        self._leaves_at_exit = False
         self._sent = b""  # the pickled function that the processes have
         self._slots = Slots(0)
 
@@ -213,6 +230,7 @@ class _PoolService(Service):
             initializer=worker_process.begin,
             initargs=(orders,),
         )
+        self._leaves_at_exit = False
 
     def _begin_anew(self) -> None:
         """Start a pool whose processes live: if one dies later, its items are the cause."""
@@ -234,7 +252,10 @@ class _PoolService(Service):
         slot = self._slots.take()
         future = self._executor.submit(worker_process.work, errand.block, slot)
         future.add_done_callback(partial(_deliver, errand, self._slots, slot))
-        _hook_exit()  # once a pool has started
+        if not self._leaves_at_exit:  # only now has the pool started
+            self._leaves_at_exit = True
+            if not _hook_exit():
+                self.end()
 
 
 def _deliver(errand: Errand, slots: Slots, slot: int | None, future: Future[Any]) -> None:
@@ -260,16 +281,18 @@ def _clear_away(errand: Errand) -> None:
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
 
 
-@cache
-def _hook_exit() -> None:
-    """Let the interpreter's exit not wait for calls in work.
+def _hook_exit() -> bool:
+    """Let the interpreter's exit not wait for calls in work; False if it has begun.
 
-    loky registers a hook that waits, when its first pool starts. A later hook runs earlier.
+    loky registers a hook that waits, at the start of each pool. A later hook runs earlier.
     """
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
-        with suppress(RuntimeError):  # the interpreter exits already
+        try:
             register(_end_running)
+        except RuntimeError:
+            return False
+    return True
 
 
 def _end_running() -> None:

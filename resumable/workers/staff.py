@@ -13,7 +13,7 @@ from typing import Any, final
 from ..core.home_process import HomeProcess
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from .executors import Workers
+from .executors import Workers, close_all
 
 
 @final
@@ -52,8 +52,7 @@ class Staff:
     def close(self) -> None:
         """Close the workers kept here, and keep no more; may be called again."""
         self.closed = True
-        for _, workers in list(self._idle):
-            workers.close()
+        close_all([workers for _, workers in list(self._idle)])
 
 
 class SharesStaff(ABC):

@@ -177,29 +177,32 @@ class _Shift:
 
     Attributes:
       ident: the thread's, once it runs.
+      leaving: whether it may do no further job. It stays if it finds one in the last moment.
     """
 
     def __init__(self) -> None:
         self.ident: int | None = None
+        self.leaving = False
         self._ended = False
         self._hints: SimpleQueue[None] = SimpleQueue()
 
     def work(self, desk: _Desk) -> None:
         """Do jobs until the thread is to end; called in the thread."""
         self.ident = get_ident()
-        while not self._ended:
+        while not self.leaving:
             try:
                 job = desk.next_job()
             except Empty:
                 # In this order, since `submit` first puts the job and then counts the threads.
-                self._ended = True
-                self._ended = desk.jobs.empty()
+                self.leaving = True
+                self.leaving = desk.jobs.empty()
                 continue
             if job is None:
-                self._ended = True
+                self.leaving = True
             else:
                 job.run()
             del job  # so that the call and what it refers to are freed with the answer
+        self._ended = True
         self._hints.put(None)
 
     def ended(self, seconds: float = 0.0) -> bool:
@@ -240,7 +243,8 @@ class Threads:
         """
         self._desk.jobs.put(job)
         self._shifts = [shift for shift in self._shifts if not shift.ended()]
-        while len(self._shifts) < self._count:
+        # One that is leaving may stay: a thread too many does no harm.
+        while sum(not shift.leaving for shift in self._shifts) < self._count:
             self._begin()
 
     def wait_for(self, job: Answer[R]) -> R:
@@ -264,8 +268,9 @@ class Threads:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
     def leave(self) -> None:
-        """Let the threads end."""
-        self._desk.leave()
+        """Let the threads end, without waiting for them."""
+        if self._process.is_this_one():
+            self._desk.leave()
 
     def close(self, seconds: float) -> bool:
         """Let the threads end; returns whether they have ended within ``seconds``.

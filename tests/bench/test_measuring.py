@@ -182,6 +182,7 @@ def test_a_prefetch_of_nothing_slow_is_named_itself() -> None:
     assert report.stages[1].beside > 0
 
 
+@pytest.mark.deep
 @given(pipelines())
 def test_the_shares_are_all_of_the_time(pipeline: rs.Pipeline[Any]) -> None:
     report = measure(pipeline, seconds=0.02, items=30)

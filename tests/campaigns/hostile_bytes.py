@@ -110,20 +110,26 @@ def doubled(random: Random, data: bytes, real: list[bytes]) -> bytes:
     return data[:end] + data[start:end] + data[end:]
 
 
+def inserted(random: Random, data: bytes, real: list[bytes]) -> bytes:
+    place = random.randrange(len(data) + 1)
+    return data[:place] + random.randbytes(random.choice((1, 4, 100))) + data[place:]
+
+
 def spliced(random: Random, data: bytes, real: list[bytes]) -> bytes:
     other = random.choice(real)
     return data[: random.randrange(len(data) + 1)] + other[random.randrange(len(other)) :]
 
 
 def lengthened(random: Random, data: bytes, real: list[bytes]) -> bytes:
-    """A length of 8, 16 or 32 bits, large or off by one, in the place of other bytes."""
+    """A length of 8, 16 or 32 bits, in either order, large or off by one, in the place of other bytes."""
     place = random.randrange(len(data) + 1)
     size = random.choice((1, 2, 4))
     length = random.choice((0, 1, 2**31, 2**32 - 1, len(data) - place, random.randrange(300)))
-    return data[:place] + struct.pack(">I", length)[-size:] + data[place + size :]
+    stored = (length % (1 << 8 * size)).to_bytes(size, random.choice(("big", "little")))
+    return data[:place] + stored + data[place + size :]
 
 
-DAMAGES: Final = [flipped, replaced, truncated, doubled, spliced, lengthened]
+DAMAGES: Final = [flipped, replaced, truncated, doubled, inserted, spliced, lengthened]
 
 
 def tree(random: Random, depth: int = 0) -> bytes:

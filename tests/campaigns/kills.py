@@ -25,7 +25,7 @@ import resumable as rs
 from resumable.checkpoint.survey import survey
 
 LONGEST_LIFE = 0.03
-KILLS_A_FOLDER = 50
+MOST_KILLS_A_FOLDER = 50
 KEPT = 3
 STEP = struct.Struct("<q")
 NUMBERS = rs.range(10**6).shuffle(1).map(abs).batch(5).repeat()
@@ -79,10 +79,11 @@ def campaign(kills: int, seed: int, folder: Path, shown: Callable[[int], object]
     report = Report()
     known: set[int] = set()
     place, mode = folder, ""
+    in_a_folder = min(MOST_KILLS_A_FOLDER, -(-kills // len(MODES)))
     for number in range(kills):
-        if number % KILLS_A_FOLDER == 0:
+        if number % in_a_folder == 0:
             shutil.rmtree(place, ignore_errors=True)
-            mode = list(MODES)[number // KILLS_A_FOLDER % len(MODES)]
+            mode = list(MODES)[number // in_a_folder % len(MODES)]
             place, known = folder / f"{number}", set()
         acknowledged = _one_life(place, mode, chosen.uniform(0, LONGEST_LIFE))
         known |= acknowledged

@@ -38,6 +38,7 @@ DIRECTORY: Final = "checkpoint/directory.py"
 FILES: Final = "checkpoint/files.py"
 LOCKING: Final = "checkpoint/locking.py"
 LOOP: Final = "checkpoint/loop.py"
+PARTS: Final = "checkpoint/parts.py"
 READING: Final = "checkpoint/reading.py"
 RETENTION: Final = "checkpoint/retention.py"
 SAVER: Final = "checkpoint/saver.py"
@@ -136,8 +137,13 @@ MUTATIONS: Final = [
     Mutation("stages/shard.py", "[end + place]", "[place]"),
     Mutation(
         "stages/shuffle.py",
-        "permutation(int(length), self.seed, epoch)",
-        "permutation(int(length), self.seed, 0)",
+        "lambda indices: permutation(count, seed, epoch)",
+        "lambda indices: permutation(count, seed, 0)",
+    ),
+    Mutation(
+        "stages/shuffle.py",
+        "block_permutation(count, block, seed, epoch)",
+        "block_permutation(count, block, seed, 0)",
     ),
     Mutation("stages/skip.py", "return indices + count", "return indices + 1"),
     Mutation(
@@ -170,7 +176,9 @@ MUTATIONS: Final = [
     ),
     Mutation("core/expansion.py", "found = upstream.state_at(-1)", "found = upstream.state_at(0)"),
     Mutation(
-        "core/combine.py", "self._ended[number] = place < last", "self._ended[number] = False"
+        "core/combine.py",
+        "self._ended[number] = bool(len(there)) and place < int(there[-1])",
+        "self._ended[number] = False",
     ),
     Mutation("sources/iterable.py", "copied.__dict__ = dict(attributes)", "pass"),
     Mutation(
@@ -178,44 +186,109 @@ MUTATIONS: Final = [
     ),
     Mutation(
         "sources/sequence.py",
-        "return list(many(indices.tolist()))",
-        "return list(many(sorted(indices.tolist())))",
+        "items = list(many(indices.tolist()))",
+        "items = list(many(sorted(indices.tolist())))",
     ),
     Mutation("formats/jsonl.py", "if line.number == 1 and", "if"),
+    Mutation("formats/tfrecord.py", "if walk.is_damaged or passed", "if passed"),
+    Mutation("formats/tfrecord.py", "min(left, MOST_SHOWN)", "left"),
+    Mutation("formats/tar.py", "        if name in sample:", "        if False:"),
+    Mutation("formats/tar.py", "if member.start > found.stop:", "if False:"),
     Mutation(
-        "formats/index_file.py",
-        "right = lines > 0 and header == header_of(data, lines, blanks)",
-        "right = lines > 0",
+        "formats/tar.py", "self._passed_over.append(self._samples)", "self._passed_over.append(0)"
     ),
-    Mutation("formats/index_file.py", "right = lines > 0 and", "right ="),
-    Mutation("formats/index_file.py", "return owner in (_user(), data.owner)", "return True"),
+    Mutation("formats/tar_members.py", "if recorded - 255 - summed not in (0, 65521)", "if False"),
+    Mutation("formats/tar_members.py", "        if kind in WITHOUT_DATA:", "        if False:"),
     Mutation(
-        "formats/index_pages.py", "if digest_of(content, PAGE_DIGEST) != digest:", "if False:"
+        "formats/tar_members.py",
+        "            sparse = sparse or extension.sparse\n            extension = None\n",
+        "            sparse = sparse or extension.sparse\n",
+    ),
+    Mutation("formats/stream_file.py", "self._cut = True", "self._cut = False"),
+    Mutation(
+        "formats/pieces.py",
+        "del self._stored_starts[:index], self._content_starts[:index]",
+        "del self._stored_starts[:index]",
+    ),
+    Mutation("formats/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
+    Mutation("formats/tables.py", '{"files": ALWAYS, "names": ALWAYS}', '{"files": ALWAYS}'),
+    Mutation(
+        "formats/tables.py",
+        "            self._file.check_unchanged()\n            self.used = True",
+        "            self.used = True",
+    ),
+    Mutation("formats/table_rows.py", "column[start:stop].copy()", "column[start:stop]"),
+    Mutation(
+        "formats/table_values.py",
+        "if array.null_count or isinstance(array, pa.ChunkedArray):",
+        "if isinstance(array, pa.ChunkedArray):",
     ),
     Mutation(
-        "formats/index_pages.py",
-        "for number in (first + line, first + line - 1 if line else first)",
-        "for number in (first + line,)",
+        "formats/parquet_file.py", "if reader is None or reader.next_row > first:", "if not reader:"
     ),
-    Mutation("formats/line_scan.py", "filled_before = blank + lines -", "filled_before = blank -"),
+    Mutation("formats/parquet_file.py", "if sum(counts) != footer.num_rows:", "if False:"),
+    Mutation("formats/parquet_file.py", "batch.slice(missing)", "batch"),
+    Mutation(
+        "formats/parquet_file.py",
+        "page_checksum_verification=True",
+        "page_checksum_verification=False",
+    ),
+    Mutation("formats/arrow_file.py", "if self._is_file or each.start < message.start", "if True"),
+    Mutation("formats/arrow_file.py", "array.validate(full=True)", "pass"),
+    Mutation("formats/arrow_messages.py", "if column not in (None, rows):", "if False:"),
+    Mutation(
+        "formats/arrow_messages.py", "if message.stop > end or message.rows < 0:", "if False:"
+    ),
+    Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
+    Mutation(
+        "formats/index/cache_file.py",
+        "right = records > 0 and header == header_of(data, records, passed_over)",
+        "right = records > 0",
+    ),
+    Mutation("formats/index/cache_file.py", "right = records > 0 and", "right ="),
+    Mutation("formats/index/cache_file.py", "return owner in (_user(), data.owner)", "return True"),
+    Mutation(
+        "formats/index/pages.py", "if digest_of(content, PAGE_DIGEST) != digest:", "if False:"
+    ),
+    Mutation(
+        "formats/index/pages.py",
+        "for number in (first + record, first + record - 1 if record else first)",
+        "for number in (first + record,)",
+    ),
+    Mutation("formats/line_scan.py", "kept_before = blank + lines -", "kept_before = blank -"),
+    Mutation("formats/csv_scan.py", "if not at_start.all():", "if False:"),
+    Mutation(
+        "formats/csv_scan.py",
+        "max(last_end + LARGEST_DAMAGED, quotes.opened + 1)",
+        "last_end + LARGEST_DAMAGED",
+    ),
+    Mutation("formats/csv_scan.py", "and closed != place - 1:", "and True:"),
+    Mutation("formats/csv_scan.py", "if quotes.closed or buffer[count] != self.quote else 0", ""),
+    Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
+    Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
+    Mutation("formats/records.py", '("files", "format_name"), ALWAYS)', '("files",), ALWAYS)'),
     Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/open_files.py",
         "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
         "            pass\n        return data",
     ),
-    Mutation("formats/index_pages.py", "if not pages.place.is_whole():", "if False:"),
-    Mutation("formats/line_pack.py", "if row is None or row[1:3] != data[1:3]", "if row is None"),
-    Mutation("formats/line_pack.py", "if digest_of(table, TABLE_DIGEST) != digest:", "if False:"),
-    Mutation("formats/line_pack.py", " or not is_believed(self.owner, data):", ":"),
-    Mutation("formats/packed_indexes.py", "                    before.discard()\n", ""),
+    Mutation("formats/index/pages.py", "if not pages.place.is_whole():", "if False:"),
+    Mutation(
+        "formats/index/pack_file.py", "if row is None or row[1:3] != data[1:3]", "if row is None"
+    ),
+    Mutation(
+        "formats/index/pack_file.py", "if digest_of(table, TABLE_DIGEST) != digest:", "if False:"
+    ),
+    Mutation("formats/index/pack_file.py", " or not is_believed(self.owner, data):", ":"),
+    Mutation("formats/index/packs.py", "                    before.discard()\n", ""),
     Mutation(
         "formats/line_file.py",
         "    if len(found) != len(ends):\n        return None\n",
         "",
     ),
     Mutation("formats/lines.py", "range(start - begin, stop - begin)", "range(start, stop)"),
-    Mutation("formats/packed_indexes.py", "len(missing) >= FEWEST_PACKED", "True"),
+    Mutation("formats/index/packs.py", "len(missing) >= FEWEST_PACKED", "True"),
     Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
@@ -240,13 +313,19 @@ MUTATIONS: Final = [
     ),
     Mutation(ITERATOR, "(positions, step - ahead)", "(positions, step)"),
     Mutation(ITERATOR, '"pipeline": freeze(positions)', '"pipeline": positions'),
-    Mutation(ITERATOR, "            drawn = root.skip(missing)\n", "            drawn = missing\n"),
+    Mutation(
+        ITERATOR, "            drawn = _skipped(root, missing)\n", "            drawn = missing\n"
+    ),
     Mutation(
         ITERATOR,
         "                self._items = BROKEN\n                self._name_stage(error)\n                raise\n            try",
         "                self._items = items\n                self._name_stage(error)\n                raise\n            try",
     ),
-    Mutation(FINGERPRINT, "relied_on |= stage.relies_on", "pass"),
+    Mutation(
+        FINGERPRINT,
+        "    relied_on |= _reliance(stage)\n    upstreams",
+        "    upstreams",
+    ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # states
     Mutation(VALUE, "    if value < 0:\n", "    if value < -1:\n"),
@@ -270,6 +349,8 @@ MUTATIONS: Final = [
         "if False:",
     ),
     # orders and windows
+    Mutation("order/block_permutation.py", "blocks[slots == self._short] = self._whole", "pass"),
+    Mutation("order/block_permutation.py", "self._key, 1 + group)", "self._key, 1)"),
     Mutation("order/permutation.py", "while outside.size:", "if outside.size:"),
     Mutation(
         "order/schedule.py",
@@ -329,9 +410,7 @@ MUTATIONS: Final = [
         "progress.step // self.steps > progress.saved_step // self.steps",
         "progress.step % self.steps == 0",
     ),
-    Mutation(
-        "triggers/steps.py", "progress.saved_step < step <=", "progress.saved_step <= step <="
-    ),
+    Mutation("triggers/steps.py", "progress.saved_step)\n", "progress.saved_step - 1)\n"),
     Mutation("triggers/seconds.py", ">= self.seconds", "> self.seconds"),
     Mutation(
         "triggers/base.py",
@@ -373,9 +452,25 @@ MUTATIONS: Final = [
     Mutation("checkpoint/envelope.py", "!= digest:\n        raise", "== b'':\n        raise"),
     Mutation(
         "checkpoint/names.py",
-        "return found if text.startswith(_file_name(found.name, found.step)) else None",
+        "return found if text.startswith(spelt) and found.part.is_possible else None",
         "return found",
     ),
+    Mutation("checkpoint/names.py", "_part_in(match).ranks != self.part.ranks", "False"),
+    Mutation(
+        "checkpoint/part.py", "other.rank % self.ranks == self.rank", "other.rank == self.rank"
+    ),
+    Mutation(
+        PARTS,
+        "if part.rank == 0 and all(sibling in parts for sibling in part.siblings)",
+        "if part.rank == 0",
+    ),
+    Mutation(PARTS, "if later > step and mine and part != WHOLE:", "if False:"),
+    Mutation(PARTS, "if step < newest and step not in self._listed", "if step not in self._listed"),
+    Mutation(PARTS, "if (checkpoint.step, checkpoint.part) != (step, part):", "if False:"),
+    Mutation("checkpoint/run.py", "    if depends_on_rank(stage):", "    if False:"),
+    Mutation("checkpoint/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'),
+    Mutation("checkpoint/run.py", "    if run.endswith(work):", "    if run:"),
+    Mutation(RETENTION, "self._steps.settled_steps()", "self._steps.steps()"),
     Mutation(READING, "step = max(steps)", "step = min(steps)"),
     Mutation(READING, "if damaged or store.has_damaged():", "if damaged:"),
     Mutation(READING, "if checkpoint.step != step:", "if False:"),

@@ -90,6 +90,7 @@ def labels_are_true(store: rs.Store) -> None:
             assert [batch.tolist() for batch in iterator] == ALL[step:]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("when_busy", ["wait", "skip"])
 def test_with_a_store_that_takes_a_second_labels_equal_states(when_busy: str) -> None:
     store = Slow()

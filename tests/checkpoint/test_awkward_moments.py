@@ -168,6 +168,35 @@ def test_listeners_may_come_from_a_generator() -> None:
         rs.Checkpointer(rs.Memory(), rs.AtEnd(), listeners=None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_a_save_that_a_listener_refused_goes_on_with_that_listener(
+    error: type[BaseException],
+) -> None:
+    failures = [error("full")]
+
+    def fail_once() -> None:
+        if failures:
+            raise failures.pop()
+
+    told = [Told(), Told(before=fail_once), Told()]
+    store = rs.Memory()
+    with rs.Checkpointer(
+        store, rs.EverySteps(2), listeners=told, save_at_end=False
+    ) as checkpointer:
+        loop = checkpointer.resume(rs.range(4))
+        taken = [next(loop), next(loop)]
+        with pytest.raises(error, match="full"):
+            next(loop)
+        assert store.steps() == []
+        assert [one.log for one in told] == [["before 2"], ["before 2"], []]
+        taken += loop
+    assert taken == [0, 1, 2, 3]
+    assert store.steps() == [2, 4]
+    again = [[], ["before 2"], []]
+    rest = ["before 2", "after 2", "before 4", "after 4", "end 4"]
+    assert [one.log for one in told] == [more + rest for more in again]
+
+
 def test_what_listeners_raise_at_the_close_does_not_hide_why_the_loop_ended() -> None:
     class Slow(Wrapped):
         def save(self, step: int, data: bytes) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import is_deep
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode
@@ -295,7 +296,7 @@ def test_killed_at_random_moments_it_repeats_only_what_no_checkpoint_holds(tmp_p
     chosen = random.Random(0)
     expected = rs.range(10**6).shuffle(1)[:100_000]
     effective: dict[int, list[int]] = {}
-    for _ in range(12):
+    for _ in range(12 if is_deep() else 4):
         saved = rs.Directory(tmp_path).steps()
         process = subprocess.Popen(
             [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True

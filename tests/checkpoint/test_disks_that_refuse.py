@@ -168,6 +168,7 @@ def test_a_folder_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
             rs.Directory(folder)
 
 
+@pytest.mark.deep
 def test_real_faults_break_no_promise() -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace is missing")

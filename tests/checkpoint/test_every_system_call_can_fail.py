@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint.faulty_os import Fault, FaultyOs, faults, faulty_os, open_descriptors
+from tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import encode
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 CODES = [errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EINTR, errno.EROFS, errno.EACCES]
-every_code = pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
+every_code = pytest.mark.parametrize("code", thinned(CODES, 3, __name__), ids=errno.errorcode.get)
 once_and_lasting = pytest.mark.parametrize("lasting", [False, True], ids=["once", "lasting"])
 with_and_without_links = pytest.mark.parametrize("links", [True, False], ids=["links", "none"])
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from campaigns.bombs import ACCEPTED, BOMBS, ext, sealed, state_of
 from campaigns.fuzz_checkpoints import fuzz
-from tiers import is_deep
+from tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.checkpoint import envelope
@@ -59,7 +59,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 @measures_memory
-@pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.parametrize("name", thinned(BOMBS, 16, "bombs"))
 def test_a_bomb_is_refused_in_bounded_time_and_memory(tmp_path: Path, name: str) -> None:
     path = tmp_path / FILE
     path.write_bytes(sealed(BOMBS[name]()))
@@ -68,7 +68,7 @@ def test_a_bomb_is_refused_in_bounded_time_and_memory(tmp_path: Path, name: str)
 
 
 @measures_memory
-@pytest.mark.parametrize("name", ACCEPTED)
+@pytest.mark.parametrize("name", thinned(ACCEPTED, 4, "accepted"))
 def test_a_large_checkpoint_is_read_within_the_same_bounds(tmp_path: Path, name: str) -> None:
     path = tmp_path / FILE
     path.write_bytes(sealed(ACCEPTED[name]()))
@@ -88,7 +88,7 @@ LARGE_STATES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", LARGE_STATES)
+@pytest.mark.parametrize("name", thinned(LARGE_STATES, 3, "large states"))
 def test_a_large_state_is_saved_and_loaded(name: str) -> None:
     value = LARGE_STATES[name]()
     loaded = rs.loads(rs.dumps({"value": value}))["value"]
@@ -106,7 +106,7 @@ REFUSED_STATES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED_STATES)
+@pytest.mark.parametrize("name", thinned(REFUSED_STATES, 2, "refused states"))
 def test_what_would_not_be_loaded_is_not_saved(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     state = {"value": REFUSED_STATES[name]()}
     with pytest.raises(rs.UnencodableState, match=r"more than [0-9]+ bytes of memory"):

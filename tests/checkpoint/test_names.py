@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.checkpoint.names import CheckpointNames, parse_file_name
+from resumable.checkpoint.names import CheckpointNames, parse_file_name, steps_by_name
+from resumable.checkpoint.part import Part
 
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,8}", fullmatch=True).filter(str.isascii)
 
@@ -69,3 +70,15 @@ def test_bad_names_are_refused(number: int) -> None:
     make, kind, message = REFUSED[number]
     with pytest.raises(kind, match=message):
         make()
+
+
+def test_the_whole_checkpoints_of_a_folder_are_listed_by_name() -> None:
+    files = [
+        CheckpointNames("b").of(7),
+        CheckpointNames("a").of(20),
+        CheckpointNames("a").of(3),
+        CheckpointNames("a").aside(5, "superseded", 0),
+        CheckpointNames("a", Part(0, 2, "0" * 12)).of(9),
+        "a-7.ckpt",
+    ]
+    assert steps_by_name(files) == {"a": [3, 20], "b": [7]}

@@ -20,6 +20,7 @@ from checkpoint.crash_checks import (
     train,
 )
 from checkpoint.crash_model import Recorder, State, power_cuts, scan
+from tiers import thinned
 
 import resumable as rs
 
@@ -55,13 +56,14 @@ RETENTIONS = [
 ]
 
 
-@pytest.mark.parametrize("retention", RETENTIONS, ids=str)
+@pytest.mark.parametrize("retention", thinned(RETENTIONS, 2, "retentions"), ids=str)
 def test_no_power_cut_costs_an_acknowledged_save(
     tmp_path: Path, retention: rs.Retention | None
 ) -> None:
     assert check_scenario(partial(train, retention=retention), tmp_path) > 400
 
 
+@pytest.mark.deep
 def test_a_second_power_cut_in_the_recovery_costs_nothing_either(tmp_path: Path) -> None:
     assert check_scenario(partial(train, items=2), tmp_path, cuts=2) > 500
 
@@ -81,15 +83,14 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
-def test_setting_damaged_ones_aside_costs_nothing(
-    tmp_path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+@pytest.mark.deep
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_setting_damaged_ones_aside_costs_nothing(tmp_path: Path, damage: str) -> None:
     root = tmp_path / "before"
     train(Subject(), Recorder(root, (), Promise()), root, items=5)
     for step in (2, 4, 5):
         path = root / FOLDER / f"input-{step:012d}.ckpt"
-        path.write_bytes(damage(path.read_bytes()))
+        path.write_bytes(DAMAGES[damage](path.read_bytes()))
     (root / FOLDER / ".tmp-input-0123456789abcdef").write_bytes(b"unfinished")
     found = pairs(Subject().open(root))
     valid = frozenset(pair for pair in found if pair[0] in (1, 3))
@@ -104,5 +105,6 @@ def test_what_a_killed_process_left_unfinished_costs_nothing(tmp_path: Path) -> 
     assert check_kills(tmp_path, (("run", None), ("run/input", None))) >= 8
 
 
+@pytest.mark.deep
 def test_a_process_killed_while_it_makes_folders_costs_nothing(tmp_path: Path) -> None:
     check_kills(tmp_path, ())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from checkpoint.saving_loops import run_loop
+from s3_server import s3_server
 
 import resumable as rs
 from resumable.checkpoint.survey import survey
@@ -23,25 +23,8 @@ NUMBERS = rs.range(100).shuffle(0)
 @pytest.fixture(scope="module")
 def s3() -> Iterator[str]:
     """The address of a server that speaks S3, with a bucket called `bucket`."""
-    pytest.importorskip("s3fs", reason="s3fs is not installed")
-    server_module = pytest.importorskip("moto.server", reason="moto[server] is not installed")
-    import boto3
-
-    before = dict(os.environ)
-    os.environ.update(
-        AWS_ACCESS_KEY_ID="key", AWS_SECRET_ACCESS_KEY="secret", AWS_DEFAULT_REGION="us-east-1"
-    )
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    server._thread.name = "s3 server"
-    address = "http://{}:{}".format(*server.get_host_and_port())
-    client = boto3.client("s3", endpoint_url=address)
-    client.create_bucket(Bucket="bucket")
-    client.close()
-    yield address
-    server.stop()
-    os.environ.clear()
-    os.environ.update(before)
+    with s3_server() as address:
+        yield address
 
 
 @pytest.fixture(params=["memory", "s3"])

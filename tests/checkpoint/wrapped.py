@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TypeVar
+
 import resumable as rs
+from resumable.checkpoint.part import Part
+from resumable.checkpoint.store import StoreLock
+
+W = TypeVar("W", bound="WrappedParts")
 
 
 class Wrapped(rs.Store):
@@ -28,3 +35,24 @@ class Wrapped(rs.Store):
 
     def has_damaged(self) -> bool:
         return self.inner.has_damaged()
+
+
+class WrappedParts(Wrapped):
+    """The same for a store that keeps parts: that of a part is a copy, over that of the part."""
+
+    def lock(self) -> StoreLock:
+        return self.inner.lock()
+
+    def remove_unfinished(self) -> None:
+        self.inner.remove_unfinished()
+
+    def part(self: W, part: Part) -> W:
+        one = copy.copy(self)
+        one.inner = self.inner.part(part)
+        return one
+
+    def parts(self) -> list[tuple[int, Part]]:
+        return self.inner.parts()
+
+    def sync(self) -> None:
+        self.inner.sync()

@@ -47,6 +47,7 @@ def test_nothing_is_lost_or_repeated_when_it_is_killed(text: Path, tmp_path: Pat
     assert {"uninterrupted", "killed", "index"} <= set(os.listdir(kept))
 
 
+@pytest.mark.deep
 def test_steps_may_go_over_several_epochs(text: Path) -> None:
     done = run_command(
         ROOT, "demo", "--kills", "1", "--steps", "70", "--data", f"{text}/*.txt", "--every", "7"
@@ -55,20 +56,38 @@ def test_steps_may_go_over_several_epochs(text: Path) -> None:
     assert "lines seen                    17,920" in done.stdout
 
 
+@pytest.mark.deep
+def test_partitions_are_resumed_with_other_numbers_of_workers(text: Path) -> None:
+    arguments = ("--kills", "2", "--partitions", "6", "--data", f"{text}/[01].txt", "--every", "3")
+    done = run_command(ROOT, "demo", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "lines seen                    6,000" in done.stdout
+    assert "workers at each start         0, 1, 2" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--kills", "-1"], "--kills must be at least 0, got -1"),
-        (["--steps", "0"], "--steps must be at least 1, got 0"),
-        (["--every", "0"], "--every must be at least 1, got 0"),
-        (["--data", "/nowhere/*"], "no text file found"),
+        (["--kills", "-1"], "--kills: must be at least 0, got -1"),
+        (["--steps", "0"], "--steps: must be at least 1, got 0"),
+        (["--every", "0"], "--every: must be at least 1, got 0"),
+        (["--partitions", "0"], "--partitions: must be at least 1, got 0"),
+        (["--seed", "-1"], "--seed: must be at least 0, got -1"),
+        (["--seed", "one"], "--seed: invalid integer value: 'one'"),
     ],
 )
 def test_bad_options_are_refused(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["demo", *arguments]) == 2
+    with pytest.raises(SystemExit) as end:
+        main(["demo", *arguments])
+    assert end.value.code == 2
     assert message in capsys.readouterr().err
+
+
+def test_no_text_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--data", "/nowhere/*"]) == 2
+    assert "no text file found" in capsys.readouterr().err
 
 
 def test_a_folder_that_is_not_empty_is_left_alone(
@@ -97,5 +116,5 @@ def test_help_explains_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["demo", "--help"])
     shown = capsys.readouterr().out
-    for option in ("--kills", "--steps", "--seed", "--data", "--keep", "--every"):
+    for option in ("--kills", "--steps", "--seed", "--data", "--keep", "--every", "--partitions"):
         assert option in shown

@@ -253,3 +253,135 @@ def test_json_has_no_values_that_json_lacks() -> None:
     assert as_json([float("inf"), b"\x01", (1, 2j)]) == [
         {"float": "inf"}, {"bytes": "01"}, [1, {"complex": [0.0, 2.0]}],
     ]  # fmt: skip
+
+
+def save_parts(folder: Path, steps: list[int]) -> None:
+    """Save every second step, as so many ranks that come so far."""
+    for rank, last in enumerate(steps):
+        with rs.Checkpointer(
+            folder, rs.EverySteps(2), rank=rank, ranks=len(steps), save_at_end=False
+        ) as checkpointer:
+            for _ in checkpointer.resume(rs.range(100).shard(rank, len(steps))):
+                if checkpointer.step > last:
+                    break
+
+
+def test_the_parts_of_a_step_are_shown_as_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_parts(tmp_path, [4, 6, 2, 6, 6, 6])
+    status, out, _ = run(capsys, "inspect", tmp_path)
+    rows = [line.split() for line in out.splitlines()[1:]]
+    assert status == 0
+    assert all(row[0].endswith("-*-of-00006.ckpt") for row in rows)
+    assert [row[1] for row in rows] == ["2", "4", "6"]
+    assert out.splitlines()[1].endswith("valid")
+    assert out.splitlines()[2].endswith("it has 5 of 6 parts, and lacks that of rank 2")
+    assert out.splitlines()[3].endswith("it has 4 of 6 parts, and lacks that of rank 0, 2")
+    _, told, _ = run(capsys, "inspect", tmp_path, "--json")
+    found = json.loads(told)["checkpoints"]
+    assert [(entry["ranks"], entry["valid"], entry["incomplete"]) for entry in found] == [
+        (6, True, False), (6, False, True), (6, False, True)
+    ]  # fmt: skip
+    assert found[0]["bytes"] == sum(
+        path.stat().st_size for path in tmp_path.glob("input-000000000002.*")
+    )
+    part = min(tmp_path.glob("input-000000000004.*"))
+    assert "\nthe part of rank 0 of 6\n" in run(capsys, "inspect", part)[1]
+
+
+def test_a_damaged_part_is_said_to_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_parts(tmp_path, [4, 4])
+    parts = sorted(tmp_path.glob("input-000000000004.*"))
+    parts[1].write_bytes(b"junk")
+    status, out, _ = run(capsys, "inspect", tmp_path)
+    assert status == 1
+    assert "the part of rank 1 of 2: it has 4 bytes, too few" in out
+    parts[1].write_bytes(parts[0].read_bytes())
+    assert (
+        "the part of rank 1 of 2: it holds the part of rank 0 of 2"
+        in run(capsys, "inspect", tmp_path)[1]
+    )
+
+
+def test_diff_compares_whole_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save_parts(tmp_path / "two", [4, 6])
+    save_parts(tmp_path / "four", [4, 4, 4, 4])
+    status, out, _ = run(capsys, "diff", tmp_path / "two", tmp_path / "four")
+    assert status == 1
+    (line,) = [line for line in out.splitlines() if ": position" in line]
+    assert line.split()[-3:] == ["8", "16", "+8"]
+
+
+def partitioned(rank: int = 0, ranks: int = 1, uneven: str = "keep") -> rs.Pipeline[Any]:
+    numbers = rs.range(60).partition(6, lambda part: part.shuffle(1).shuffle(2, window=3).batch(2))
+    return numbers.shard(rank, ranks, uneven=uneven).map(abs).take(28)
+
+
+def saved_at(folder: Path, step: int, pipeline: rs.Pipeline[Any]) -> Path:
+    folder.mkdir(exist_ok=True)
+    with rs.Checkpointer(folder, rs.AtSteps([step]), save_at_end=False) as checkpointer:
+        for _ in checkpointer.resume(pipeline):
+            pass
+    (path,) = folder.glob("*.ckpt")
+    return path
+
+
+def test_partitions_are_shown_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (
+        saved_at(tmp_path / "a", 8, partitioned()),
+        saved_at(tmp_path / "b", 26, partitioned()),
+    )
+    status, out, _ = run(capsys, "inspect", first)
+    assert status == 0
+    assert out.split("\n\n")[1].splitlines() == [
+        "  Take                                         position 8",
+        "  └─ Map",
+        "     └─ Partition                              partitions 6, positions 1..2, ended False",
+        "        └─ Batch(batch_size=2)",
+        "           └─ WindowShuffle(seed=2, window=3)  position 2..4, drained 0, start 0",
+        "              └─ Shuffle(seed=1)               position 0",
+        "                 └─ Part(count=6)",
+        "                    └─ Range(stop=60)",
+    ]
+    assert run(capsys, "inspect", second)[1].count("positions 4..5, ended False") == 1
+    status, out, _ = run(capsys, "diff", first, second)
+    assert status == 1
+    assert [line.split("  ")[-1].strip() for line in out.splitlines()[5:]] == [
+        "+18",
+        "in partitions 0, 1, 2, 3 and 2 more",
+        "in partitions 0, 1, 2, 3 and 2 more",
+        "in partitions 0, 1",
+    ]
+    _, out, _ = run(capsys, "diff", first, second, "--json")
+    moved = {entry["what"]: entry["b"] for entry in json.loads(out)["differences"]}
+    assert moved["Partition at pipeline.upstream.upstream: positions"] == {
+        "0": 5, "1": 5, "2": 4, "3": 4, "4": 4, "5": 4,
+    }  # fmt: skip
+
+
+def test_states_of_two_ranks_differ_in_their_partitions(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [saved_at(tmp_path / str(rank), 4, partitioned(rank, 2, "drop")) for rank in range(2)]
+    out = run(capsys, "inspect", paths[1])[1]
+    assert "left 11, ranks 2, uneven 'drop', partitions 3, positions 1..2, ended False" in out
+    out = run(capsys, "diff", *paths)[1]
+    assert "in partitions 0, 1, 2, 3 and 2 more" in out
+
+
+def test_partitions_that_have_ended_are_counted() -> None:
+    numbers = rs.range(9).partition(4, lambda part: part.filter(lambda number: number != 7))
+    with iter(numbers) as iterator:
+        for ended in ("False", "1 of 4", "True"):
+            shown = f"partitions 4, positions 1..{2 if ended == 'False' else 3}, ended {ended}"
+            iterator.skip(7 if ended == "False" else 1)
+            assert shown in tree_lines(stage_tree(iterator.get_state()))[0]
+
+
+def test_what_only_claims_to_be_partitions_is_shown_as_it_is() -> None:
+    with iter(rs.range(9).partition(2, lambda part: part.map(abs))) as iterator:
+        state = iterator.get_state()
+    for junk in ([10**5000, 1], ["x", 0], 3, [0] * 20_000, [0]):
+        broken = {**state, "pipeline": {**state["pipeline"], "partitions": junk}}
+        assert tree_lines(stage_tree(broken))

@@ -75,6 +75,7 @@ def test_an_argument_whose_text_has_several_lines_takes_one(tmp_path: Path) -> N
     assert "FromSequence(sequence=Rows({ n: 1 }))" in done.stdout.splitlines()[1]
 
 
+@pytest.mark.deep
 def test_a_process_of_its_own_shows_the_same(tmp_path: Path) -> None:
     for target in ("mine:training", "mine.py:training", "nowhere:training"):
         here = show(tmp_path, target)

@@ -14,7 +14,6 @@ import pytest
 from campaigns.interrupts import campaign
 from graphs import stream
 from interrupting import interrupters
-from tiers import is_deep
 from waiting import wait_until, waits_in
 
 import resumable as rs
@@ -30,6 +29,8 @@ PIPELINES: dict[str, rs.Pipeline[Any]] = {
     "window": stream(7).shuffle(1, window=3).flat_map(lambda number: [number, -number]),
     "prefetch": NUMBERS.map(abs).prefetch(2),
     "threads": NUMBERS.map(abs, workers=2),
+    "partitions": NUMBERS.partition(2, lambda part: part.filter(lambda number: number % 4)),
+    "partitions in threads": NUMBERS.partition(2, lambda part: part.map(abs), workers=1),
 }
 
 
@@ -38,7 +39,12 @@ def take_all(items: Iterator[Any], seen: list[Any]) -> None:
         seen.append(item)
 
 
-@pytest.fixture(params=PIPELINES)
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=pytest.mark.deep) if name == "partitions in threads" else name
+        for name in PIPELINES
+    ]
+)
 def pipeline(request: pytest.FixtureRequest) -> rs.Pipeline[Any]:
     return PIPELINES[request.param]
 
@@ -106,7 +112,7 @@ def test_wherever_a_started_pass_is_dropped_its_threads_end(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-@pytest.mark.parametrize("name", ["items", "prefetch"])
+@pytest.mark.parametrize("name", ["items", pytest.param("prefetch", marks=pytest.mark.deep)])
 def test_wherever_a_saving_loop_is_interrupted_nothing_is_torn(
     name: str, asynchronous: bool
 ) -> None:
@@ -275,9 +281,8 @@ def test_closing_from_another_thread_ends_a_wait() -> None:
     thread.join()
 
 
+@pytest.mark.deep
 def test_a_short_campaign_of_interrupts_finds_nothing() -> None:
-    report = campaign(
-        3_000 if is_deep() else 500, 1, ["plain", "stream", "thread", "set_state", "loop"]
-    )
+    report = campaign(3_000, 1, ["plain", "stream", "thread", "set_state", "loop"])
     assert report.interrupts.total() >= 500
     assert not report.faults, str(report)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import catalogue, columns, write_data
+from graphs import catalogue, columns
 from hypothesis import given
 from hypothesis import strategies as st
+from tiers import thinned
 
 import resumable as rs
 from resumable.core import block_items
@@ -84,10 +85,9 @@ def test_a_run_gives_what_is_looked_up(data: st.DataObject) -> None:
     runs_alike(pipeline, indices, [0, *cuts, len(indices)])
 
 
-@pytest.mark.parametrize("name", catalogue(Path()))
-def test_a_run_of_every_pipeline_of_the_catalogue_does(tmp_path: Path, name: str) -> None:
-    write_data(tmp_path)
-    pipeline = catalogue(tmp_path)[name]()
+@pytest.mark.parametrize("name", thinned(catalogue(Path()), 60, __name__))
+def test_a_run_of_every_pipeline_of_the_catalogue_does(catalogue_data: Path, name: str) -> None:
+    pipeline = catalogue(catalogue_data)[name]()
     if pipeline.random_access and pipeline.length:
         count = int(min(pipeline.length, 30))
         runs_alike(pipeline, [*range(count), *range(count - 1, -1, -3)], [0, 1, count // 2, count])

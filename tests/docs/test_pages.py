@@ -9,6 +9,7 @@ from pages import DOCS, matches, run_page
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
+    "guides/vision": "PIL",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/hugging-face": "datasets",
@@ -17,14 +18,29 @@ PACKAGES = {
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 
+SLOW = {
+    "guides/debugging.md",
+    "guides/speed.md",
+    "guides/testing.md",
+    "start.md",
+    "writing/format.md",
+}
+"""They start many interpreters."""
 
-@pytest.mark.parametrize("page", [str(page.relative_to(DOCS)) for page in PAGES])
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(name, marks=[pytest.mark.deep] if name in SLOW else [])
+        for name in (page.relative_to(DOCS).as_posix() for page in PAGES)
+    ],
+)
 def test_every_block_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for start, package in PACKAGES.items():
         if page.startswith(start):
-            pytest.importorskip(package)
+            pytest.importorskip(package, reason=f"{package} is not installed")
     monkeypatch.chdir(tmp_path)
     run_page(DOCS / page, tmp_path)
 

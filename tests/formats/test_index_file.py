@@ -18,9 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import index_file, index_pages, line_file, line_index, open_files
-from resumable.formats.index_file import CACHE_SUFFIX, HEADER, NUMBERS
-from resumable.formats.index_pages import digest_of, loaded_pages, mapped_pages
+from resumable.formats import open_files, record_file
+from resumable.formats.index import cache_file, pages, record_index
+from resumable.formats.index.cache_file import HEADER, NUMBERS
+from resumable.formats.index.pages import digest_of, loaded_pages, mapped_pages
+from resumable.formats.lines import LINES as FORMAT
+from resumable.formats.open_files import found_file
+
+CACHE_SUFFIX = ".lines.idx"
 
 LINES = [b"", b"a", b"\r", b"bc", b"def"] * 700
 DATA = b"\n".join(LINES)
@@ -31,10 +36,9 @@ FILLED = [line for line in STRIPPED if line]
 @pytest.fixture(params=["loaded", "mapped"])
 def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Every index is kept in a cache; it is large enough to be mapped, or it is not."""
-    monkeypatch.setattr(line_file, "SMALLEST_CACHED", 0)
-    monkeypatch.setattr(line_index, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr(record_index, "SMALLEST_CACHED", 0)
     if request.param == "mapped":
-        monkeypatch.setattr(index_pages, "LARGEST_LOADED", 0)
+        monkeypatch.setattr(pages, "LARGEST_LOADED", 0)
     return str(request.param)
 
 
@@ -119,7 +123,7 @@ def test_a_damaged_cache_is_built_anew(
     cache.write_bytes(content)
     with pytest.MonkeyPatch.context() as patch:
         if not writable:
-            patch.setattr(line_index, "write_index", refuse)
+            patch.setattr(record_index, "write_index", refuse)
         read_all(path)
     assert cache.read_bytes() == (original if writable else content)
     cache.write_bytes(original)
@@ -197,7 +201,7 @@ def test_a_cache_is_believed_of_this_user_and_of_the_owner_of_the_data(
     assert forged != STRIPPED
     mine = path.stat().st_uid
     if user is not None:
-        monkeypatch.setattr(index_file, "_user", lambda: mine + user)
+        monkeypatch.setattr(cache_file, "_user", lambda: mine + user)
     if owner is not None:
         found = open_files.DataFile.found
         monkeypatch.setattr(
@@ -234,7 +238,7 @@ def test_each_page_is_checked_once(path: Path, monkeypatch: pytest.MonkeyPatch) 
         checked[bytes(content)] += 1
         return digest_of(content, size)
 
-    monkeypatch.setattr(index_pages, "digest_of", counting)
+    monkeypatch.setattr(pages, "digest_of", counting)
     lines = rs.lines(path)
     assert not checked
     assert [lines[number] for number in (3000, 2999)] == ["", "def"]
@@ -251,11 +255,11 @@ def test_each_page_is_checked_once(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_blank_lines_are_known_to_be_right_after_ends_were_read(path: Path) -> None:
-    index = line_file.open_line_files([str(path)], None)[0].positions
+    index = record_file.open_record_files([found_file(str(path))], None, FORMAT)[0].positions
     index.ends([0])
     blank = [number for number, line in enumerate(STRIPPED) if not line]
     filled_before = [number - place for place, number in enumerate(blank)]
-    assert index.filled_before().tolist() == filled_before
+    assert index.kept_before().tolist() == filled_before
 
 
 def cut(cache: Path) -> None:
@@ -307,7 +311,7 @@ def test_a_cache_that_is_damaged_in_mid_pass_is_built_anew(
     begun = [list(islice(lines, 20)) for lines in passes]
     damage(cache)
     # It is held in memory only where it cannot be written.
-    monkeypatch.setattr(line_index, "_all_lines" if writable else "write_index", refuse)
+    monkeypatch.setattr(record_index, "_all_records" if writable else "write_index", refuse)
     for lines, first, expected in zip(passes, begun, [STRIPPED, STRIPPED, FILLED], strict=True):
         assert first + list(lines) == expected
     # What is in memory, or of a file that only lost its name, is all there is to know.
@@ -353,7 +357,7 @@ def test_one_flipped_bit_or_a_page_of_zeros_in_an_index_of_real_size(tmp_path: P
     cache = path.with_name(f"data{CACHE_SUFFIX}")
     rs.lines(path)
     original = cache.read_bytes()
-    assert len(original) > index_pages.LARGEST_LOADED
+    assert len(original) > pages.LARGEST_LOADED
     expected = [str(number) for number in range(count)]
     for damage in (flipped(original, 700_000, 3), blanked(original, 3 * 4096, 4096)):
         cache.write_bytes(damage)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.formats import jsonl
-from resumable.formats.lines import LocatedLine
+from resumable.formats.record import LocatedRecord
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -82,7 +82,7 @@ def test_a_byte_order_mark_in_a_later_line_is_malformed(tmp_path: Path) -> None:
 def parsed(data: bytes) -> str:
     """The value of a line, to its types and bits, or the error."""
     try:
-        return repr(jsonl.parse_json_line(LocatedLine(data, "x.jsonl", 2)))
+        return repr(jsonl.parse_json_line(LocatedRecord(data, "x.jsonl", 2)))
     except rs.MalformedItem as error:
         return f"MalformedItem: {error}"
 

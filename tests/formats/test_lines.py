@@ -14,10 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import line_file, line_index, line_scan, open_files
-from resumable.formats import lines as lines_module
-from resumable.formats.index_file import CACHE_SUFFIX
-from resumable.formats.line_index import SMALLEST_CACHED
+from resumable.formats import line_file, line_scan, open_files, record_file, record_files
+from resumable.formats.index import record_index, scanning
+from resumable.formats.index.record_index import SMALLEST_CACHED
+from resumable.formats.lines import LINES
+from resumable.formats.open_files import found_file
+
+CACHE_SUFFIX = ".lines.idx"
 
 BIG = b"".join(b"line %d \n" % number for number in range(20_000))
 
@@ -50,7 +53,7 @@ def test_any_bytes_are_split_at_newlines(tmp_path: Path, parts: list[bytes]) -> 
 def test_blocks_of_lines_are_the_lines_one_by_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: list[bytes]
 ) -> None:
-    monkeypatch.setattr(lines_module, "FEW_LINES", 0)
+    monkeypatch.setattr(record_files, "FEW_RECORDS", 0)
     path = tmp_path / "data"
     path.write_bytes(b"".join(parts))
     for skip_blank in (False, True):
@@ -66,8 +69,7 @@ def test_lines_across_the_chunks_of_a_scan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
     monkeypatch.setattr(line_scan, "CHUNK", chunk)
-    monkeypatch.setattr(line_file, "SMALLEST_CACHED", 0)
-    monkeypatch.setattr(line_index, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr(record_index, "SMALLEST_CACHED", 0)
     for number, data in enumerate([b"a\r\n\r\n\nbc\n\n", b"\n", b"x", b"\r\n\r\n", b"abcdefgh\r"]):
         path = tmp_path / f"data{number}"
         path.write_bytes(data)
@@ -130,7 +132,7 @@ def test_a_folder_that_cannot_be_written_is_done_without(
     def refuse(*arguments: object, **options: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(line_index, "write_index", refuse)
+    monkeypatch.setattr(record_index, "write_index", refuse)
     (tmp_path / "data").write_bytes(BIG)
     assert len(rs.lines(tmp_path / "data")) == 20_000
 
@@ -235,14 +237,14 @@ def test_a_file_that_changes_while_its_lines_are_found_is_an_error(
 ) -> None:
     path = tmp_path / "data"
     path.write_bytes(BIG * 8)
-    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    found = scanning.scanned(open_files.DataFile.found(str(path), path.stat()), LINES)
     next(found)
     path.write_bytes(data)
     os.utime(path, ns=(1, 10**18))
     with pytest.raises(rs.MalformedItem, match="changed since"):
         list(found)
     path.write_bytes(BIG * 8)
-    found = line_scan.scanned(open_files.DataFile.found(str(path), path.stat()))
+    found = scanning.scanned(open_files.DataFile.found(str(path), path.stat()), LINES)
     next(found)
     with path.open("ab") as file:
         file.write(b"more\n")
@@ -280,7 +282,7 @@ def test_lines_here_and_there_are_read_alone(
 ) -> None:
     path = tmp_path / "data"
     path.write_bytes(BIG)
-    monkeypatch.delattr(line_file.LineFile, "read_page")
+    monkeypatch.delattr(record_file.RecordFile, "read_page")
     indexed = rs.lines(path, encoding=None).stage.indexed()
     assert indexed is not None
     item = indexed.item
@@ -297,7 +299,8 @@ def test_what_is_read_ahead_of_long_lines_is_bounded(tmp_path: Path) -> None:
             for number, size in [(1, 9), (2, 30_000)] + 5 * [(3, 40_000)]
         )
     )
-    (file,) = line_file.open_line_files([str(path)], None)
+    (file,) = record_file.open_record_files([found_file(str(path))], None, LINES)
+    assert isinstance(file, record_file.RecordFile)
     sizes = [len(file.read_page(np.arange(first, 7))) for first in range(7)]
     assert sizes == [2, 2, 2, 2, 2, 2, 1]
 
@@ -363,3 +366,38 @@ def test_a_batch_names_the_line_that_cannot_be_decoded(tmp_path: Path) -> None:
     assert next(batches) == ["fine"] * 4
     with pytest.raises(rs.MalformedItem, match=r"text.txt, line 6, byte 4: cannot decode"):
         next(batches)
+
+
+def test_reading_ahead_keeps_the_exception_of_a_signal_handler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines").write_bytes(b"a line\n" * 9)
+
+    def interrupted(*_: object) -> list[bytes]:
+        raise TimeoutError("late")
+
+    with iter(rs.lines(tmp_path / "lines")) as iterator:
+        assert next(iterator) == "a line"
+        monkeypatch.setattr(record_file.RecordFile, "read_page", interrupted)
+        with pytest.raises(TimeoutError, match="late"):
+            list(iterator)
+        monkeypatch.undo()
+        assert len(list(iterator)) == 8
+
+
+def test_a_file_is_closed_once_whatever_a_signal_handler_raises(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines").write_bytes(b"a\n")
+    closed: list[int] = []
+
+    def interrupted(_: int) -> None:
+        raise TimeoutError("late")
+
+    monkeypatch.setattr(os, "close", closed.append)
+    monkeypatch.setattr(os, "fstat", interrupted)
+    with pytest.raises(TimeoutError, match="late"):
+        open_files.open_regular(str(tmp_path / "lines"))
+    assert not closed
+    monkeypatch.undo()
+    assert open_files.open_regular(str(tmp_path)) is None

@@ -10,9 +10,10 @@ import pytest
 from command import run_python
 
 import resumable as rs
-from resumable.formats import line_index, open_files
-from resumable.formats.index_pages import loaded_pages
-from resumable.formats.line_index import short_indexes
+from resumable.formats import open_files
+from resumable.formats.index import record_index
+from resumable.formats.index.pages import loaded_pages
+from resumable.formats.index.record_index import short_indexes
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="Linux tells the descriptors")
@@ -46,9 +47,8 @@ def test_what_small_files_keep_in_memory_is_bounded(
 def test_what_indexes_keep_in_memory_is_bounded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_index, "SMALLEST_CACHED", 0)
-    monkeypatch.setattr("resumable.formats.line_file.SMALLEST_CACHED", 0)
-    monkeypatch.setattr("resumable.formats.line_file.FEWEST_PACKED", 100)
+    monkeypatch.setattr(record_index, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr("resumable.formats.record_file.FEWEST_PACKED", 100)
     for number in range(20):
         (tmp_path / f"{number:02}").write_text(f"{number}\n" * 200)
     loaded_pages.clear()

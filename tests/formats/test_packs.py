@@ -18,11 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import index_file, index_pages, line_index, line_pack, packed_indexes
-from resumable.formats.index_file import CACHE_SUFFIX
-from resumable.formats.index_pages import digest_of, loaded_pages, mapped_pages
-from resumable.formats.line_pack import BEGIN, PACK_NAME
+from resumable.formats.index import cache_file, pack_file, packs, pages, record_index
+from resumable.formats.index.pack_file import BEGIN
+from resumable.formats.index.pages import digest_of, loaded_pages, mapped_pages
 from resumable.formats.open_files import DataFile, mapped_files, read_files
+
+CACHE_SUFFIX = ".lines.idx"
+PACK_NAME = f".folder{CACHE_SUFFIX}"
 
 FILES = 20
 
@@ -47,7 +49,7 @@ def written(folder: Path, first: str, files: int = FILES) -> list[Path]:
 def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of small files, whose indexes are not written yet."""
     if request.param == "mapped":
-        monkeypatch.setattr(index_pages, "LARGEST_LOADED", 0)
+        monkeypatch.setattr(pages, "LARGEST_LOADED", 0)
     written(tmp_path, "a")
     return tmp_path
 
@@ -74,7 +76,7 @@ def forget() -> None:
     """Keep nothing in memory, as if other files had driven it out."""
     for shelf in (loaded_pages, mapped_pages, mapped_files, read_files):
         shelf.clear()
-    line_index.short_indexes.clear()
+    record_index.short_indexes.clear()
 
 
 def test_many_small_files_share_one_cache_which_is_used(
@@ -82,7 +84,7 @@ def test_many_small_files_share_one_cache_which_is_used(
 ) -> None:
     read_all(folder / "a*", NAMES)
     assert sorted(path.name for path in folder.iterdir()) == [PACK_NAME, *NAMES]
-    for module in (packed_indexes, line_index):
+    for module in (packs, record_index):
         monkeypatch.setattr(module, "scanned", refuse)
     read_all(folder / "*", NAMES)
 
@@ -123,7 +125,7 @@ def test_the_cache_is_written_once_and_not_forced_to_the_disk(
 def test_a_block_looks_at_the_shared_cache_once_and_at_each_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_pages, "LARGEST_LOADED", 0)
+    monkeypatch.setattr(pages, "LARGEST_LOADED", 0)
     monkeypatch.setattr("resumable.formats.open_files.SMALL", 0)
     written(tmp_path, "a")
     lines = rs.lines(tmp_path / "a*").shuffle(0)
@@ -171,8 +173,8 @@ def test_a_damaged_one_is_built_anew(
     cache.write_bytes(damage(original))
     with pytest.MonkeyPatch.context() as patch:
         if not writable:
-            patch.setattr(packed_indexes, "write_pack", refuse)
-            patch.setattr(line_index, "write_index", refuse)
+            patch.setattr(packs, "write_pack", refuse)
+            patch.setattr(record_index, "write_index", refuse)
         read_all(folder / "a*", NAMES)
     read_all(folder / "a*", NAMES)
     assert cache.read_bytes() == original
@@ -227,7 +229,7 @@ def test_one_that_cannot_be_opened_for_a_moment_is_not_taken_away(
 ) -> None:
     lines = rs.lines(folder / "a*", encoding=None)
     forget()
-    real = index_file.open_cache
+    real = cache_file.open_cache
     failing = [OSError(24, "Too many open files")]
 
     def open_cache(path: str) -> Any:
@@ -235,8 +237,8 @@ def test_one_that_cannot_be_opened_for_a_moment_is_not_taken_away(
             raise failing.pop()
         return real(path)
 
-    monkeypatch.setattr(line_pack, "open_cache", open_cache)
-    monkeypatch.setattr(line_index, "scanned", refuse)
+    monkeypatch.setattr(pack_file, "open_cache", open_cache)
+    monkeypatch.setattr(record_index, "scanned", refuse)
     assert list(lines) == [line for name in NAMES for line in lines_of(name)]
     assert (folder / PACK_NAME).exists()
 
@@ -247,9 +249,9 @@ def test_what_is_found_again_of_a_damaged_one_is_bounded_in_memory(
     lines = rs.lines(folder / "a*", encoding=None)
     zero(folder / PACK_NAME)
     forget()
-    monkeypatch.setattr(line_index.short_indexes, "most", 8000)
+    monkeypatch.setattr(record_index.short_indexes, "most", 8000)
     assert sorted(lines.shuffle(0).batch(300).unbatch()) == sorted(lines)
-    assert 0 < len(line_index.short_indexes) < FILES
+    assert 0 < len(record_index.short_indexes) < FILES
 
 
 def test_one_that_another_process_replaced_in_mid_pass_is_read_anew(
@@ -262,7 +264,7 @@ def test_one_that_another_process_replaced_in_mid_pass_is_read_anew(
         rs.lines(folder / f"{first}*")
         forget()
         with monkeypatch.context() as patch:
-            for module in (packed_indexes, line_index):
+            for module in (packs, record_index):
                 patch.setattr(module, "scanned", refuse)
             assert list(lines) == expected
 
@@ -286,7 +288,7 @@ def test_it_forgets_files_that_are_no_longer_there(folder: Path) -> None:
         (folder / name).unlink()
     written(folder, "b")
     rs.lines(folder / "b*")
-    known = line_pack.PackFile.found(str(folder / PACK_NAME))
+    known = pack_file.PackFile.found(str(folder / PACK_NAME))
     assert known is not None
     assert sorted(known.rows) == [f"b{number:02}" for number in range(FILES)]
 
@@ -305,7 +307,7 @@ def test_what_it_knows_of_a_file_that_changed_is_not_used(folder: Path, change: 
 def test_a_few_new_files_do_not_write_all_again_and_many_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packed_indexes, "SMALLEST_CACHED", 0)
+    monkeypatch.setattr(packs, "SMALLEST_CACHED", 0)
     rs.lines(folder / "a*")
     cache = folder / PACK_NAME
     before = cache.read_bytes()
@@ -313,7 +315,7 @@ def test_a_few_new_files_do_not_write_all_again_and_many_do(
     written(folder, "b", 12)
     read_all(folder / "*", NAMES + new[:12])  # too few
     assert cache.read_bytes() == before
-    monkeypatch.setattr(packed_indexes, "MOST_REWRITTEN", 1)
+    monkeypatch.setattr(packs, "MOST_REWRITTEN", 1)
     for name in new[12:]:
         (folder / name).write_bytes(b"")
     rs.lines(folder / "*")  # too small beside what is known
@@ -326,8 +328,8 @@ def test_a_few_new_files_do_not_write_all_again_and_many_do(
 def test_caches_of_single_files_by_an_older_version_are_used(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("line_index", "line_file", "packed_indexes"):
-        monkeypatch.setattr(f"resumable.formats.{module}.SMALLEST_CACHED", 0)
+    for module in ("record_index", "packs"):
+        monkeypatch.setattr(f"resumable.formats.index.{module}.SMALLEST_CACHED", 0)
     for name in NAMES:
         rs.lines(folder / name)
     caches = sorted(folder.glob(f"*{CACHE_SUFFIX}"))
@@ -335,7 +337,7 @@ def test_caches_of_single_files_by_an_older_version_are_used(
     written(folder, "b")
     names = [f"b{number:02}" for number in range(FILES)]
     read_all(folder / "*", [*NAMES, *names])
-    known = line_pack.PackFile.found(str(folder / PACK_NAME))
+    known = pack_file.PackFile.found(str(folder / PACK_NAME))
     assert known is not None
     # An empty file has none of its own.
     assert set(known.rows) == {*names, NAMES[0]}
@@ -349,8 +351,8 @@ def test_one_of_another_user_is_not_believed(
 ) -> None:
     mine = folder.stat().st_uid
     rs.lines(folder / "a*")
-    monkeypatch.setattr(index_file, "_user", lambda: mine + user)
-    found = line_pack.PackFile.found(str(folder / PACK_NAME))
+    monkeypatch.setattr(cache_file, "_user", lambda: mine + user)
+    found = pack_file.PackFile.found(str(folder / PACK_NAME))
     assert found is not None
     data = DataFile.found(str(folder / NAMES[1]), (folder / NAMES[1]).stat())
     assert (found.row(data._replace(owner=mine + 2)) is not None) == believed

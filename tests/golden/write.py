@@ -22,6 +22,7 @@ from graphs import catalogue, write_data  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.checkpoint.envelope import encode  # noqa: E402
+from resumable.order.block_permutation import block_permutation  # noqa: E402
 from resumable.order.permutation import permutation  # noqa: E402
 
 LENGTHS = (1, 2, 7, 100, 4096, 4097, 65537, 1048577, 2**31, 2**31 + 1, 10**12, 2**62)
@@ -95,6 +96,40 @@ OF_MIXES = (
 )
 """Mixes whose inputs begin again, or whose turns differ between epochs or in proportion."""
 
+OF_FILES = (
+    "csv",
+    "csv shuffled",
+    "csv skipping",
+    "files",
+    "files read",
+    "image folder",
+    "image folder skipping",
+    "tar",
+    "tar skipping",
+)
+"""Files of other formats than lines."""
+IN_BLOCKS = ("shuffle in blocks", "shuffle in large blocks", "shuffle in one block")
+"""Shuffles that move whole blocks."""
+
+OF_STREAMS = ("lines compressed", "lines compressed not blank", "jsonl damaged skipping")
+"""Files that are read in order."""
+
+OF_TENSORFLOW = ("tfrecord", "tfrecord skipping", "tfrecord compressed")
+"""Files of records in the format of TensorFlow."""
+
+
+IN_PARTITIONS = (
+    "partition",
+    "partition of a rank",
+    "partition in workers",
+    "partition of files",
+    "partition of epochs",
+    "partition evened out",
+    "partition packed",
+    "partition empty",
+)
+"""Pipelines whose work is divided."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -106,6 +141,27 @@ def orders() -> list[dict[str, object]]:
             entries.append(
                 {"length": length, "seed": seed, "epoch": epoch, "indices": indices, "order": order}
             )
+    return entries
+
+
+def block_orders() -> list[dict[str, object]]:
+    """The same of permutations that move whole blocks."""
+    entries = []
+    for length in LENGTHS:
+        for block in (1, 3, 1000, 4099, 2**40):
+            indices = sorted({0, 1 % length, length // 3, length // 2, length - 1})
+            for seed, epoch in ((0, 0), (2**64 - 1, 7)):
+                order = block_permutation(length, block, seed, epoch)(np.array(indices, np.int64))
+                entries.append(
+                    {
+                        "length": length,
+                        "block": block,
+                        "seed": seed,
+                        "epoch": epoch,
+                        "indices": indices,
+                        "order": order.tolist(),
+                    }
+                )
     return entries
 
 
@@ -153,6 +209,44 @@ def of_many_items() -> rs.Pipeline[int]:
 STREAMS: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "iterable of many kinds": of_many_kinds,
     "iterable of many items": of_many_items,
+}
+
+
+def rows() -> Any:
+    """The table of the published files."""
+    import pyarrow as pa
+
+    numbers = range(20)
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int32()),
+            "text": [None if number % 7 == 3 else f"\u00fc{number}" for number in numbers],
+            "tokens": [list(range(number % 4)) for number in numbers],
+        }
+    )
+
+
+def write_tables(folder: Path) -> None:
+    """Files of rows, which other versions of pyarrow might write with other sizes."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(rows(), folder / "rows.parquet", row_group_size=6)
+    with pa.ipc.new_file(folder / "rows.arrow", rows().schema) as file:
+        file.write_table(rows(), max_chunksize=6)
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(folder / "stream.arrow", rows().schema, options=options) as file:
+        file.write_table(rows(), max_chunksize=6)
+
+
+parquet, arrow = FOLDER / "rows.parquet", [FOLDER / "rows.arrow", FOLDER / "stream.arrow"]
+
+TABLES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "parquet": lambda: rs.parquet(parquet),
+    "parquet in blocks": lambda: rs.parquet(parquet, ["text", "id"]).shuffle(2, block=6).repeat(2),
+    "parquet in parts": lambda: rs.parquet([parquet] * 2, ["id"], batch_rows=4).shuffle(1).batch(3),
+    "arrow": lambda: rs.arrow(arrow).skip(17),
+    "arrow shuffled": lambda: rs.arrow(arrow, ["id", "tokens"]).shuffle(2).repeat(2),
 }
 
 
@@ -211,4 +305,10 @@ if __name__ == "__main__":
     write("states-3.json", sampled())
     write("states-4.json", published(WITH_LATER_ORDERS))
     write("states-5.json", published(OF_GROUPS + BY_INDEX + OF_MIXES))
+    write("states-6.json", published(OF_FILES + OF_STREAMS + IN_BLOCKS))
+    if not parquet.exists():
+        write_tables(FOLDER)
+    write("states-7.json", published(OF_TENSORFLOW) | states(TABLES))
+    write("states-8.json", published(IN_PARTITIONS))
+    write("block_orders.json", block_orders())
     write("checkpoint-1.ckpt", checkpoint())

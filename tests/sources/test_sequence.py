@@ -57,3 +57,18 @@ def test_a_memmap_stays_on_disk_and_is_not_changed_through_an_item(tmp_path: Pat
 
 def test_repr_says_what_it_is() -> None:
     assert repr(rs.from_sequence([1, 2])) == "Pipeline(FromSequence(list of 2 items, by index))"
+
+
+class Dropping(list[int]):
+    """Leaves out what it takes for damaged."""
+
+    def __getitems__(self, indices: list[int]) -> list[int]:
+        return [self[index] for index in indices if index % 4]
+
+
+def test_fewer_items_than_indices_are_refused() -> None:
+    with (
+        iter(rs.from_sequence(Dropping(range(20))).batch(4)) as iterator,
+        pytest.raises(rs.MalformedItem, match="an item for each of 4 indices, got 3"),
+    ):
+        next(iterator)

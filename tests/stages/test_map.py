@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
@@ -197,3 +198,25 @@ def test_a_function_whose_state_is_none_is_restored_like_any_other() -> None:
     assert list(iterator) == expected[2:]
     assert list(pipeline.resume(at_start)) == expected
     assert list(pipeline) == expected
+
+
+class Module:
+    """As a ``torch.nn.Module`` without parameters: every one has these methods."""
+
+    def __call__(self, item: int) -> int:
+        return item
+
+    def state_dict(self) -> Any:
+        return OrderedDict()
+
+    def load_state_dict(self, state: Any) -> None:
+        raise AssertionError("there is nothing to load")
+
+
+def test_a_module_without_parameters_carries_no_state() -> None:
+    mapped = rs.range(9).map(Module(), workers=1)
+    assert mapped.random_access
+    with iter(mapped) as iterator:
+        next(iterator)
+        state = iterator.get_state()
+    assert list(rs.range(9).map(Module()).resume(state)) == list(range(1, 9))

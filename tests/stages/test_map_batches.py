@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.core import block_items
+from resumable.testing import check_resumes_everywhere
 
 BATCHES: dict[str, Callable[[], Any]] = {
     "a list": lambda: [1, 2],
@@ -138,3 +139,28 @@ def test_data_that_shrank_under_a_state_is_refused() -> None:
     count = 6
     with pytest.raises(rs.StateMismatch, match=r"offset=3 lies beyond the 2 items made of this"):
         next(pipeline.resume(state))
+
+
+def twice(batch: Any) -> list[Any]:
+    return [*batch, *batch]
+
+
+def drawn(_: Any, rng: np.random.Generator) -> float:
+    return rng.random()
+
+
+@pytest.mark.parametrize("where", ["after a shard", "in a partition"])
+def test_random_numbers_after_more_items_than_there_were_resume(where: str) -> None:
+    if where == "after a shard":
+        pipeline = rs.range(10).shard(0, 2).map_batches(twice, 2).random_map(drawn, seed=0)
+    else:
+        pipeline = rs.range(20).partition(
+            4, lambda part: part.map_batches(twice, 2).random_map(drawn, seed=0)
+        )
+    check_resumes_everywhere(pipeline)
+
+
+def test_between_partition_and_shard_it_is_refused() -> None:
+    parts = rs.range(24).partition(4, lambda part: part.map(abs))
+    with pytest.raises(rs.InvalidArgument, match="cannot keep the partitions before MapBatches"):
+        parts.map_batches(twice, 3).shard(0, 2)

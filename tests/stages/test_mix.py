@@ -310,3 +310,8 @@ def test_a_cycle_beside_a_stream_ends_where_one_by_index_does(
     assert list(islice(mixed, len(expected) + 1)) == expected
     with rs.mix(*beside, seed=seed, stop="cycle").start() as iterator:
         assert block_items(iterator.pull(len(expected) + 1)) == expected
+
+
+def test_weights_need_an_order() -> None:
+    with pytest.raises(rs.InvalidType, match=r"weights must have an order, got \{1, 3\}"):
+        rs.mix(rs.range(3), rs.range(3), weights={3, 1})  # type: ignore[arg-type]

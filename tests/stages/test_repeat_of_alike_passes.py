@@ -52,3 +52,14 @@ def test_states_items_and_epochs_are_those_of_passes_begun_one_by_one(
     monkeypatch.setattr(Repeat, "alike", False)
     one_by_one = PIPELINES[name]()
     assert looked_up == [walk(one_by_one, first, second, counts) for counts in every]
+
+
+@pytest.mark.parametrize("source", [rs.range(3), rs.range(4).filter(bool)])
+def test_fewer_epochs_than_were_begun_are_refused(source: rs.Pipeline[int]) -> None:
+    with iter(source.repeat(5)) as iterator:
+        for _ in range(7):
+            next(iterator)
+        state = iterator.get_state()
+    assert len(list(source.repeat(3).resume(state))) == 2
+    with pytest.raises(rs.StateMismatch, match="saved pass=2 lies beyond the last of 2 epochs"):
+        source.repeat(2).resume(state)

@@ -226,6 +226,7 @@ def test_hostile_bytes_are_refused(data: Any) -> None:
         rs.loads(data)
 
 
+@pytest.mark.deep
 def test_a_bomb_of_empty_dicts_is_refused_before_it_fills_the_memory() -> None:
     bomb = MAGIC + b"\x81\xa1a\xdd" + (2**24).to_bytes(4, "big") + b"\x80" * 2**24
     tracemalloc.start()

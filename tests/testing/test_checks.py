@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import SHARE_AN_OBJECT, catalogue, stream, write_data
+from graphs import SHARE_AN_OBJECT, catalogue, stream
 from testing import broken_stages as broken
 
 import resumable as rs
@@ -81,7 +81,7 @@ ONE_OF_EACH = {
     "pack concatenated", "repeat nested", "take", "skip stream", "shard keep",
     "enumerate stream", "zip", "concatenate streams", "interleave", "interleave fn", "mix all",
     "scan", "prefetch",
-    "windows of a stream", "take_while", "cache of a stream",
+    "windows of a stream", "take_while", "cache of a stream", "partition in workers",
 }  # fmt: skip
 NAMES = [
     name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.deep)
@@ -99,14 +99,12 @@ def last_stage(pipeline: rs.Pipeline[Any]) -> rs.Stage[Any]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_stage_of_the_library_passes(name: str, tmp_path: Path) -> None:
-    write_data(tmp_path)
-    check_stage(last_stage(catalogue(tmp_path)[name]()))
+def test_every_stage_of_the_library_passes(name: str, catalogue_data: Path) -> None:
+    check_stage(last_stage(catalogue(catalogue_data)[name]()))
 
 
-def test_there_is_one_of_each_stage_in_the_quick_tier(tmp_path: Path) -> None:
-    write_data(tmp_path)
-    made = {name: type(last_stage(make())) for name, make in catalogue(tmp_path).items()}
+def test_there_is_one_of_each_stage_in_the_quick_tier(catalogue_data: Path) -> None:
+    made = {name: type(last_stage(make())) for name, make in catalogue(catalogue_data).items()}
     assert set(made.values()) == {made[name] for name in ONE_OF_EACH}
 
 

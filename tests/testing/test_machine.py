@@ -9,6 +9,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from testing import broken_stages as broken
+from tiers import is_deep
 
 import resumable as rs
 from resumable.testing import PipelineMachine
@@ -24,8 +25,8 @@ FIND_ONE = settings(
 )
 
 
-# In four tests, so that several processes share the examples.
-@pytest.mark.parametrize("part", range(4))
+# In several tests, so that several processes share the examples.
+@pytest.mark.parametrize("part", range(4 if is_deep() else 2))
 def test_whatever_is_done_to_an_iterator_it_delivers_the_items_of_a_list(part: int) -> None:
     run_state_machine_as_test(PipelineMachine, settings=settings(stateful_step_count=10))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
 from command import run_python
 
 TESTS = """
@@ -23,8 +24,10 @@ def test_bad(assert_resumable):
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_mine.py").write_text(TESTS)
-    # Where the library is installed the plugin is known by its name, here by its module.
-    plugin = ("-p", "no:resumable", "-p", "resumable.testing.plugin")
+    # Where the library is installed the plugin is known by its name, here by its module. The others
+    # that these tests need are not needed there, and take longer to import.
+    others = ("-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:cacheprovider")
+    plugin = (*others, "-p", "no:resumable", "-p", "resumable.testing.plugin")
     return run_python("-m", "pytest", "-q", *plugin, *options, "test_mine.py", folder=folder)
 
 
@@ -34,6 +37,7 @@ def test_the_fixture_checks_a_pipeline(tmp_path: Path) -> None:
     assert "a second uninterrupted run (is there unseeded randomness" in done.stdout
 
 
+@pytest.mark.deep
 def test_the_option_sets_the_number_of_positions(tmp_path: Path) -> None:
     done = run(tmp_path, "--resumable-positions", "5", "-k", "good")
     assert "1 passed" in done.stdout, done.stdout + done.stderr

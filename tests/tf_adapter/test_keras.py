@@ -134,6 +134,26 @@ def test_two_fits_go_on_in_the_same_input(tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_trained_model_without_its_input_is_refused_unless_the_user_allows_it(
+    tmp_path: Path,
+) -> None:
+    model = small_model()
+    fit(model, ResumeInput(rows(), tmp_path / "a"), epochs=1)
+    trained = [weights.copy() for weights in model.get_weights()]
+    lost = tmp_path / "lost"
+    with pytest.raises(
+        rs.NoValidCheckpoint, match=rf"step {STEPS}.*'.*lost.*allow_fresh_input=True"
+    ):
+        fit(model, ResumeInput(rows(), lost), epochs=1)
+    for ours, theirs in zip(model.get_weights(), trained, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    resume = ResumeInput(rows(), lost, allow_fresh_input=True)
+    with pytest.warns(RuntimeWarning, match="the input begins at its start"):
+        fit(model, resume, epochs=1)
+    assert int(model.optimizer.iterations) == 2 * STEPS
+    fit(model, ResumeInput(rows(), lost), epochs=1)  # there is a checkpoint now
+
+
 class Stop(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self.model.stop_training = epoch == 1
@@ -179,6 +199,33 @@ def test_a_fit_is_tried_again_with_the_same_callback(tmp_path: Path) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+class NotesKept(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Notes the steps in ``store`` after each batch, by the iterations."""
+
+    def __init__(self, store: rs.Store) -> None:
+        super().__init__()
+        self.kept: dict[int, list[int]] = {}
+        self._store = store
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.kept[int(self.model.optimizer.iterations)] = self._store.steps()
+
+
+def test_a_retention_keeps_what_is_saved_after_the_model_was_set_back(tmp_path: Path) -> None:
+    model, store = small_model(), rs.Directory(tmp_path)
+    retention = rs.Retention(latest=2, every_steps=8)
+    resume = ResumeInput(rows(), store, save_freq=4, retention=retention)
+    fit(model, resume, epochs=3)
+    assert store.steps() == [8, 16, 24, 32, 36]
+    model.optimizer.iterations.assign(18)
+    notes = NotesKept(store)
+    fit(model, resume, epochs=3, initial_epoch=1, after=[notes])
+    assert notes.kept[19] == [8, 16, 18]
+    assert notes.kept[22] == [8, 16, 18, 22]
+    assert notes.kept[30] == [8, 16, 26, 30]
+    assert store.steps() == [8, 16, 26, 30, 34]
+
+
 class Elsewhere(tf.keras.Sequential):  # type: ignore[misc]
     """Trains with an optimizer of its own, so many times a batch."""
 
@@ -220,15 +267,33 @@ def test_the_core_resumes_what_keras_has_trained(tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch[0], next(islice(rows(), 10, None))[0])
 
 
+def test_a_filtered_stream_goes_on_where_it_was(tmp_path: Path) -> None:
+    def odd(row: Any) -> bool:
+        return bool(np.asarray(row[0]).size)
+
+    def filtered() -> rs.Pipeline[Any]:
+        return rows().filter(odd).repeat()
+
+    assert filtered().length is None
+    fit(small_model(), ResumeInput(filtered(), tmp_path, save_freq=5), epochs=1)
+    with rs.Checkpointer(tmp_path, rs.EverySteps(100)) as checkpointer:
+        batch = next(iter(checkpointer.resume(filtered())))
+    np.testing.assert_array_equal(batch[0], next(islice(filtered(), 10, None))[0])
+
+
 def test_bad_arguments_are_told(tmp_path: Path) -> None:
     with pytest.raises(rs.InvalidType, match="pipeline must be a pipeline"):
         ResumeInput([1], tmp_path)  # type: ignore[arg-type]
     with pytest.raises(rs.InvalidArgument, match=r"pipeline must not end.*add .repeat"):
         ResumeInput(rs.range(3), tmp_path)
+    with pytest.raises(rs.InvalidArgument, match=r"pipeline must not end.*add .repeat"):
+        ResumeInput(rs.range(3).filter(bool), tmp_path)
     with pytest.raises(rs.InvalidArgument, match="save_freq must be at least 1, got 0"):
         ResumeInput(rows(), tmp_path, save_freq=0)
     with pytest.raises(rs.InvalidType, match="save_freq"):
         ResumeInput(rows(), tmp_path, save_freq="step")  # type: ignore[arg-type]
+    with pytest.raises(rs.InvalidType, match="allow_fresh_input must be True or False"):
+        ResumeInput(rows(), tmp_path, allow_fresh_input=1)  # type: ignore[arg-type]
     resume = ResumeInput(rows(), tmp_path)
     with pytest.raises(rs.InvalidArgument, match="steps_per_epoch"):
         fit(small_model(), resume, steps_per_epoch=None, epochs=1)

@@ -11,12 +11,17 @@ from checkpoint.saving_loops import unfinished_in
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 from resumable_tf.checkpoints import InputCheckpoints
+from resumable_tf.feed import Feed
+from resumable_tf.tasks import TaskFiles
 
 import resumable as rs
 
 
 def checkpoints(folder: Path) -> InputCheckpoints:
-    return InputCheckpoints(rs.Directory(folder), lambda: {"position": 1})
+    files = TaskFiles(rs.Directory(folder), Feed(rs.range(9)))
+    return InputCheckpoints(
+        {"input": files}, lambda: {"input": {"position": 1}}, lambda store: False
+    )
 
 
 def test_another_writer_is_refused_until_the_end(tmp_path: Path) -> None:

@@ -12,14 +12,26 @@ import forks
 from tiers import is_deep
 
 ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
+
+
+def torchrun(ranks: int, module: str, *arguments: object) -> int:
+    """Run ``module`` on so many ranks; its exit status."""
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    return subprocess.run(
+        [sys.executable, *command, "-m", module, *map(str, arguments)],
+        env=os.environ | {"PYTHONPATH": PATH, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+        capture_output=True,
+        check=False,
+        timeout=300,
+    ).returncode
 
 
 def start(code: str, output: IO[Any]) -> Any:
     """A process that runs ``code``, with a pipe as its input and ``output`` for all that it says."""
-    path = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
     options: dict[str, Any] = {
         "cwd": ROOT,
-        "env": os.environ | {"PYTHONPATH": path, "PYTHONWARNINGS": "ignore"},
+        "env": os.environ | {"PYTHONPATH": PATH, "PYTHONWARNINGS": "ignore"},
         "stdin": subprocess.PIPE,
         "stdout": output,
         "stderr": subprocess.STDOUT,

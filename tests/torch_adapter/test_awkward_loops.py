@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +18,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import (  # noqa: E402
     PipelineDataset,
+    ResumableBatchSampler,
     ResumableDataLoader,
     ResumableDistributedSampler,
     ResumableSampler,
@@ -111,6 +116,155 @@ def test_a_pipeline_that_failed_can_go_on(persistent: bool, tmp_path: Path) -> N
             batches.load_state_dict(batches.state_dict())
         assert batches.epoch == 0
         assert got + [row for batch in batches for row in batch] == expected
+
+
+class Alarm(Exception):
+    """What a signal handler of the loop raises."""
+
+
+@pytest.fixture
+def alarms() -> Iterator[None]:
+    def ring(*_: Any) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, ring)
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def next_or_alarm(iterator: Iterator[list[int]]) -> list[int]:
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    try:
+        return next(iterator)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+class Once:
+    """Does something at one index as long as a file is there; ``act`` may remove it."""
+
+    def __init__(self, path: Path, act: Callable[[Path], None]) -> None:
+        path.touch()
+        self.path, self.act = path, act
+
+    def __len__(self) -> int:
+        return 10
+
+    def __getitem__(self, index: int) -> int:
+        if index == 4 and self.path.exists():
+            self.act(self.path)
+        return index
+
+
+def wait(path: Path) -> None:
+    while path.exists():
+        time.sleep(0.01)
+
+
+def interrupt(path: Path) -> None:
+    path.unlink()
+    raise KeyboardInterrupt
+
+
+def die(path: Path) -> None:
+    path.unlink()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def take_all(iterator: Iterator[list[int]], got: list[int]) -> None:
+    for batch in iterator:
+        got += batch
+
+
+def over(rows: Once, kind: str, **options: Any) -> Any:
+    """A loader over rows, or over a pipeline of them."""
+    if kind == "map":
+        return ResumableDataLoader(rows, 2, collate_fn=listed, **options)
+    pipeline = rs.range(10).map(rows.__getitem__)
+    if kind == "stream":
+        pipeline = pipeline.filter(lambda item: True)
+    return ResumableDataLoader(PipelineDataset(pipeline), 2, collate_fn=listed, **options)
+
+
+@pytest.mark.usefixtures("alarms")
+@pytest.mark.parametrize("options", [{}, {"prefetch_factor": 1, "persistent_workers": True}])
+@pytest.mark.parametrize("kind", ["map", "pipeline", "stream"])
+def test_an_alarm_while_the_loop_waits_for_a_worker_costs_no_batch(
+    kind: str, options: dict[str, Any], tmp_path: Path
+) -> None:
+    rows = Once(tmp_path / "flag", wait)
+    batches = over(rows, kind, num_workers=1, **options)
+    iterator = iter(batches)
+    assert [next(iterator), next(iterator)] == [[0, 1], [2, 3]]
+    for _ in range(2):
+        with pytest.raises(Alarm):
+            next_or_alarm(iterator)
+        assert (batches.received, state_of(batches)) == (2, (0, 4))
+    rows.path.unlink()
+    assert next(iterator) == [4, 5]
+    assert (batches.received, state_of(batches)) == (3, (0, 6))
+    again = over(rows, kind)
+    again.load_state_dict(batches.state_dict())
+    assert list(again) == list(iterator) == [[6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("kind", ["map", "pipeline", "stream"])
+def test_an_interrupt_within_a_batch_leaves_the_loop_before_it(kind: str, tmp_path: Path) -> None:
+    batches = over(Once(tmp_path / "flag", interrupt), kind)
+    iterator = iter(batches)
+    assert [next(iterator), next(iterator)] == [[0, 1], [2, 3]]
+    with pytest.raises(KeyboardInterrupt):
+        next(iterator)
+    for _ in range(2):  # torch would go on behind the batch, or end
+        with pytest.raises(rs.WorkerError, match="ended with the error before"):
+            next(iterator)
+    assert state_of(batches) == (0, 4)
+    batches.load_state_dict(batches.state_dict())
+    assert list(batches) == [[4, 5], [6, 7], [8, 9]]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, Alarm])
+def test_an_interrupt_within_the_sampler_does_not_end_the_pass(
+    error: type[BaseException], workers: int
+) -> None:
+    due = [12]
+
+    def drawn(index: int) -> int:
+        if index in due:
+            due.clear()
+            raise error
+        return index
+
+    sampler = ResumableBatchSampler(rs.range(20).map(drawn), 2)
+    batches: Any = ResumableDataLoader(
+        range(20),
+        batch_sampler=sampler,
+        collate_fn=listed,
+        num_workers=workers,
+    )
+    iterator, got = iter(batches), list[int]()
+    with pytest.raises(error):
+        take_all(iterator, got)
+    with pytest.raises(rs.WorkerError, match="ended with the error before"):
+        next(iterator)
+    assert state_of(batches) == (0, len(got))
+    batches.load_state_dict(batches.state_dict())
+    assert got + [index for batch in batches for index in batch] == list(range(20))
+
+
+@pytest.mark.parametrize("kind", ["map", "stream"])
+def test_a_dead_worker_takes_no_batches_with_it(kind: str, tmp_path: Path) -> None:
+    options = {"num_workers": 2, "persistent_workers": True}
+    batches = over(Once(tmp_path / "flag", die), kind, **options)
+    iterator, got = iter(batches), list[int]()
+    with pytest.raises(RuntimeError, match="exited unexpectedly"):
+        take_all(iterator, got)
+    with pytest.raises(rs.WorkerError, match="ended with the error before"):
+        next(iterator)  # torch would pass over all that the worker should have made
+    if got:
+        batches.load_state_dict(batches.state_dict())
+    assert got + [index for batch in batches for index in batch] == list(range(10))
 
 
 def test_a_loader_goes_on_where_its_data_set_stands() -> None:
@@ -215,3 +369,38 @@ def test_more_that_is_refused() -> None:
         ResumableDataLoader(rs.range(3), 2)
     with pytest.raises(rs.InvalidArgument, match="with_position must be given to the sampler"):
         loader(3, 1, sampler=ResumableSampler(3), with_position=True)
+
+
+def test_arguments_that_something_else_decides_are_refused() -> None:
+    stream = PipelineDataset(rs.range(8))
+    batch_sampler = ResumableBatchSampler(8, 4)
+    cases: list[tuple[str, dict[str, Any]]] = [
+        ("must be given to the sampler", {"batch_sampler": batch_sampler, "with_position": True}),
+        ("must be given to the sampler", {"batch_sampler": batch_sampler, "seed": 5}),
+        ("must be given to the sampler", {"sampler": ResumableSampler(8), "seed": 5}),
+        ("seed must not be given with a pipeline", {"sampler": rs.range(8), "seed": 0}),
+        ("seed must not be given with a pipeline", {"dataset": stream, "seed": 0}),
+        ("needs a map-style data set", {"dataset": stream, "with_position": True}),
+    ]
+    for refused, options in cases:
+        with pytest.raises(rs.InvalidArgument, match=refused):
+            ResumableDataLoader(**{"dataset": range(8), **options})
+    for dataset in (range(8), stream):
+        with pytest.raises(rs.InvalidType, match="with_position must be True or False, got 'no'"):
+            ResumableDataLoader(dataset, with_position="no")  # type: ignore[arg-type]
+    wrong: Any = "no"
+    with pytest.raises(rs.InvalidType, match="shuffle must be True or False, got 'no'"):
+        ResumableSampler(8, shuffle=wrong)
+    with pytest.raises(rs.InvalidType, match="shuffle must be True or False, got 'no'"):
+        loader(8, 2, shuffle=wrong)
+    with pytest.raises(rs.InvalidType, match="shuffle must be True or False, got 'no'"):
+        ResumableDistributedSampler(range(8), 1, 0, shuffle=wrong)
+    order = rs.range(8).shuffle(3)
+    for options in ({"seed": 0}, {"shuffle": True}):
+        (name,) = options
+        with pytest.raises(rs.InvalidArgument, match=f"{name} must not be given with a pipeline"):
+            ResumableSampler(order, **options)
+        with pytest.raises(rs.InvalidArgument, match=f"{name} must not be given with a sampler"):
+            ResumableBatchSampler(ResumableSampler(order), 4, **options)
+    shuffled = loader(8, 2, sampler=order, with_position=True).sampler
+    assert list(shuffled) == list(ResumableSampler(8, shuffle=True, seed=3, with_position=True))

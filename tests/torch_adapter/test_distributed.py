@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +12,12 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import ResumableDistributedSampler  # noqa: E402
 from torch_adapter.data import Rows  # noqa: E402
+from torch_adapter.processes import torchrun  # noqa: E402
 from torch_adapter.ranks import EPOCHS, GLOBAL_BATCH, LENGTH  # noqa: E402
 
 import resumable as rs  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
-
-
-def torchrun(ranks: int, *arguments: object) -> int:
-    path = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
-    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return subprocess.run(
-        [sys.executable, *command, "-m", "torch_adapter.ranks", *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
-        check=False,
-        timeout=300,
-    ).returncode
+MODULE = "torch_adapter.ranks"
 
 
 def global_order() -> list[list[int]]:
@@ -46,8 +32,8 @@ def global_order() -> list[list[int]]:
 @pytest.mark.parametrize("way", ["sync", "async"])
 def test_two_ranks_save_and_three_load(way: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
-    assert torchrun(2, "save", checkpoint, 3, way) == 0
-    assert torchrun(3, "load", checkpoint, tmp_path) == 0
+    assert torchrun(2, MODULE, "save", checkpoint, 3, way) == 0
+    assert torchrun(3, MODULE, "load", checkpoint, tmp_path) == 0
     found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
     assert all(one["weights"] == [3.0] * 4 for one in found)
     (last,) = zip(*(one["rest"] for one in found), strict=True)
@@ -55,10 +41,10 @@ def test_two_ranks_save_and_three_load(way: str, tmp_path: Path) -> None:
 
 
 def test_training_goes_on_with_other_numbers_of_ranks_after_kills(tmp_path: Path) -> None:
-    assert torchrun(4, "train", tmp_path, 2) != 0
-    assert torchrun(3, "train", tmp_path, 5) != 0
-    assert torchrun(2, "train", tmp_path, 9) != 0
-    assert torchrun(4, "train", tmp_path, -1) == 0
+    assert torchrun(4, MODULE, "train", tmp_path, 2) != 0
+    assert torchrun(3, MODULE, "train", tmp_path, 5) != 0
+    assert torchrun(2, MODULE, "train", tmp_path, 9) != 0
+    assert torchrun(4, MODULE, "train", tmp_path, -1) == 0
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     steps = {line["step"]: line for line in lines}  # the last attempt at a step counts
     assert sorted(steps) == list(range(1, len(global_order()) + 1))

@@ -84,7 +84,7 @@ def test_training_goes_on_after_kills(kind: str, victim: str, tmp_path: Path) ->
                     os.kill(pid, signal.SIGKILL)
             last = said.read().split()
             if process.wait(60) == 0:
-                assert last[-1] == "done"
+                assert "done" in last  # a worker that is killed at the end is remarked upon
                 break
     with training(tmp_path, kind, 0) as (process, said):
         assert said.read().split()[-1] == "done"

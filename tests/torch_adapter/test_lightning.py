@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,14 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not installed")
 
+from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from resumable_torch.lightning import ResumeInput  # noqa: E402
 from tiers import thinned  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch_adapter.data import LENGTH, Rows, row  # noqa: E402
+from torch_adapter.partitioned_ranks import endless  # noqa: E402
+from torch_adapter.processes import torchrun  # noqa: E402
 
 import resumable as rs  # noqa: E402
 
@@ -37,8 +43,9 @@ class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
         self.path = path
 
     def training_step(self, batch: Any, batch_idx: int) -> Any:
-        self.seen.append(batch[:, 0].tolist())
-        return self.layer(batch.float() / 1000).sum()
+        batches = tree_leaves(batch)
+        self.seen.append([rows[:, 0].tolist() for rows in batches])
+        return sum(self.layer(rows.float() / 1000).sum() for rows in batches)
 
     def on_train_batch_end(self, outputs: Any, batch: Any, batch_idx: int) -> None:
         if len(self.seen) == self.stop:
@@ -59,17 +66,45 @@ def loader(kind: str, workers: int) -> Any:
     return ResumableDataLoader(PipelineDataset(pipeline), 3, num_workers=workers)
 
 
-def trainer(folder: Path) -> Any:
+def trainer(folder: Path, epochs: int = EPOCHS, **options: Any) -> Any:
+    options = {"callbacks": [ResumeInput()], "enable_checkpointing": False, **options}
     return lightning.Trainer(
-        max_epochs=EPOCHS,
+        max_epochs=epochs,
         accelerator="cpu",
         default_root_dir=folder,
         logger=False,
-        enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[ResumeInput()],
+        **options,
     )
+
+
+def fit_saving_epochs(
+    folder: Path, batches: Any, epochs: int, path: Path | None = None, with_input: bool = True
+) -> list[Any]:
+    """The batches of a `fit` that saves at the end of each epoch, as Lightning does by default."""
+    saving = ModelCheckpoint(folder, "{epoch}", save_top_k=-1)
+    callbacks = [saving, ResumeInput()] if with_input else [saving]
+    module = Module()
+    trainer(folder, epochs, callbacks=callbacks, enable_checkpointing=True).fit(
+        module, batches, ckpt_path=path, weights_only=True
+    )
+    return module.seen
+
+
+def test_a_checkpoint_of_ranks_that_own_partitions_has_all_of_them(tmp_path: Path) -> None:
+    assert torchrun(2, "torch_adapter.lightning_ranks", tmp_path, 5) == 0
+    assert torchrun(3, "torch_adapter.lightning_ranks", tmp_path, 4) == 0
+    with ExitStack() as stack:
+        two = [stack.enter_context(iter(endless(rank, 2))) for rank in range(2)]
+        before = [[next(rank) for _ in range(5)] for rank in two]
+        whole = rs.merge_states([rank.get_state() for rank in two])
+        three = [stack.enter_context(endless(rank, 3).resume(whole)) for rank in range(3)]
+        after = [[next(rank) for _ in range(4)] for rank in three]
+    for expected in (before, after):
+        for rank, items in enumerate(expected):
+            seen = (tmp_path / f"{len(expected)}-{rank}.json").read_text()
+            assert json.loads(seen) == items
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -93,3 +128,79 @@ def test_fit_resumes_after_every_step(kind: str, workers: int, tmp_path: Path) -
         assert stopped.seen + resumed.seen == whole.seen, stop
         for name, value in whole.state_dict().items():
             assert torch.equal(resumed.state_dict()[name], value)
+
+
+# Lightning does not load the states of loaders from a checkpoint at the end of a finished epoch.
+@pytest.mark.parametrize(
+    ("kind", "workers", "with_input"),
+    [
+        ("map", 0, True),
+        ("map", 2, False),
+        ("pipeline", 0, False),
+        ("pipeline", 2, True),
+        ("no length", 2, True),
+        ("no length", 0, True),
+    ],
+)
+def test_fit_goes_on_behind_a_finished_epoch(
+    kind: str, workers: int, with_input: bool, tmp_path: Path
+) -> None:
+    def fit(name: str, epochs: int, after: str | None = None) -> list[Any]:
+        path = tmp_path / after if after else None
+        return fit_saving_epochs(tmp_path / name, loader(kind, workers), epochs, path, with_input)
+
+    whole = fit("whole", 3)
+    assert fit("whole again", 3, "whole/epoch=0.ckpt") == whole[5:]
+    assert fit("short", 1) == whole[:5]
+    assert fit("longer", 2, "short/epoch=0.ckpt") == whole[5:10]
+    assert fit("longest", 3, "longer/epoch=1.ckpt")[-5:] == whole[10:]
+
+
+@pytest.mark.parametrize("kind", ["map", "pipeline", "no length"])
+def test_other_data_are_refused_behind_a_finished_epoch(kind: str, tmp_path: Path) -> None:
+    fit_saving_epochs(tmp_path, loader(kind, 0), 1)
+    other: Any = ResumableDataLoader(PipelineDataset(rs.range(9).map(row)), 3)
+    with pytest.raises(rs.StateMismatch, match="belongs to another pipeline"):
+        fit_saving_epochs(tmp_path / "other", other, 2, tmp_path / "epoch=0.ckpt")
+
+
+def test_a_fit_from_the_start_has_nothing_of_the_fit_before(tmp_path: Path) -> None:
+    fit_saving_epochs(tmp_path, loader("map", 0), 1)
+    module, fitting = Module(), trainer(tmp_path, 2)
+    fitting.fit(module, loader("map", 0), ckpt_path=tmp_path / "epoch=0.ckpt", weights_only=True)
+    first = trainer(tmp_path, 1)
+    first.callbacks = fitting.callbacks
+    other = Module()
+    first.fit(other, loader("pipeline", 0))
+    assert len(module.seen) == len(other.seen) == 5
+
+
+def collection(shape: str) -> Any:
+    """Loaders as Lightning takes them; a shorter one is begun anew when it ends."""
+    if shape == "dict":
+        return {"rows": loader("no length", 0)}
+    short = PipelineDataset(rs.range(6).map(row))
+    return {"short": [ResumableDataLoader(short, 3)], "long": (loader("no length", 0),)}
+
+
+@pytest.mark.parametrize("shape", ["dict", "nested"])
+def test_loaders_may_be_in_a_dict_or_nested(shape: str, tmp_path: Path) -> None:
+    whole = Module()
+    trainer(tmp_path).fit(whole, collection(shape))
+    for stop in (1, 2, 3):  # before and after the shorter loader begins anew
+        stopped = Module(stop, tmp_path / f"{stop}.ckpt")
+        with pytest.raises((KeyboardInterrupt, SystemExit)):
+            trainer(tmp_path).fit(stopped, collection(shape))
+        resumed = Module()
+        trainer(tmp_path).fit(resumed, collection(shape), ckpt_path=stopped.path, weights_only=True)
+        assert resumed.seen[: 5 - stop] == whole.seen[stop:5], stop
+
+
+def test_states_that_lightning_does_not_save_are_missed(tmp_path: Path) -> None:
+    module = Module(stop=1, path=tmp_path / "1.ckpt")
+    training = trainer(tmp_path)
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        training.fit(module, collection("nested"))
+    loops: dict[str, Any] = {"fit_loop": {"state_dict": {"combined_loader": [{}]}}}
+    with pytest.raises(rs.ExternalStateError, match="1 states of 2 loaders"):
+        ResumeInput().on_save_checkpoint(training, module, {"loops": loops})

@@ -49,6 +49,23 @@ def test_at_steps_fires_when_one_of_them_was_reached_or_jumped_over(
     assert due == bool(steps & set(range(saved + 1, saved + later + 1)))
 
 
+def test_many_steps_cost_hardly_more_than_few() -> None:
+    looked_at = []
+
+    class Noted(tuple[int, ...]):
+        def __getitem__(self, index: Any) -> Any:
+            looked_at.append(index)
+            return super().__getitem__(index)
+
+        def __iter__(self) -> Any:
+            return map(self.__getitem__, range(len(self)))
+
+    trigger = rs.AtSteps(range(1, 2000, 2))
+    object.__setattr__(trigger, "steps", Noted(trigger.steps))
+    assert not trigger.is_due(progress(1000, 999))
+    assert len(looked_at) <= 20
+
+
 @given(st.floats(0.001, 1000), st.floats(0, 1e6), st.floats(0, 2000))
 def test_every_seconds_fires_when_they_have_passed(
     seconds: float, saved: float, later: float

@@ -66,6 +66,7 @@ def test_it_is_told_in_words(estimate: Estimate, text: str) -> None:
     assert foretold(estimate) == text
 
 
+@pytest.mark.deep
 def test_it_is_told_once_before_all_that_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_workers_have_what_this_process_has_now(
     assert told(parent) != server
 
 
+@pytest.mark.deep
 def test_workers_of_an_earlier_environment_live_on(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = rs.range(100).map(parent, workers=1, executor="process")
     with iter(earlier) as iterator:
@@ -83,9 +84,10 @@ def test_workers_of_an_earlier_environment_live_on(monkeypatch: pytest.MonkeyPat
     wait_until(lambda: not runs(server))
 
 
+@pytest.mark.deep
 def test_nothing_is_left_of_servers_that_were_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     servers = []
-    for number in range(4):
+    for number in range(2):
         monkeypatch.setenv("OF_THIS_TEST", str(number))
         servers.append(told(parent))
         for earlier in servers[:-1]:
@@ -129,6 +131,7 @@ def test_signals_to_the_group_do_not_reach_the_server() -> None:
     assert told(lambda item: signal.getsignal(signal.SIGCHLD)) == signal.SIG_DFL
 
 
+@pytest.mark.deep
 def test_a_server_that_is_killed_is_replaced_and_nothing_is_lost() -> None:
     # Slow enough for work to be left when the server is gone.
     with iter(rs.range(300).map(slow_parent, workers=2, executor="process")) as iterator:

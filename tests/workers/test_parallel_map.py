@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from graphs import catalogue, stream, write_data
+from graphs import catalogue, stream
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -71,7 +71,10 @@ class Inline(Workers):
     def abandon(self, answer: Answer[Any]) -> None:
         self.abandoned += 1
 
-    def close(self) -> bool:
+    def leave(self) -> None:
+        pass
+
+    def close(self, seconds: float = 0) -> bool:
         self.closed = True
         return True
 
@@ -259,13 +262,6 @@ calls = st.lists(
 )
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("data")
-    write_data(folder)
-    return folder
-
-
 @given(
     st.sampled_from(NAMES),
     st.sampled_from(["raise", "skip"]),
@@ -279,8 +275,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @example("map", "raise", [4], set(), "map", {5, 6}, ["next"])
 @example("range", "skip", [4], set(), "map", {0, 1, 2}, ["next"])
 @example("map", "raise", [4], {1}, "map", {5, 6}, [5, "next"])
+@example("window past snapshots", "raise", [1], set(), "map", {0}, [8, "next"])
 def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
-    data: Path,
+    catalogue_data: Path,
     name: str,
     on_error: str,
     sizes: list[int],
@@ -302,7 +299,7 @@ def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
                 after.keys.clear()
 
         def make() -> rs.Pipeline[Any]:
-            upstream = BETWEEN[between](named(name, data), before)
+            upstream = BETWEEN[between](named(name, catalogue_data), before)
             return upstream.map(after, workers=workers, on_error=on_error)
 
         return trace(make, calls, Both())
@@ -319,11 +316,16 @@ def test_a_map_with_workers_is_the_map_without_them_in_any_chunks(
     st.lists(st.sampled_from(["", "", "", "dead"]), max_size=30),
 )
 def test_dying_workers_lose_and_repeat_nothing_in_any_chunks(
-    data: Path, name: str, on_error: str, sizes: list[int], failing: set[int], deaths: list[str]
+    catalogue_data: Path,
+    name: str,
+    on_error: str,
+    sizes: list[int],
+    failing: set[int],
+    deaths: list[str],
 ) -> None:
     def make(workers: int) -> rs.Pipeline[Any]:
         fn = Fragile(failing if on_error == "skip" else set(), lambda item: ("done", item))
-        upstream = named(name, data)
+        upstream = named(name, catalogue_data)
         return upstream.map(fn, workers=workers, on_error=on_error)
 
     expected, states = [], []

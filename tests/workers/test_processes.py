@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -32,7 +33,7 @@ from resumable.workers import worker_process
 from resumable.workers.arena import Arena
 from resumable.workers.executors import Outcome
 from resumable.workers.processes import ProcessWorkers
-from resumable.workers.worker_process import Orders
+from resumable.workers.worker_process import Orders, Reply
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -253,6 +254,42 @@ def test_processes_that_die_before_they_have_an_item_are_not_the_fault_of_one(
         with pytest.raises(rs.WorkerError, match="processes died 2 times before they were given"):
             next(iterator)
         assert iterator.get_state()["pipeline"]["dropped"] == 0
+
+
+def test_an_answer_in_shared_memory_can_be_opened_after_its_pool_has_ended() -> None:
+    slots = process_workers.Slots(2)
+    assert slots.arena is not None
+    parcels = []
+    for number in range(2):
+        slot = slots.take()
+        assert slot is not None
+        outcome = pickle.dumps(Outcome([number], {}))
+        slots.arena.write(slot, [outcome])
+        parcels.append(process_workers.Parcel(Reply(None, [len(outcome)], 0.0), slots, slot))
+    slots.close()
+    assert parcels[1].open().results == [1]
+    parcels[0].throw_away()
+    with pytest.raises(ValueError, match="mmap closed"):
+        slots.arena.read(0, [1])
+
+
+@linux_only
+def test_large_results_outlive_the_processes_that_died_after_them(tmp_path: Path) -> None:
+    died = tmp_path / "died"
+
+    def large(item: int) -> Any:
+        if item == 20 and not died.exists():
+            died.touch()
+            time.sleep(0.2)  # while other results wait to be opened
+            os._exit(3)
+        return np.full(20_000, item)
+
+    got = []
+    for array in processes(rs.range(60), large):
+        got.append(int(array[0]))
+        time.sleep(0.01)
+    assert got == list(range(60))
+    assert died.exists()
 
 
 @linux_only

@@ -21,6 +21,8 @@ import resumable as rs
 from resumable.core.graph import without_threads
 from resumable.workers.executors import ThreadWorkers, Workers
 from resumable.workers.hiring import Calls
+from resumable.workers.staff import Staff
+from resumable.workers.threads import PATIENCE
 
 Change = Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]
 
@@ -58,9 +60,9 @@ def hired(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
     class Known(ThreadWorkers):
         closed = False
 
-        def close(self) -> bool:
+        def close(self, seconds: float = PATIENCE) -> bool:
             self.closed = True
-            return super().close()
+            return super().close(seconds)
 
     def hire(calls: Calls, window: int) -> Workers:
         found.append(Known(calls.fn, calls.drop, calls.workers))
@@ -243,3 +245,65 @@ def test_the_interpreter_ends_after_a_loop_that_was_left_between_two_passes() ->
         "print(sum(islice(it, 18)))\n",
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "72\n", "")
+
+
+class Clock:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """Of the workers' closing."""
+    clock = Clock()
+    monkeypatch.setattr("resumable.workers.executors.monotonic", clock, raising=False)
+    return clock
+
+
+class Busy(ThreadWorkers):
+    """Threads for which whoever closes them waits in vain, as long as he likes."""
+
+    def __init__(self, clock: Clock, fn: Callable[[Any], Any] = abs) -> None:
+        super().__init__(fn, False, 1)
+        self.left = False
+        self._clock = clock
+
+    def leave(self) -> None:
+        self.left = True
+        super().leave()
+
+    def close(self, seconds: float = PATIENCE) -> bool:
+        self._clock.seconds += max(seconds, 0)
+        super().close(60)
+        return False
+
+
+def test_kept_workers_end_at_once_and_are_waited_for_together(clock: Clock) -> None:
+    staff, stage = Staff(), rs.range(3).stage
+    several = [Busy(clock) for _ in range(4)]
+    for workers in several:
+        staff.keep(stage, workers)
+    staff.close()
+    assert clock.seconds == PATIENCE
+    assert all(workers.left for workers in several)
+
+
+def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    several: list[Busy] = []
+
+    def hire(calls: Calls, window: int) -> Workers:
+        several.append(Busy(clock, calls.fn))
+        return several[-1]
+
+    monkeypatch.setattr("resumable.workers.crew.hired", hire)
+    iterator = iter(rs.range(40).partition(4, lambda part: part.map(abs), workers=4))
+    assert next(iterator) == 0
+    with pytest.warns(RuntimeWarning, match="are still busy after 10 s"):
+        iterator.close()
+    assert clock.seconds == PATIENCE
+    assert len(several) == 4
+    assert all(workers.left for workers in several)

@@ -1,9 +1,9 @@
-"""Keep the line indexes of many small files of a folder in one cache file, a pack."""
+"""Keep the record indexes of many small files of a folder in one cache file, a pack."""
 
 # Layout, little-endian: HEADER (magic, how many numbers, files and bytes of names, a digest of the
 # table), a digest of that, the numbers of one file after the other (as in the cache of one file),
 # the digests of their pages, and the table: the names, each ended by a zero byte, and for each
-# file its size, time of the last change, number of lines and of blank lines.
+# file its size, time of the last change, number of records and of records passed over.
 #
 # Opening reads the header and the table. A pack is never changed in place: a process that adds
 # files writes all of it anew under another name, and keeps what the pack had. If two processes do
@@ -21,20 +21,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ..core.block import Indices
-from .index_file import (
-    CACHE_SUFFIX,
+from ...core.block import Indices
+from ..open_files import DataFile
+from ..record import FoundRecords
+from .cache_file import (
     HEADER_DIGEST,
     NumberWriter,
     is_believed,
     open_cache,
     replacing,
 )
-from .index_pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
-from .line_scan import FoundLines
-from .open_files import DataFile
+from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
 
-PACK_NAME: Final = f".folder{CACHE_SUFFIX}"
 MAGIC: Final = b"RSMPACK1"
 TABLE_DIGEST: Final = 16
 HEADER: Final = struct.Struct(f"<8sQQQ{TABLE_DIGEST}s")
@@ -49,15 +47,15 @@ class Row(NamedTuple):
       first: the index of its first number in the pack.
       size: of the file, in bytes.
       mtime_ns: time of its last change.
-      lines: number of lines.
-      blanks: number of blank lines among them.
+      records: number of records.
+      passed_over: how many of them are passed over.
     """
 
     first: int
     size: int
     mtime_ns: int
-    lines: int
-    blanks: int
+    records: int
+    passed_over: int
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,7 @@ class PackFile:
         if digest_of(table, TABLE_DIGEST) != digest:
             return None
         rows = _rows(table, names)
-        if sum(row.lines + row.blanks for row in rows.values()) != numbers:
+        if sum(row.records + row.passed_over for row in rows.values()) != numbers:
             return None
         return cls(path, status.st_uid, header, numbers, rows)
 
@@ -153,8 +151,8 @@ class PackFile:
                 os.unlink(self.path)
 
 
-def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundLines]]]) -> None:
-    """Write a pack of the lines of some files, at least one, to ``path``.
+def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundRecords]]]) -> None:
+    """Write a pack of the records of some files, at least one, to ``path``.
 
     Raises:
       InvalidArgument: if a file is compressed.

@@ -1,8 +1,9 @@
-"""Write the cache file of a line index, and open it if its header is right."""
+"""Write the cache file of a record index, and open it if its header is right."""
 
-# Layout, little-endian: HEADER (magic, size and mtime of the data, number of lines, of blank
-# lines), a digest of that, the numbers (int64: ends of all lines; for each blank line, how many
-# lines before it are not blank), and a digest of each page of them; the last page may be short.
+# Layout, little-endian: HEADER (magic, size and version of the data, number of records, of those passed
+# over), a digest of that, the numbers (int64: ends of all records; for each one passed over, how many
+# before it are not), and a digest of each page of them; the last page may be short. Which format the
+# records are of stands in the name of the file.
 #
 # Opening reads only the header. A page is compared with its digest before its first use, so damage
 # is noticed wherever it is read: a file that a power cut left half empty, or a lost bit. The
@@ -20,13 +21,15 @@ from typing import BinaryIO, Final, NamedTuple
 
 import numpy as np
 
-from ..core.block import Indices
-from ..core.regular_files import NO_FOLLOW, READ
-from .index_pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
-from .line_scan import FoundLines, scanned
-from .open_files import DataFile, open_regular
+from ...core.block import Indices
+from ...core.regular_files import NO_FOLLOW, READ
+from ..data_files import AnyFile
+from ..open_files import open_regular
+from ..record import Format, FoundRecords
+from .names import SUFFIX
+from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
+from .scanning import scanned
 
-CACHE_SUFFIX: Final = ".lines.idx"
 MAGIC: Final = b"RSMLINE2"
 HEADER: Final = struct.Struct("<8sQqQQ")
 HEADER_DIGEST: Final = 16
@@ -42,21 +45,21 @@ class IndexFile(NamedTuple):
     Attributes:
       path: of the cache file.
       data: the file that it indexes.
-      lines: number of lines in ``data``.
-      blanks: number of blank lines among them.
+      records: number of records in ``data``.
+      passed_over: how many of them are passed over.
       header: the first bytes of the cache file.
     """
 
     path: str
-    data: DataFile
-    lines: int
-    blanks: int
+    data: AnyFile
+    records: int
+    passed_over: int
     header: bytes
 
     @property
     def numbers(self) -> int:
         """How many numbers it holds."""
-        return self.lines + self.blanks
+        return self.records + self.passed_over
 
     @property
     def begin(self) -> int:
@@ -69,7 +72,7 @@ class IndexFile(NamedTuple):
         return NUMBERS + NUMBER * self.numbers + PAGE_DIGEST * -(-self.numbers // PAGE)
 
     @classmethod
-    def found(cls, path: str, data: DataFile) -> IndexFile | None:
+    def found(cls, path: str, data: AnyFile) -> IndexFile | None:
         """The cache of ``data`` at ``path``; None if none is there, or it is not to be believed.
 
         Raises:
@@ -83,10 +86,10 @@ class IndexFile(NamedTuple):
             header = file.read(NUMBERS)
         if len(header) != NUMBERS:
             return None
-        lines, blanks = HEADER.unpack_from(header)[3:]
-        index = cls(path, data, lines, blanks, header)
-        # A file whose index is kept has bytes, and so a line.
-        right = lines > 0 and header == header_of(data, lines, blanks)
+        records, passed_over = HEADER.unpack_from(header)[3:]
+        index = cls(path, data, records, passed_over, header)
+        # A file whose index is kept has bytes, and so a record.
+        right = records > 0 and header == header_of(data, records, passed_over)
         return index if right and status.st_size == index.size else None
 
     def open(self) -> FileIO | None:
@@ -109,13 +112,13 @@ class IndexFile(NamedTuple):
         return None
 
 
-def header_of(data: DataFile, lines: int, blanks: int) -> bytes:
+def header_of(data: AnyFile, records: int, passed_over: int) -> bytes:
     """The first bytes of the cache of ``data``."""
-    fields = HEADER.pack(MAGIC, data.size, data.mtime_ns, lines, blanks)
+    fields = HEADER.pack(MAGIC, data.size, data.version, records, passed_over)
     return fields + digest_of(fields, HEADER_DIGEST)
 
 
-def write_index(path: str, data: DataFile) -> None:
+def write_index(path: str, data: AnyFile, format: Format) -> None:
     """Write the cache of ``data`` to ``path``.
 
     Raises:
@@ -126,7 +129,7 @@ def write_index(path: str, data: DataFile) -> None:
     with replacing(path) as file:
         file.write(bytes(NUMBERS))
         writer = NumberWriter(file)
-        counts = writer.write(scanned(data))
+        counts = writer.write(scanned(data, format))
         writer.close()
         file.seek(0)
         file.write(header_of(data, *counts))
@@ -142,7 +145,7 @@ def replacing(path: str) -> Iterator[BinaryIO]:
       OSError: if it cannot be written.
     """
     folder = os.path.dirname(path)
-    temporary = os.path.join(folder, f".tmp-{os.urandom(8).hex()}{CACHE_SUFFIX}")
+    temporary = os.path.join(folder, f".tmp-{os.urandom(8).hex()}{SUFFIX}")
     try:
         with open(temporary, "xb") as file:
             yield file
@@ -162,16 +165,16 @@ class NumberWriter:
         self._rest = EMPTY
         self._digests: list[bytes] = []
 
-    def write(self, parts: Iterable[FoundLines]) -> tuple[int, int]:
-        """Write the numbers of one file; returns how many lines it has, and how many are blank."""
-        lines = 0
-        filled_before = [EMPTY]
+    def write(self, parts: Iterable[FoundRecords]) -> tuple[int, int]:
+        """Write the numbers of one file; returns how many records it has, and how many passed over."""
+        records = 0
+        kept_before = [EMPTY]
         for found in parts:
-            lines += len(found.ends)
-            filled_before.append(found.filled_before)
+            records += len(found.ends)
+            kept_before.append(found.kept_before)
             self._write(found.ends)
-        self._write(np.concatenate(filled_before))
-        return lines, sum(map(len, filled_before))
+        self._write(np.concatenate(kept_before))
+        return records, sum(map(len, kept_before))
 
     def close(self) -> int:
         """Write the last page and the digests; returns how many numbers there are."""
@@ -206,12 +209,12 @@ def open_cache(path: str) -> tuple[FileIO, os.stat_result] | None:
         return None
 
 
-def is_believed(owner: int, data: DataFile) -> bool:
+def is_believed(owner: int, data: AnyFile) -> bool:
     """Whether a cache of the user ``owner`` is believed: this user, or the owner of the data."""
     return owner in (_user(), data.owner)
 
 
-def _open(path: str, data: DataFile) -> tuple[FileIO, os.stat_result] | None:
+def _open(path: str, data: AnyFile) -> tuple[FileIO, os.stat_result] | None:
     """The cache at ``path``; None if none is there, or its owner is not believed."""
     opened = open_cache(path)
     if opened is None or is_believed(opened[1].st_uid, data):

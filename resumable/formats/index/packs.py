@@ -1,4 +1,4 @@
-"""Look up line indexes in the pack of their folder, and write it anew if many are missing."""
+"""Look up record indexes in the pack of their folder, and write it anew if many are missing."""
 
 # A pack is only a cache, as those of single files are. A damaged one is deleted, and written anew
 # when its files are opened next. One that another process replaced is read again.
@@ -11,12 +11,13 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from ..errors import MalformedItem
-from .index_pages import KeptPages
-from .line_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
-from .line_pack import PackFile, write_pack
-from .line_scan import FoundLines, scanned
-from .open_files import DataFile
+from ...errors import MalformedItem
+from ..open_files import DataFile
+from ..record import Format, FoundRecords
+from .pack_file import PackFile, Row, write_pack
+from .pages import KeptPages
+from .record_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
+from .scanning import scanned
 
 FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer have a cache each, or none."""
@@ -29,10 +30,16 @@ So all writing takes time in proportion to the data.
 
 
 class Pack:
-    """The pack at ``path``, if there is one, also when another process replaces it."""
+    """The pack at ``path``, if there is one, also when another process replaces it.
 
-    def __init__(self, path: str) -> None:
+    Args:
+      path: of the pack.
+      format: of the records in it.
+    """
+
+    def __init__(self, path: str, format: Format) -> None:
         self._path = path
+        self._format = format
         self._find()
 
     def indexes(self, files: Iterable[DataFile]) -> dict[DataFile, CachedIndex]:
@@ -40,11 +47,7 @@ class Pack:
         if self._file is None:
             return {}
         rows = [(file, self._file.row(file)) for file in files]
-        return {
-            file: CachedIndex(file, row, Cached(self._pages, row.first), partial(self._again, file))
-            for file, row in rows
-            if row is not None
-        }
+        return {file: self._index(file, row) for file, row in rows if row is not None}
 
     def others(self, files: Sequence[DataFile]) -> list[DataFile]:
         """Other files in the folder of ``files`` that the pack may know."""
@@ -57,6 +60,10 @@ class Pack:
             with suppress(OSError):
                 others.append(DataFile.found(path, os.stat(path)))
         return others
+
+    def _index(self, file: DataFile, row: Row) -> CachedIndex:
+        cached = Cached(self._pages, row.first)
+        return CachedIndex(file, self._format, row, cached, partial(self._again, file))
 
     def _find(self) -> None:
         self._file: PackFile | None = None
@@ -76,7 +83,9 @@ class Pack:
         if before is not None and self._file is not None and self._file.header == before.header:
             with suppress(OSError):  # an error in reading is no damage
                 read = self._pages.read()
-                if read is None or not read.check_lines(range(row.lines + row.blanks), row.first):
+                if read is None or not read.check_records(
+                    range(row.records + row.passed_over), row.first
+                ):
                     before.discard()
                     self._file = None
                     return None
@@ -84,7 +93,7 @@ class Pack:
 
 
 def packed_indexes(
-    files: Sequence[DataFile], path: str, cache_of: Callable[[DataFile], str]
+    files: Sequence[DataFile], path: str, cache_of: Callable[[DataFile], str], format: Format
 ) -> dict[DataFile, CachedIndex]:
     """The indexes of those of ``files``, all of one folder, that have a cache, most in a pack.
 
@@ -94,27 +103,28 @@ def packed_indexes(
       files: without repetition.
       path: of the pack.
       cache_of: gives the path of the cache that a file may have of its own; it is then not packed.
+      format: of the records.
 
     Raises:
       InvalidArgument: if a file is compressed.
       MalformedItem: if one has changed since it was found.
       OSError: if one cannot be read.
     """
-    pack = Pack(path)
+    pack = Pack(path, format)
     known = pack.indexes(files)
     missing = [file for file in files if file not in known]
     if not _is_worth(missing, known):
         return known
-    single = _single_indexes(missing, cache_of)
+    single = _single_indexes(missing, cache_of, format)
     missing = [file for file in missing if file not in single]
     if not _is_worth(missing, known):
         return known | single
     others = pack.indexes(pack.others(files))
     try:
-        write_pack(path, _found(known, others, missing))
+        write_pack(path, _found(known, others, missing, format))
     except OSError:
         return known | single
-    return Pack(path).indexes(files) | single
+    return Pack(path, format).indexes(files) | single
 
 
 def _is_worth(missing: Collection[DataFile], known: Iterable[DataFile]) -> bool:
@@ -128,10 +138,12 @@ def _is_worth(missing: Collection[DataFile], known: Iterable[DataFile]) -> bool:
 
 
 def _single_indexes(
-    files: Iterable[DataFile], cache_of: Callable[[DataFile], str]
+    files: Iterable[DataFile], cache_of: Callable[[DataFile], str], format: Format
 ) -> dict[DataFile, CachedIndex]:
     found = (
-        (file, known_index(file, cache_of(file))) for file in files if file.size >= SMALLEST_CACHED
+        (file, known_index(file, cache_of(file), format))
+        for file in files
+        if file.size >= SMALLEST_CACHED
     )
     return {file: index for file, index in found if index is not None}
 
@@ -140,7 +152,8 @@ def _found(
     known: Mapping[DataFile, CachedIndex],
     others: Mapping[DataFile, CachedIndex],
     missing: Iterable[DataFile],
-) -> Iterator[tuple[DataFile, Iterable[FoundLines]]]:
+    format: Format,
+) -> Iterator[tuple[DataFile, Iterable[FoundRecords]]]:
     for file, index in known.items():
         yield file, [index.found()]
     for file, index in others.items():
@@ -150,4 +163,4 @@ def _found(
             continue
         yield file, [found]
     for file in missing:
-        yield file, scanned(file)
+        yield file, scanned(file, format)

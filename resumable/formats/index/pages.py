@@ -14,9 +14,9 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from ..core.block import Indices
-from .maps import MOST_MAPS, map_file
-from .shelf import Shelf, Shelved
+from ...core.block import Indices
+from ..maps import MOST_MAPS, map_file
+from ..shelf import Shelf, Shelved
 
 NUMBER: Final = 8
 PAGE: Final = 512
@@ -96,24 +96,24 @@ class Pages:
         self._digests = digests
         self._checked = bytearray(-(-len(array) // PAGE))
 
-    def check_lines(self, lines: range | list[int] | Indices, first: int) -> bool:
-        """Whether the ends of ``lines``, and of the line before each, are right.
+    def check_records(self, records: range | list[int] | Indices, first: int) -> bool:
+        """Whether the ends of ``records``, and of the record before each, are right.
 
         Args:
-          lines: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
-          first: index of line 0's end in `array`.
+          records: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          first: index of record 0's end in `array`.
         """
-        if isinstance(lines, range):
-            start = first + max(lines.start - 1, 0)
-            return self._check(range(start // PAGE, (first + lines.stop - 1) // PAGE + 1))
-        if isinstance(lines, list):
+        if isinstance(records, range):
+            start = first + max(records.start - 1, 0)
+            return self._check(range(start // PAGE, (first + records.stop - 1) // PAGE + 1))
+        if isinstance(records, list):
             pages = {
                 number // PAGE
-                for line in lines
-                for number in (first + line, first + line - 1 if line else first)
+                for record in records
+                for number in (first + record, first + record - 1 if record else first)
             }
             return self._check(pages)
-        ends, before = (first + lines) // PAGE, (first + np.maximum(lines - 1, 0)) // PAGE
+        ends, before = (first + records) // PAGE, (first + np.maximum(records - 1, 0)) // PAGE
         checked = np.frombuffer(self._checked, np.bool_)
         if checked[ends].all() and checked[before].all():
             return True

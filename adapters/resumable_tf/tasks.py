@@ -1,0 +1,138 @@
+"""What the tasks of a job have saved of one input, each under a name of its own."""
+
+# The tasks save by themselves, and exchange nothing else. With another number of tasks the next job needs
+# what all of them have saved at the step of its model. What must never be joined is what belongs to another
+# life of the job, as where one of four workers had come further than the model from which two go on.
+#
+# - Only files of the very step of the model are joined, and only if they have all partitions, also those
+#   that this task does not need. A task that goes on from a model sets its own later files aside. So the
+#   files of another life lack the partitions of each task that is there in both. They contradict
+#   what the other tasks of this life have saved, or leave a gap.
+# - The chief of an Estimator also sets aside what tasks that may be gone have saved after the step of the
+#   model. No task of this job can have come further than the model from which all of them begin.
+#
+# The states of a `shard` are equal on all tasks. A task that comes back after a job without it has an older
+# one. It must take that of the others, but not where each task goes at a pace of its own, as with parameter
+# servers: there it goes on from its own. Files of two others with equal states at one step tell which it is.
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, final
+
+import resumable as rs
+from resumable.checkpoint.reading import read_valid, supersede_after
+from resumable.state.merging import joined_states
+from resumable.state.value import State
+
+from .feed import Feed
+
+__all__ = ["TaskFiles"]
+
+TASK: Final = re.compile(r"_(chief|master|worker)_[0-9]+(?=_|$)")
+"""What the name of a task's input has more than that of a job with one task."""
+
+
+@final
+class TaskFiles:
+    """The checkpoints of one input, of this task and of the others.
+
+    Args:
+      store: of this task. In a store of the user's own no others are looked for.
+      feed: of the input.
+      leads: whether this task is the chief of all that save in this place.
+
+    Attributes:
+      store: the argument.
+    """
+
+    def __init__(self, store: rs.Store, feed: Feed[Any], leads: bool = False) -> None:
+        self.store = store
+        self._name = store.name if isinstance(store, (rs.Directory, rs.Remote)) else ""
+        self._feed = feed
+        self._leads = leads
+
+    def joined(self, step: int, exactly: bool) -> State | None:
+        """The state at ``step`` from the files of several tasks, if this task needs those of others.
+
+        Args:
+          step: of the model.
+          exactly: whether an earlier checkpoint of this task would not do.
+
+        Raises:
+          StateMismatch: if all files of that step do not make up a state that fits.
+        """
+        others = self._others(step)
+        steps = self.store.steps()
+        older = [earlier for earlier in steps if earlier < step]
+        is_saved = step in steps
+        is_needed = exactly or is_saved or self._feed.has_partitions
+        if not others or not (is_saved or step):
+            return None
+        if older and not is_needed and not self._go_together(others):
+            return None
+        if is_saved and self._fits(step):
+            return None
+        read: dict[str, State] = {}
+        for name, store in {**others, **({self._name: self.store} if is_saved else {})}.items():
+            with suppress(rs.NoValidCheckpoint):
+                read[name] = read_valid(store, step).state
+        if not read:
+            return None
+        try:
+            merged = joined_states(read.values())
+            self._feed.check_whole(merged)
+        except rs.StateMismatch as error:
+            if not is_needed or (older and not exactly and not is_saved and self._fits(older[-1])):
+                return None
+            raise rs.StateMismatch(
+                f"the model is at step {step}, and what was saved at that step does not make up the "
+                f"state of the input, whose files of {', '.join(sorted(read))} were read: {error}"
+            ) from error
+        return merged
+
+    def has_after(self, step: int) -> bool:
+        """Whether there are checkpoints after ``step`` that `supersede_after` would set aside."""
+        return any(saved > step for store in self._superseded() for saved in store.steps())
+
+    def supersede_after(self, step: int) -> None:
+        """Rename the checkpoints after ``step``, as the training goes on from there."""
+        for store in self._superseded():
+            supersede_after(store, step)
+
+    def _superseded(self) -> list[rs.Store]:
+        return [self.store, *(self._others().values() if self._leads else [])]
+
+    def _others(self, step: int | None = None) -> dict[str, rs.Store]:
+        """The stores of the other tasks by name; of those only that have a checkpoint of ``step``."""
+        own = self.store
+        if not isinstance(own, (rs.Directory, rs.Remote)):
+            return {}
+        return {
+            name: own.named(name)
+            for name, steps in own.steps_by_name().items()
+            if name != self._name
+            and _without_task(name) == _without_task(self._name)
+            and (step is None or step in steps)
+        }
+
+    def _go_together(self, others: Mapping[str, rs.Store]) -> bool:
+        """Whether ``others``, if their states are equal, were saved by tasks that go step by step."""
+        # Of tasks that each go at a pace of their own, hardly two are at the same place at the same step.
+        return len(others) > 1 or _without_task(self._name) in others
+
+    def _fits(self, step: int) -> bool:
+        """Whether what this task has saved at ``step`` has what it needs, or is damaged."""
+        try:
+            self._feed.check(read_valid(self.store, step).state)
+        except rs.StateMismatch:
+            return False
+        except rs.NoValidCheckpoint:  # which whoever loads it will find out
+            pass
+        return True
+
+
+def _without_task(name: str) -> str:
+    return TASK.sub("", name, count=1)

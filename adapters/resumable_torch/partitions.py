@@ -1,0 +1,137 @@
+"""States of ranks that own partitions, saved together: a key for each partition, or one state of all."""
+
+# The state of a rank has its own partitions. `torch.distributed.checkpoint` keeps the values of equal keys
+# once, and loads the keys that a rank asks for. So with a key for each partition, ranks of any number find
+# what they need. Each value is a whole state that has only this partition, and `joined_states` joins them.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol
+
+import torch.distributed as dist
+
+import resumable as rs
+from resumable.state.columns import as_columns, as_rows
+from resumable.state.encoding import dumps_frozen
+from resumable.state.merging import OF_PARTITIONS, PARTITIONS, joined_states
+
+from .cursor import KEY
+
+__all__ = ["PartitionedState", "gather_state"]
+
+PREFIX: Final = "partition/"
+
+
+class Stateful(Protocol):
+    """A `ResumableDataLoader`, a `PipelineDataset` or a sampler."""
+
+    def state_dict(self) -> dict[str, bytes]:
+        """The state of the loop."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the next pass continue at ``state_dict``."""
+
+
+class PartitionedState:
+    """The state of a loader with a key for each partition, for `torch.distributed.checkpoint`.
+
+    ``dcp.save({"input": PartitionedState(loader)}, ...)`` on some ranks and ``dcp.load`` on any other
+    number: each rank saves its own partitions and loads those that it then owns. Ranks that have the
+    same ones, as those of one group of tensor parallelism, save them once.
+
+    Where the pipeline has no partitions, there is the one key of the loader.
+
+    Args:
+      loader: what has the state: a `ResumableDataLoader` or a `PipelineDataset`.
+    """
+
+    def __init__(self, loader: Stateful) -> None:
+        self._loader = loader
+
+    def state_dict(self) -> dict[str, bytes]:
+        """A serialised state for each partition of this rank, under ``partition/00007`` and so on."""
+        own = self._loader.state_dict()
+        parts = _split(rs.loads(own[KEY])).parts
+        if not parts:
+            return own
+        return {f"{PREFIX}{number:05}": dumps_frozen(part) for number, part in parts.items()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the loader continue at ``state_dict``, which may have more partitions than it needs.
+
+        Raises:
+          StateMismatch: if a partition that this rank owns is missing, or the partitions are not of
+            one step of one pipeline.
+        """
+        if KEY not in state_dict:
+            states = [rs.loads(value) for value in state_dict.values()]
+            state_dict = {KEY: dumps_frozen(joined_states(states))}
+        self._loader.load_state_dict(state_dict)
+
+
+def gather_state(loader: Stateful, group: dist.ProcessGroup | None = None) -> dict[str, bytes]:
+    """The joined state of all ranks, on every rank, such as for ``torch.save`` on rank 0.
+
+    Every rank of the group must call it, after the same step. ``load_state_dict`` of a loader takes it
+    with any number of ranks.
+
+    Args:
+      loader: what has the state of this rank.
+      group: the ranks; by default all. Without `torch.distributed` there is this one.
+
+    Raises:
+      StateMismatch: if the states cannot be joined, on every rank.
+    """
+    return gathered(loader.state_dict(), group)
+
+
+def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes]:
+    """The joined state of all ranks, of which this one has ``state_dict``."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return state_dict
+    states: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(states, state_dict[KEY], group=group)
+    return {KEY: dumps_frozen(joined_states(map(rs.loads, states)))}
+
+
+class _Split(NamedTuple):
+    """A value by partitions.
+
+    Attributes:
+      parts: the value with one partition alone, by its number.
+      rest: the value without any.
+    """
+
+    parts: dict[int, Any]
+    rest: Any
+
+
+def _split(value: Any) -> _Split:
+    if isinstance(value, list):
+        return _joined(list, [_split(part) for part in value])
+    if not isinstance(value, dict):
+        return _Split({}, value)
+    if value.keys() != set(OF_PARTITIONS):
+        names = list(value)
+        return _joined(
+            lambda parts: dict(zip(names, parts, strict=True)),
+            [_split(part) for part in value.values()],
+        )
+    numbers = value[PARTITIONS]
+    rows = as_rows({name: value[name] for name in value if name != PARTITIONS}, len(numbers))
+    parts = {
+        number: {PARTITIONS: [number], **as_columns([row])}
+        for number, row in zip(numbers, rows, strict=True)
+    }
+    return _Split(parts, {name: [] for name in value})
+
+
+def _joined(build: Callable[[list[Any]], Any], splits: list[_Split]) -> _Split:
+    """What ``build`` makes of ``splits``, by partitions."""
+    numbers = {number for split in splits for number in split.parts}
+    parts = {
+        number: build([split.parts.get(number, split.rest) for split in splits])
+        for number in sorted(numbers)
+    }
+    return _Split(parts, build([split.rest for split in splits]))

@@ -1,0 +1,159 @@
+"""Parts of a pipeline that the workers of a loader own: each some of its partitions."""
+
+# A worker that owns partitions reads nothing for the others. The order is not known beforehand then: a
+# worker may end before the others. So each batch names its worker, and the state of the loop is that of
+# every worker after its batches that the loop has received.
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final
+
+import resumable as rs
+from resumable.consumed import ConsumedStates
+from resumable.core.graph import walk
+from resumable.core.stage import Stage
+from resumable.core.transform import PassThrough
+from resumable.stages.filter import Filter
+from resumable.stages.map import Map
+from resumable.stages.partition import Partition, dealt
+from resumable.state.merging import PARTITIONS, joined_states
+from resumable.state.value import State
+
+__all__ = ["Shares", "check_workers", "has_partitions", "share_of"]
+
+MOST_HELD: Final = 1 << 16
+"""Of so many of the last batches it is known which worker made them."""
+
+
+def has_partitions(pipeline: rs.Pipeline[Any]) -> bool:
+    """Whether the states of ranks differ, as each has those of its own partitions."""
+    return any(isinstance(stage, Partition) for stage, _ in walk(pipeline.stage))
+
+
+def share_of(
+    pipeline: rs.Pipeline[Any], number: int, workers: int, origin: State
+) -> rs.Pipeline[Any] | None:
+    """What worker ``number`` of several owns; None if each must go through the whole pipeline.
+
+    Worker 0, which torch asks first, owns the partition whose turn it is at ``origin``.
+
+    Raises:
+      InvalidArgument: if there are more workers than partitions.
+    """
+    partition = _owned(pipeline.stage)
+    if partition is None or workers < 2:
+        return None
+    check_workers(pipeline, workers)
+    first = _first(partition, origin["pipeline"]) % workers
+    share = dealt(pipeline.stage, (first + number) % workers, workers, "keep")
+    assert share is not None
+    return rs.Pipeline(share)
+
+
+def check_workers(pipeline: rs.Pipeline[Any], workers: int) -> None:
+    """Refuse more workers than there are partitions for them.
+
+    Raises:
+      InvalidArgument: if there are.
+    """
+    partition = _owned(pipeline.stage)
+    if partition is not None and workers > 1 and partition.count < partition.ranks * workers:
+        raise rs.InvalidArgument(
+            f"num_workers must be at most {partition.count // partition.ranks}, since each owns "
+            f"partitions and {partition.ranks} ranks have {partition.count}, got {workers}"
+        )
+
+
+def _owned(stage: Stage[Any]) -> Partition[Any] | None:
+    """The partitions that workers can own; None if there are none.
+
+    Workers do not go step by step, so nothing after the partitions may have a state: the states of the
+    workers differ in their partitions alone. Ranks that end together are counted in steps of the rank.
+    Their partitions have known lengths, so to pass over items of others costs nothing.
+    """
+    while not isinstance(stage, Partition):
+        if isinstance(stage, (Map, Filter)):
+            if stage.carries_state or getattr(stage, "on_error", "raise") != "raise":
+                return None
+        elif not isinstance(stage, PassThrough):
+            return None
+        stage = stage.upstream
+    return stage if stage.uneven == "keep" else None
+
+
+def _first(partition: Partition[Any], state: State) -> int:
+    """The place, among the partitions of the rank, of the one whose turn it is."""
+    while PARTITIONS not in state:
+        state = state["upstream"]
+    places = {number: place for place, number in enumerate(partition.numbers)}
+    waiting = [
+        (position, places[number])
+        for number, position, ended in zip(
+            state[PARTITIONS], state["positions"], state["ended"], strict=True
+        )
+        if number in places and not ended
+    ]
+    return min(waiting, default=(0, 0))[1]
+
+
+class Shares:
+    """The state of a pass whose workers own partitions.
+
+    Args:
+      pipelines: what each worker owns.
+      origin: the state with which the pass begins.
+      batch_items: number of items that one batch takes.
+    """
+
+    def __init__(
+        self, pipelines: Sequence[rs.Pipeline[Any]], origin: State, batch_items: int
+    ) -> None:
+        self._origin = origin
+        self._batch_items = batch_items
+        self._last = deque[int](maxlen=MOST_HELD)  # the workers of the last batches
+        self._received = [0] * len(pipelines)
+        self._states = [ConsumedStates(pipeline) for pipeline in pipelines]
+        for states in self._states:
+            states.start_at(states.checked(origin))
+
+    @classmethod
+    def of(
+        cls, pipeline: rs.Pipeline[Any], workers: int, origin: State, batch_items: int
+    ) -> Shares | None:
+        """The shares of ``workers`` in a pass from ``origin``, if they own partitions."""
+        shares = [share_of(pipeline, number, workers, origin) for number in range(workers)]
+        found = [share for share in shares if share is not None]
+        return cls(found, origin, batch_items) if found else None
+
+    def count_received(self, worker: int, state: bytes | None) -> None:
+        """Count a batch of ``worker``; ``state`` is its state after it, if it is known."""
+        self._last.append(worker)
+        self._received[worker] += 1
+        if state is not None:
+            self._states[worker].keep(self._step(self._received[worker]), state)
+
+    def before(self, held: int) -> State:
+        """The state before the last ``held`` of the batches that were received.
+
+        Raises:
+          InvalidArgument: if they are more than is remembered.
+        """
+        if held > MOST_HELD:
+            raise rs.InvalidArgument(f"held must be at most {MOST_HELD} batches, got {held}")
+        count = Counter(islice(reversed(self._last), held))
+        states = [
+            states.after(self._step(received - count[worker]))
+            for worker, (states, received) in enumerate(
+                zip(self._states, self._received, strict=True)
+            )
+        ]
+        step: int = self._origin["step"]
+        done = sum(state["step"] - step for state in states)
+        return {**joined_states(states), "step": step + done}
+
+    def _step(self, batches: int) -> int:
+        """The step of a worker after so many of its batches."""
+        return int(self._origin["step"]) + batches * self._batch_items

@@ -1,0 +1,70 @@
+"""Time contestants by the processor, in one process and in turns, and compare what they deliver."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
+
+from benchmarks.timings import spread
+
+__all__ = ["Ways", "cells", "race", "ratio", "scan_seconds"]
+
+Ways: TypeAlias = dict[str, Callable[[], Iterable[Any]]]
+"""How each contestant begins a pass."""
+
+
+def race(
+    ways: Ways, rounds: int, count: int, look_at: Callable[[Any], int]
+) -> dict[str, list[float]]:
+    """Seconds of the processor for a pass in each round, by way; the order rotates.
+
+    Args:
+      ways: of the contestants.
+      rounds: how many passes each makes.
+      count: of items that each must deliver.
+      look_at: makes a number of an item; the sums must be equal.
+
+    Raises:
+      AssertionError: naming a contestant that delivers something else.
+    """
+    seconds: dict[str, list[float]] = {way: [] for way in ways}
+    labels, expected = list(ways), None
+    for start in ways.values():  # imports, and first calls
+        next(iter(start()))
+    for turn in range(rounds):
+        for way in labels[turn % len(labels) :] + labels[: turn % len(labels)]:
+            delivered = total = 0
+            began = time.process_time()
+            for item in ways[way]():
+                delivered += 1
+                total += look_at(item)
+            seconds[way].append(time.process_time() - began)
+            expected = expected or total
+            assert (delivered, total) == (count, expected), f"{way} delivers other items"
+    return seconds
+
+
+def ratio(seconds: Mapping[str, list[float]], way: str, other: str) -> float:
+    """The time of one way as a multiple of another's: the median over the rounds."""
+    return statistics.median(_ratios(seconds, way, other))
+
+
+def cells(seconds: Mapping[str, list[float]], way: str, ours: str, count: int) -> tuple[str, str]:
+    """Microseconds an item, and the time as a multiple of ours, with quartiles."""
+    each = 1e6 * statistics.median(seconds[way]) / count
+    ratios = spread(_ratios(seconds, way, ours))
+    return f"{each:.2f}", "{:.2f} ({:.2f} to {:.2f})".format(*ratios)
+
+
+def _ratios(seconds: Mapping[str, list[float]], way: str, other: str) -> list[float]:
+    return [mine / theirs for mine, theirs in zip(seconds[way], seconds[other], strict=True)]
+
+
+def scan_seconds(opener: Callable[[str], object], paths: Iterable[str]) -> float:
+    """Seconds of the processor to open files whose indexes are not there yet."""
+    began = time.process_time()
+    for path in paths:
+        opener(path)
+    return time.process_time() - began

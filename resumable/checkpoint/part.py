@@ -1,0 +1,57 @@
+"""Which part of a step one rank saves."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+RUN: Final = r"[0-9a-f]{12}"
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """What one of several ranks saves of a step. Those that differ in the rank alone make a whole.
+
+    Attributes:
+      rank: from 0 to ``ranks`` - 1.
+      ranks: how many parts the step has. A step of one part is a checkpoint as it was before there
+        were parts.
+      run: which run of so many ranks it is, 12 hexadecimal digits; empty for one rank.
+    """
+
+    rank: int = 0
+    ranks: int = 1
+    run: str = ""
+
+    @property
+    def siblings(self) -> Iterator[Part]:
+        """The parts that make the whole, by rank."""
+        return (replace(self, rank=rank) for rank in range(self.ranks))
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a rank can have saved it; a file from elsewhere may say anything."""
+        if self.ranks == 1:
+            return self == WHOLE
+        return 0 <= self.rank < self.ranks < 1 << 63 and re.fullmatch(RUN, self.run) is not None
+
+    def tidies(self, other: Part) -> bool:
+        """Whether it falls to this rank to remove ``other``, as each part falls to just one."""
+        return other.rank % self.ranks == self.rank
+
+    def __str__(self) -> str:
+        return f"rank {self.rank} of {self.ranks}"
+
+
+WHOLE: Final = Part()
+
+
+def part_from(rank: Any, ranks: Any, run: Any) -> Part | None:
+    """The part that these values describe, if they describe one."""
+    if type(rank) is not int or type(ranks) is not int or type(run) is not str:
+        return None
+    part = Part(rank, ranks, run)
+    return part if part.is_possible else None

@@ -1,0 +1,98 @@
+"""`resumable index`: builds the indexes of files before a training needs them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, Final, NamedTuple
+
+from .. import pipeline
+from ..errors import ResumableError
+from ..formats.compression import compression_of
+from ..formats.index.names import is_cache
+from ..formats.index.record_index import LARGEST_PACKED
+from ..formats.paths import found_files
+from ..views.table import table_lines
+from .progress import progress_bar
+
+OPENED_BY: Final[dict[str, Callable[..., pipeline.Pipeline[Any]]]] = {
+    "lines": pipeline.lines,
+    "jsonl": pipeline.jsonl,
+    "csv": pipeline.csv,
+    "tar": pipeline.tar,
+    "tfrecord": pipeline.tfrecord,
+}
+ENDINGS: Final = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tar": "tar",
+    ".tfrecord": "tfrecord",
+    ".tfrecords": "tfrecord",
+}
+
+
+class Group(NamedTuple):
+    """Files of one format that are indexed at once, as small ones of a folder share a cache.
+
+    Attributes:
+      format: a key of `OPENED_BY`.
+      paths: of the files.
+    """
+
+    format: str
+    paths: list[str]
+
+
+def run(options: argparse.Namespace) -> int:
+    """Index the files of ``options.patterns``; returns the exit status."""
+    try:
+        found = found_files(options.patterns, is_cache)
+    except ResumableError as error:
+        print(f"resumable index: {error}", file=sys.stderr)
+        return 2
+    records, failed = dict.fromkeys(OPENED_BY, 0), False
+    groups = list(_groups(found, options.format))
+    with (
+        progress_bar(len(found), "files") as bar,
+        ThreadPoolExecutor(options.workers or os.cpu_count()) as executor,
+    ):
+        counts = {executor.submit(_indexed, group, options.index_dir): group for group in groups}
+        for done in as_completed(counts):
+            group = counts[done]
+            try:
+                records[group.format] += done.result()
+            except (ResumableError, OSError) as error:
+                failed = True
+                print(f"resumable index: {error}", file=sys.stderr)
+            bar.update(len(group.paths))
+    files = dict.fromkeys(OPENED_BY, 0)
+    for group in groups:
+        files[group.format] += len(group.paths)
+    rows = [(name, f"{files[name]:,}", f"{records[name]:,}") for name in files if files[name]]
+    print("\n".join(table_lines([("format", "files", "records"), *rows], "<>>")))
+    return int(failed)
+
+
+def _groups(paths: Iterable[str], format: str | None) -> Iterable[Group]:
+    together: dict[tuple[str, str], list[str]] = {}
+    for path in dict.fromkeys(paths):
+        chosen = format or ENDINGS.get(os.path.splitext(path)[1].lower(), "lines")
+        shares = not compression_of(path) and os.path.isfile(path)
+        if shares and os.path.getsize(path) <= LARGEST_PACKED:
+            together.setdefault((chosen, os.path.dirname(path)), []).append(path)
+        else:
+            yield Group(chosen, [path])
+    for (chosen, _), small in together.items():
+        yield Group(chosen, small)
+
+
+def _indexed(group: Group, folder: str | None) -> int:
+    """Build the indexes of a group; returns the number of its records."""
+    for path in group.paths:
+        if compression_of(path):
+            raise ResumableError(f"{path} is compressed, and read as a stream without an index")
+    return len(OPENED_BY[group.format](group.paths, index_dir=folder))

@@ -1,0 +1,59 @@
+"""Read rows of Arrow files, by record batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+from .arrow_file import ArrowFile
+from .table_places import Place
+from .tables import TableFiles
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Arrow(TableFiles):
+    """The rows of Arrow IPC files, in the order of the files, as dicts.
+
+    Both the file format and the stream format are read: also the ``data-*.arrow`` files that
+    ``save_to_disk`` of Hugging Face datasets writes, and those in its cache. Opening reads the headers of
+    all messages, but no values.
+
+    Local files are mapped. Values that are not compressed are read from the map when they are asked
+    for, so any row is had for little, and a global ``shuffle(seed)`` suits them. Compressed record
+    batches are decoded as a whole, with only the columns that are asked for, and kept in memory, up to
+    1 GiB of all sources of a process, or the last one if it is larger. For these, and for URLs, use
+    ``shuffle(seed, block=n)`` with the number of rows in a record batch as n.
+
+    Values and blocks are those of `parquet`. The offsets of a record batch are checked when it is
+    first used.
+
+    State: O(1), the position. Random access. A resume reads nothing but the record batch it is in.
+
+    Args:
+      paths: a path, a glob pattern, a URL of fsspec such as ``"s3://bucket/*.arrow"``, or
+        several of them; matches of a pattern are sorted.
+      columns: names of those to read, in the order of the keys of an item; all by default.
+      storage_options: of the file system of a URL.
+
+    Raises:
+      MissingDependency: if pyarrow, or for a URL fsspec or its backend, is not installed.
+      InvalidArgument: if no file matches, one is not a regular file or lacks a column, or two
+        columns have one name.
+      InvalidType: if an argument has the wrong type.
+      MalformedItem: if a file is not an Arrow file; while iterating, if a record batch cannot be
+        decoded, or a file has changed since the pipeline was built.
+      OSError: if a file cannot be read.
+
+    >>> import os, tempfile, pyarrow
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.arrow")
+    ...     table = pyarrow.table({"id": [1, 2], "text": ["a", "b"]})
+    ...     with pyarrow.ipc.new_file(path, table.schema) as writer:
+    ...         writer.write_table(table)
+    ...     list(rs.arrow(path))
+    [{'id': 1, 'text': 'a'}, {'id': 2, 'text': 'b'}]
+    """
+
+    def _open(self, place: Place) -> ArrowFile:
+        return ArrowFile(place)

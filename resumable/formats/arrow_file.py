@@ -1,0 +1,202 @@
+"""An Arrow file of either format, whose record batches are read one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from ..core.block import Indices
+from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
+from .open_files import FileContent
+from .table_damage import telling_damage
+from .table_places import LocalPlace, Place
+from .table_rows import Rows
+
+KEPT_OF_A_COLUMN: Final = 512
+"""About the bytes of the objects that a column takes whose values lie in a mapped file."""
+
+
+@final
+class ArrowFile:
+    """A file whose groups are its record batches.
+
+    A local file is mapped, and values stay in the map until they are asked for.
+
+    Args:
+      place: where it is.
+
+    Attributes:
+      names: of its columns.
+      rows: of each record batch, shape (groups,), int64.
+
+    Raises:
+      MalformedItem: if it is not an Arrow file.
+      OSError: if it cannot be read.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self._content = FileContent(place.file) if isinstance(place, LocalPlace) else None
+        with telling_damage(place, "headers"), _Source(self) as read:
+            found = messages(read, place.size)
+            self._is_file = is_file_format(read)
+            self._schema_message = found[0]
+            self.names: Sequence[str] = _reader([_part(read, found[0])]).schema.names
+        self._batches = [message for message in found if message.kind == BATCH]
+        self._dictionaries = [message for message in found if message.kind == DICTIONARY]
+        self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)
+
+    def check_unchanged(self) -> None:
+        # Reading a map beyond the end of a file cut short would kill the process.
+        if not self.place.is_remote:
+            self.place.check_unchanged()
+
+    def read(self, group: int, columns: Sequence[str]) -> Rows:
+        where = f"record batch {group}"
+        message = self._batches[group]
+        self.place.check_unchanged()
+        with telling_damage(self.place, where):
+            fields = [self.names.index(name) for name in columns]
+            batch, map_begin = self._batch(group, fields)
+            arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
+            for array in arrays:
+                _check(array, message.rows)
+        if self.place.is_remote:
+            self.place.check_unchanged()
+        held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.place.size)
+        return Rows(f"{self.place.path}, {where}", columns, arrays, held)
+
+    def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
+        """A record batch with these ``fields``, and where the map begins that may hold its values."""
+        import pyarrow as pa
+
+        options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
+        if self._is_file and self.place.is_remote:  # only the ranges of the fields are read
+            with self.place.open() as file:
+                return pa.ipc.open_file(file, options=options).get_batch(group), 0
+        message = self._batches[group]
+        # In a file all dictionaries count; in a stream those before the batch do.
+        dictionaries = [
+            each for each in self._dictionaries if self._is_file or each.start < message.start
+        ]
+        with _Source(self) as read:
+            parts = [_part(read, each) for each in (self._schema_message, *dictionaries, message)]
+            return _reader(parts, options).read_next_batch(), read.map_begin
+
+
+class _Source:
+    """Reads ranges of a file: parts of its map, or of what the network brings.
+
+    Attributes:
+      map_begin: address of the map; 0 if there is none.
+    """
+
+    map_begin = 0
+
+    def __init__(self, file: ArrowFile) -> None:
+        import pyarrow as pa
+
+        self._opened: Any = None
+        self._map: Any = None
+        if file._content is None:
+            self._opened = file.place.open()
+        else:
+            self._map = pa.py_buffer(file._content.data())
+            self.map_begin = self._map.address
+        self._wrapped: Callable[[bytes], Any] = pa.py_buffer
+
+    def __enter__(self) -> _Source:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._opened is not None:
+            self._opened.close()
+
+    def __call__(self, start: int, size: int) -> bytes:
+        if self._map is not None:
+            data: bytes = self.buffer(start, size).to_pybytes()
+            return data
+        self._opened.seek(start)
+        read: bytes = self._opened.read(size)
+        return read
+
+    def buffer(self, start: int, size: int) -> Any:
+        """The same as an Arrow buffer, without a copy of what is mapped."""
+        if self._map is None:
+            return self._wrapped(self(start, size))
+        start = min(start, self._map.size)
+        return self._map.slice(start, min(size, self._map.size - start))
+
+
+def _part(source: _Source, message: Message) -> Any:
+    return source.buffer(message.start, message.stop - message.start)
+
+
+def _reader(parts: list[Any], options: Any = None) -> Any:
+    import pyarrow as pa
+
+    return pa.ipc.open_stream(pa.PythonFile(_Joined(parts), mode="r"), options=options)
+
+
+class _Joined:
+    """Buffers one after another, as a file for pyarrow, which takes slices of them.
+
+    Args:
+      parts: of which none is read beyond its end: messages.
+    """
+
+    closed = False
+
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = [part for part in reversed(parts) if part.size]
+
+    def read_buffer(self, size: int) -> Any:
+        """Up to ``size`` bytes, and none at the end."""
+        import pyarrow as pa
+
+        if not self._parts:
+            return pa.py_buffer(b"")
+        part = self._parts.pop()
+        if part.size > size:
+            self._parts.append(part.slice(size))
+        return part.slice(0, size)
+
+    def read(self, size: int) -> bytes:
+        """The same as bytes."""
+        data: bytes = self.read_buffer(size).to_pybytes()
+        return data
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _check(array: Any, rows: int) -> None:
+    """Check that ``array`` has so many rows, and that all offsets and indices in it lie within it.
+
+    Text is checked when it is read.
+
+    Raises:
+      ValueError: if it is not so.
+    """
+    import pyarrow as pa
+
+    if len(array) != rows:
+        raise ValueError(f"{len(array)} rows instead of {rows}")
+    kind = array.type
+    if pa.types.is_string(kind):
+        array = array.view(pa.binary())
+    elif pa.types.is_large_string(kind):
+        array = array.view(pa.large_binary())
+    array.validate(full=True)
+
+
+def _bytes_outside(arrays: list[Any], begin: int, size: int) -> int:
+    """Bytes of the buffers of ``arrays`` that lie outside the map of ``size`` bytes from ``begin`` on."""
+    return sum(
+        buffer.size
+        for array in arrays
+        for buffer in array.buffers()
+        if buffer is not None and not begin <= buffer.address < begin + size
+    )

@@ -1,0 +1,123 @@
+"""The compressions of files, known by the names of the files, and refused where a name tells of none."""
+
+# Each is a decoder of one member (of gzip; bzip2 and xz say stream, Zstandard says frame) with the
+# methods that the decoders of the standard library have. A file is any number of members, one after
+# another; no member needs what was before it.
+
+from __future__ import annotations
+
+import bz2
+import lzma
+import re
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+from ..errors import InvalidArgument
+from .record import Format
+from .zstd_frame import ZstdFrame
+
+LONGEST_MAGIC: Final = 12
+"""Bytes at the start of a file that may tell how it is compressed."""
+
+MOST_MEMORY: Final = 1 << 28
+"""Bytes that a decoder of xz may use, four times what the strongest preset needs."""
+
+
+class MemberDecoder(Protocol):
+    """Decodes one member.
+
+    Attributes:
+      eof: whether it has ended.
+      needs_input: whether it gives nothing without more input.
+      unused_data: what was given of the input after its end.
+    """
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        """Up to ``max_length`` bytes, or those of one block of the compression."""
+
+
+class GzipMember:
+    """A member of gzip, with checksum and length verified at its end."""
+
+    def __init__(self) -> None:
+        self._decoder = zlib.decompressobj(16 + zlib.MAX_WBITS)
+
+    @property
+    def eof(self) -> bool:
+        return self._decoder.eof
+
+    @property
+    def needs_input(self) -> bool:
+        return not self._decoder.unconsumed_tail and not self.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        return self._decoder.unused_data
+
+    def decompress(self, data: bytes, max_length: int) -> bytes:
+        return self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
+
+
+class Compression(NamedTuple):
+    """How a file is compressed.
+
+    Attributes:
+      name: for messages.
+      suffixes: of the names of such files.
+      magic: what they begin with.
+      decoder: makes the decoder of a member.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    magic: re.Pattern[bytes]
+    decoder: Callable[[], MemberDecoder]
+
+
+COMPRESSIONS: Final = (
+    Compression("gzip", (".gz", ".tgz", ".bgz"), re.compile(rb"\x1f\x8b"), GzipMember),
+    Compression("bzip2", (".bz2",), re.compile(rb"BZh[1-9]1AY&SY"), bz2.BZ2Decompressor),
+    Compression(
+        "xz",
+        (".xz",),
+        re.compile(rb"\xfd7zXZ\0"),
+        partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, MOST_MEMORY),
+    ),
+    Compression("zstd", (".zst",), re.compile(rb"\x28\xb5\x2f\xfd"), ZstdFrame),
+)
+
+
+def compression_of(path: str) -> Compression | None:
+    """The compression that the name of ``path`` says; None if it says none."""
+    lower = path.lower()
+    for each in COMPRESSIONS:
+        if lower.endswith(each.suffixes):
+            return each
+    return None
+
+
+def check_uncompressed(content: bytes, path: str, format: Format) -> None:
+    """Refuse the file at ``path`` if content that begins with these bytes is compressed.
+
+    It is not if it surely begins a file of ``format``. A file whose name says that it is compressed is
+    decompressed, and never looked at here.
+
+    Raises:
+      InvalidArgument: if it is compressed.
+    """
+    kind = next((each.name for each in COMPRESSIONS if each.magic.match(content)), None)
+    recognises = format.recognises
+    if kind is not None and not (recognises and recognises(content[:LONGEST_MAGIC])):
+        raise InvalidArgument(
+            f"paths must name uncompressed files, got {path!r}, which is compressed by {kind}; "
+            "a compressed one must be named so, as by the suffix .gz, .bz2, .xz or .zst"
+        )

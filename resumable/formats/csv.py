@@ -1,0 +1,269 @@
+"""Decode the records of CSV files; an error names the file and the record."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from .compression import check_uncompressed, compression_of
+from .csv_scan import BYTE_ORDER_MARK, CsvScan
+from .data_files import AnyFile
+from .in_memory import MemoryReader
+from .paths import Paths, file_name
+from .record import ByteReader, Format, LocatedRecord
+from .records import Records, open_bytes, records
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+
+FIRST_READ: Final = 1 << 12
+LARGEST_HEADER: Final = 1 << 20
+USUAL: Final = CsvScan(ord(","), ord('"'), True)
+
+WITH_STATE: Final = ("iso2022", "hz", "utf-7")
+"""How the names of codecs begin, in which the byte of a quote may be part of a letter."""
+
+
+class Dialect(NamedTuple):
+    """How CSV files are written.
+
+    Attributes:
+      delimiter: between fields.
+      quotechar: around fields that hold a delimiter, a quote or a newline; None: around none.
+      encoding: of the text.
+      header: whether the first record names the columns.
+    """
+
+    delimiter: str
+    quotechar: str | None
+    encoding: str
+    header: bool
+
+    @property
+    def format(self) -> Format:
+        """How records are found."""
+        quote = None if self.quotechar is None else ord(self.quotechar)
+        scan = CsvScan(ord(self.delimiter), quote, self.header)
+        variant = f"-{scan.delimiter:02x}{quote or 0:02x}{self.header:x}"
+        return Format("csv" + ("" if scan == USUAL else variant), "record", scan)
+
+    def fields(self, record: LocatedRecord) -> list[str]:
+        """The fields of one record.
+
+        Raises:
+          MalformedItem: with file and record.
+        """
+        data = record.data
+        if record.number == 1:
+            data = data.removeprefix(BYTE_ORDER_MARK)
+        try:
+            text = data.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            place = f"byte {error.start + 1}: cannot decode as {self.encoding}"
+            raise malformed(record, f"{place}: {error.reason}") from None
+        if "\0" in text:  # which the versions of Python take for different things
+            raise malformed(record, "it has a NUL")
+        # The second line shows a quote that is not closed, as the reader goes on to it.
+        rows = csv.reader(
+            (text, ""),
+            delimiter=self.delimiter,
+            quotechar=self.quotechar,
+            quoting=csv.QUOTE_NONE if self.quotechar is None else csv.QUOTE_MINIMAL,
+        )
+        try:
+            row = next(rows)
+        except csv.Error as error:
+            hint = "; csv.field_size_limit(n) raises it" if "field limit" in str(error) else ""
+            raise malformed(record, f"{error}{hint}") from None
+        if rows.line_num > 1:
+            raise malformed(record, "a quote is not closed")
+        return row
+
+
+class CsvDecoder:
+    """Makes a dict of each record: column -> field.
+
+    Args:
+      dialect: how the files are written.
+      names: of all columns, in their order.
+      columns: those to keep; None: all.
+    """
+
+    def __init__(
+        self, dialect: Dialect, names: Sequence[str], columns: Sequence[str] | None = None
+    ) -> None:
+        self._dialect = dialect
+        self._names = names
+        self._places = None if columns is None else [(name, names.index(name)) for name in columns]
+
+    def __call__(self, record: LocatedRecord) -> dict[str, str]:
+        row = self._dialect.fields(record)
+        if len(row) != len(self._names):
+            raise malformed(record, f"{len(row)} fields, not {len(self._names)}")
+        if self._places is None:
+            return dict(zip(self._names, row, strict=True))
+        return {name: row[place] for name, place in self._places}
+
+
+def open_csv(
+    paths: Paths,
+    dialect: Dialect,
+    columns: Any,
+    index_dir: str | os.PathLike[str] | None,
+    storage_options: Mapping[str, Any] | None,
+) -> tuple[Records, CsvDecoder]:
+    """The records of CSV files, and what makes items of them.
+
+    Raises:
+      InvalidArgument: if ``columns`` are not in the header, the headers differ, or there is none and
+        no ``columns``; and what `records` raises.
+      MalformedItem: if a file begins with no header.
+      InvalidType: if ``columns`` are not strings.
+    """
+    wanted = None if columns is None else _checked_columns(columns)
+    if not dialect.header and wanted is None:
+        raise InvalidArgument("columns must be given for files without a header, got None")
+    source = records(dialect.format, paths, index_dir=index_dir, storage_options=storage_options)
+    if not dialect.header:
+        assert wanted is not None
+        return source, CsvDecoder(dialect, wanted)
+    names: list[str] | None = None
+    first = ""
+    for path, found in _headers(source.found or (), dialect):
+        if names is None:
+            names, first = found, path
+        elif found not in (None, names):
+            raise InvalidArgument(
+                f"paths must have one header, got {shorten(names)} in {first} and "
+                f"{shorten(found)} in {path}"
+            )
+    if names is None:  # all files are empty
+        names = wanted or []
+    for name in wanted or ():
+        if name not in names:
+            raise InvalidArgument(f"columns must be among {shorten(names)}, got {name!r}")
+    return source, CsvDecoder(dialect, names, wanted)
+
+
+def _headers(files: Iterable[AnyFile], dialect: Dialect) -> Iterator[tuple[str, list[str] | None]]:
+    """The path of each of ``files`` and the names of its columns, or None if it is empty."""
+    different = {file.path: file for file in files}
+    # The starts of remote files come together, rather than one after another.
+    spans = [
+        Span(file, 0, min(FIRST_READ, file.size))
+        for file in different.values()
+        if isinstance(file, RemoteFile) and not compression_of(file_name(file.path))
+    ]
+    starts = {span.file.path: start for span, start in zip(spans, read_spans(spans), strict=True)}
+    for path, file in different.items():
+        start = starts.get(path)
+        found = None
+        if start is not None:
+            check_uncompressed(start, path, dialect.format)
+            found = _header_in(start, path, dialect, is_whole=len(start) == file.size)
+        if start is None or (found is None and len(start) < file.size):
+            with open_bytes(file, dialect.format) as reader:
+                found = read_header(reader, path, dialect)
+        yield path, found
+
+
+def _checked_columns(columns: Any) -> list[str]:
+    if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
+        raise InvalidType(f"columns must be names of columns, got {shorten(columns)}")
+    names = list(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidType(f"columns must be strings, got {shorten(name)}")
+    if not names or len(set(names)) < len(names):
+        raise InvalidArgument(
+            f"columns must be different names, at least one, got {shorten(names)}"
+        )
+    return names
+
+
+def checked_dialect(delimiter: Any, quotechar: Any, encoding: Any, header: bool) -> Dialect:
+    """The dialect of these arguments of `resumable.csv`.
+
+    Raises:
+      InvalidArgument: if a character is not an ASCII character of its own, or ``encoding`` does not
+        keep newlines and these characters as one byte.
+      InvalidType: if one has the wrong type.
+    """
+    for name, value in (("delimiter", delimiter), ("quotechar", quotechar)):
+        if value is None and name == "quotechar":
+            continue
+        if not isinstance(value, str):
+            raise InvalidType(f"{name} must be a string, got {shorten(value)}")
+        if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            raise InvalidArgument(f"{name} must be one ASCII character, got {shorten(value)}")
+    if delimiter == quotechar:
+        raise InvalidArgument(f"quotechar must differ from delimiter, got {quotechar!r}")
+    if not isinstance(encoding, str):
+        raise InvalidType(f"encoding must be a string, got {shorten(encoding)}")
+    try:
+        known = codecs.lookup(encoding).name
+        kept = [character.encode(encoding) for character in f"\n{delimiter}{quotechar or ''}"]
+    except LookupError:
+        raise InvalidArgument(f"encoding must be known to Python, got {encoding!r}") from None
+    bare = b"".join(kept).replace(BYTE_ORDER_MARK, b"")
+    if bare.decode("latin-1") != f"\n{delimiter}{quotechar or ''}" or known.startswith(WITH_STATE):
+        raise InvalidArgument(
+            f"encoding must keep newlines and quotes as one byte, got {encoding!r}"
+        )
+    return Dialect(delimiter, quotechar, encoding, header)
+
+
+def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | None:
+    """The names of the columns of a file, of which only the start is read; None if it is empty.
+
+    Raises:
+      MalformedItem: if it begins with no header.
+      InvalidArgument: if two columns have one name.
+    """
+    content = b""
+    while True:
+        more = reader.read(max(FIRST_READ, len(content)))
+        content += more
+        found = _header_in(content, path, dialect, is_whole=not more)
+        if found is not None or not more:
+            return found
+        if len(content) > LARGEST_HEADER:
+            raise malformed(LocatedRecord(b"", path, 1), f"no header in {LARGEST_HEADER} bytes")
+
+
+def _header_in(content: bytes, path: str, dialect: Dialect, *, is_whole: bool) -> list[str] | None:
+    """The names of the columns in the start of a file; None if they are not surely there."""
+    ends = [
+        end for part in dialect.format.scan(MemoryReader(content), 0) for end in part.ends.tolist()
+    ]
+    if not is_whole:  # the last one may go on
+        ends = ends[:-1]
+    for number, (begin, end) in enumerate(zip([0, *ends], ends, strict=False), 1):
+        record = LocatedRecord(content[begin:end], path, number)
+        if not is_blank(record):
+            return _names(dialect.fields(record), record)
+    return None
+
+
+def is_blank(record: LocatedRecord) -> bool:
+    """Whether there is nothing in ``record`` but a newline."""
+    data = record.data.removeprefix(BYTE_ORDER_MARK) if record.number == 1 else record.data
+    return data in (b"\n", b"\r\n")
+
+
+def malformed(record: LocatedRecord, reason: str) -> MalformedItem:
+    """The error that says what is wrong with ``record``."""
+    return MalformedItem(f"{record.path}, record {record.number}: {reason}")
+
+
+def _names(header: list[str], record: LocatedRecord) -> list[str]:
+    if len(set(header)) < len(header):
+        twice = next(name for name, count in Counter(header).items() if count > 1)
+        raise InvalidArgument(
+            f"paths must have columns that differ, got {twice!r} twice in {record.path}"
+        )
+    return header

@@ -1,0 +1,55 @@
+"""Find the files that paths name: on disks, and behind URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from ..errors import InvalidArgument, InvalidType, shorten
+from .index.names import is_cache
+from .open_files import DataFile, found_file
+from .paths import Paths, found_files, given_paths, is_remote
+from .record import Format
+from .remote import RemoteFile, found_remote_files
+
+AnyFile: TypeAlias = DataFile | RemoteFile
+
+
+def found_data_files(
+    paths: Paths,
+    storage_options: Mapping[str, Any] | None = None,
+    format: Format | None = None,
+    look: Callable[[str], DataFile] = found_file,
+) -> list[AnyFile]:
+    """The files that ``paths`` name, as they are now; the matches of a pattern are sorted.
+
+    Args:
+      paths: a path, a URL, a pattern, or several of them.
+      storage_options: of remote files.
+      format: of their records, whose caches are no data, whatever pattern they match.
+      look: finds the file at a path on a disk.
+
+    Raises:
+      InvalidArgument: if no file matches, one is no regular file, or there are ``storage_options``
+        without a URL.
+      InvalidType: if an argument has the wrong type.
+      OSError: if a file cannot be found.
+      MissingDependency: if a URL needs a package that is not installed.
+    """
+    given, is_left_out = given_paths(paths), partial(is_cache, format=format)
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
+    if not any(map(is_remote, given)):
+        if storage_options is not None:
+            raise InvalidArgument(
+                f"storage_options must be None for local files, got {shorten(storage_options)}"
+            )
+        return list(map(look, found_files(given, is_left_out)))
+
+    urls = list(dict.fromkeys(filter(is_remote, given)))
+    remote = dict(zip(urls, found_remote_files(urls, storage_options, is_left_out), strict=True))
+    found: list[AnyFile] = []
+    for path in given:
+        found += remote.get(path) or map(look, found_files(path, is_left_out))
+    return found

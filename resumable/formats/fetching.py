@@ -1,0 +1,250 @@
+"""Ask a remote file system within a limit of time, and again where it fails for the moment."""
+
+# Calls are made in the thread of fsspec's event loop, and this one waits for the answers on a simple
+# queue alone: a signal handler may raise here at any moment, and what it raises is never taken for an
+# error of the file system, however much it looks like one.
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from errno import ENOENT
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+
+from ..errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+GRACE: Final = 5.0
+"""Seconds beyond the limit after which not even the event loop is believed to answer."""
+
+PERMANENT: Final = (
+    FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError,
+    NotImplementedError, TypeError, AttributeError, ImportError, AssertionError,
+)  # fmt: skip
+PASSING_STATUS: Final = (408, 425, 429)
+"""Answers of HTTP below 500 that ask to come back later."""
+
+
+class Patience(NamedTuple):
+    """How long to wait for a remote file system, and how often to ask it.
+
+    Attributes:
+      attempts: how often a request is made in all.
+      timeout: seconds that one may take.
+      wait: seconds to wait after the first that failed, twice as many after each further one; a
+        random part of up to a half is left out.
+      longest_wait: the most of these seconds.
+    """
+
+    attempts: int = 6
+    timeout: float = 60.0
+    wait: float = 0.5
+    longest_wait: float = 30.0
+
+    @classmethod
+    def of(cls, options: Any) -> Patience:
+        """What ``options`` say, the ``"retry"`` of storage options.
+
+        Raises:
+          InvalidArgument: if one is not known, or out of range.
+          InvalidType: if they are no dict, or one is no number.
+        """
+        if not isinstance(options, Mapping):
+            raise InvalidType(f"storage_options['retry'] must be a dict, got {shorten(options)}")
+        unknown = options.keys() - set(cls._fields)
+        if unknown:
+            raise InvalidArgument(
+                f"storage_options['retry'] must have keys of {list(cls._fields)}, got "
+                f"{sorted(map(str, unknown))}"
+            )
+        for name, value in options.items():
+            wanted = int if name == "attempts" else (int, float)
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                raise InvalidType(f"{name} must be a number, got {shorten(value)}")
+            least = {"attempts": 1, "timeout": 1e-3}.get(name, 0)
+            if not least <= value < float("inf"):
+                raise InvalidArgument(f"{name} must be at least {least:g}, got {value}")
+        return cls(**options)
+
+    def seconds_after(self, attempt: int) -> float:
+        """How long to wait after the ``attempt``-th attempt."""
+        longest = min(self.wait * 2.0 ** min(attempt - 1, 64), self.longest_wait)
+        return longest * (0.5 + _jitter.random() / 2)
+
+
+# Not the generator of the module `random`: that is the user's.
+_jitter: Final = random.Random()
+
+
+AT_ONCE: Final = 16
+"""Requests that are made at the same time."""
+
+
+class Request(NamedTuple):
+    """Something to ask a remote file system for.
+
+    Attributes:
+      url: for messages.
+      call: made in another thread; a coroutine that it returns is run there.
+      explain: called when the request has failed for good; raises a better reason, if there is one.
+    """
+
+    url: str
+    call: Callable[[], Any]
+    explain: Callable[[], None] = lambda: None
+
+
+class _Failed(Exception):
+    """A request failed; the cause is the error.
+
+    Attributes:
+      request: that failed.
+      passes: whether it may help to try again.
+    """
+
+    def __init__(self, request: Request, passes: bool) -> None:
+        super().__init__(request.url)
+        self.request = request
+        self.passes = passes
+
+
+def fetch(request: Request, patience: Patience) -> Any:
+    """What the call of ``request`` returns; raises what `fetch_all` raises."""
+    return fetch_all([request], patience)[0]
+
+
+def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
+    """What the calls of ``requests`` return, some of which are made at once.
+
+    Only those that failed are made again.
+
+    Raises:
+      ReadError: if a request never succeeded, or its error will not pass; its cause is the last one.
+      FileNotFoundError: if there is no such file.
+      MissingDependency: if tenacity is not installed.
+    """
+    if not requests:
+        return []
+    try:
+        import tenacity
+    except ImportError as error:
+        raise MissingDependency(
+            f"{requests[0].url!r} needs tenacity: pip install 'resumable-loader[remote]' ({error})"
+        ) from error
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(patience.attempts),
+        wait=lambda state: patience.seconds_after(state.attempt_number),
+        retry=tenacity.retry_if_exception(lambda error: getattr(error, "passes", False)),
+        reraise=True,
+    )
+    found: dict[int, Any] = {}
+    attempt = 0
+
+    def once() -> None:
+        nonlocal attempt
+        attempt += 1
+        missing = [number for number in range(len(requests)) if number not in found]
+        failed: _Failed | None = None
+        calls = [requests[number].call for number in missing]
+        for number, (value, error) in zip(missing, _answers(calls, patience.timeout), strict=True):
+            if error is None:
+                found[number] = value
+            elif failed is None or failed.passes:
+                failed = _Failed(requests[number], _passes(error))
+                failed.__cause__ = error
+        if failed is not None:
+            raise failed
+
+    try:
+        retrying(once)
+    except _Failed as failed:
+        request, cause = failed.request, failed.__cause__
+        request.explain()
+        if isinstance(cause, FileNotFoundError) and not failed.passes:
+            raise FileNotFoundError(ENOENT, f"there is no {request.url}") from cause
+        raise _spent(request.url, attempt, patience, cause) from cause
+    return [found[number] for number in range(len(requests))]
+
+
+def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
+    """What ``function`` makes of each of ``values``, for functions that wait for a network."""
+    with ThreadPoolExecutor(min(AT_ONCE, len(values))) as executor:
+        return list(executor.map(function, values))
+
+
+def _spent(url: str, attempt: int, patience: Patience, error: BaseException | None) -> ReadError:
+    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
+        error = error.__cause__
+    described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    if isinstance(error, asyncio.TimeoutError):
+        described = f"no answer within {patience.timeout:g} seconds"
+    return ReadError(
+        f"{url} could not be read: attempt {attempt} of {patience.attempts} ended with {described}"
+    )
+
+
+def _passes(error: BaseException) -> bool:
+    """Whether it may help to try again."""
+    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
+        # fsspec says of any failed request for the size of a file that there is no such file.
+        return _passes(error.__cause__)
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and 400 <= status < 500:
+        return status in PASSING_STATUS
+    return not isinstance(error, PERMANENT)
+
+
+Answer: TypeAlias = "tuple[Any, BaseException | None]"
+"""What a call returned, or the error that it raised."""
+
+
+def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]:
+    """What ``calls`` returned or raised, each within ``timeout`` seconds."""
+    from fsspec.asyn import get_loop
+
+    answers: SimpleQueue[tuple[int, Answer]] = SimpleQueue()
+    tasks = list[asyncio.Task[None]]()
+    loop = get_loop()
+    gate = asyncio.Semaphore(AT_ONCE)
+
+    async def run(number: int, call: Callable[[], Any]) -> None:
+        async with gate:
+            try:
+                value = await asyncio.wait_for(_called(call), timeout)
+                answers.put((number, (value, None)))
+            except asyncio.CancelledError:
+                raise
+            except BaseException as error:
+                answers.put((number, (None, error)))
+
+    def begin() -> None:
+        tasks.extend(loop.create_task(run(*numbered)) for numbered in enumerate(calls))
+
+    def give_up() -> None:
+        for task in tasks:
+            task.cancel()
+
+    loop.call_soon_threadsafe(begin)
+    found: dict[int, Answer] = {}
+    try:
+        # One is under way at any time, so another answer comes within the limit.
+        while len(found) < len(calls):
+            number, answer = answers.get(timeout=timeout + GRACE)
+            found[number] = answer
+    except Empty:
+        loop.call_soon_threadsafe(give_up)
+    except BaseException:
+        loop.call_soon_threadsafe(give_up)
+        raise
+    late: Answer = (None, asyncio.TimeoutError())
+    return [found.get(number, late) for number in range(len(calls))]
+
+
+async def _called(call: Callable[[], Any]) -> Any:
+    made = call()
+    return await made if asyncio.iscoroutine(made) else made

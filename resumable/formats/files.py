@@ -1,0 +1,190 @@
+"""Read whole files, one an item."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import Any, ClassVar, TypeVar, final
+
+import numpy as np
+
+from ..core.arguments import check_bool
+from ..core.block import Block, Indices
+from ..core.derived import derived
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
+from ..errors import InvalidArgument, shorten
+from .ahead import Ahead
+from .data_files import AnyFile, found_data_files
+from .open_files import DataFile
+from .paths import Paths, file_name, without_query
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+from .remote_records import FewRequests
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class WholeFiles(LookedUp[T]):
+    """What the sources share whose items are files: the list of them, and its identity."""
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS}
+    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
+    state_cost = "the position"
+
+    _files: tuple[AnyFile, ...] = field(init=False, repr=False)
+
+    @abstractmethod
+    def _items(self, indices: list[int]) -> list[T]:
+        """What is delivered of the files with these numbers."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Another process looks at the files again.
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def length(self) -> int:
+        return len(self._files)
+
+    @derived
+    def files(self) -> str:
+        """The files in a few words: equal for the same names below a folder and the same sizes."""
+        folders = os.path.commonprefix(self._names)  # noqa: RUF071  # files may be on several drives
+        return described(self._files, os.path.dirname(folders))
+
+    @property
+    def _names(self) -> list[str]:
+        return [without_query(file.path) for file in self._files]
+
+    def indexed(self, epoch: int = 0) -> Indexed[T]:
+        if self._reads_remote:
+            sizes = np.array([file.size for file in self._files])
+            reach = FewRequests(np.arange(1, len(sizes) + 1), max(int(sizes.mean()), 1))
+            return Indexed(
+                self._gather,
+                prepare=lambda indices: Ahead(self._gather, indices, reach),
+                every_epoch=True,
+            )
+        return Indexed(self._gather, lambda index: self._items([index])[0], every_epoch=True)
+
+    @derived
+    def _reads_remote(self) -> bool:
+        """Whether items are read over a network."""
+        return False
+
+    def _gather(self, indices: Indices) -> Block:
+        return self._items(indices.tolist())
+
+    def _read(self, indices: list[int]) -> list[bytes]:
+        """The bytes of the files with these numbers; of remote ones, some at the same time.
+
+        Raises:
+          MalformedItem: if one has changed since the pipeline was built.
+          OSError: if one cannot be read.
+        """
+        files = [self._files[index] for index in indices]
+        remote = {file.path: file for file in files if isinstance(file, RemoteFile)}
+        contents = read_spans([Span(file, 0, file.size) for file in remote.values()])
+        fetched = dict(zip(remote, contents, strict=True))
+        return [
+            fetched[file.path] if isinstance(file, RemoteFile) else _content(file) for file in files
+        ]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Files(WholeFiles[Any]):
+    """Whole files, one an item: its path, or its bytes.
+
+    State: O(1), the position. Random access; a resume reads nothing. A file is open only while it
+    is read. Of remote files up to 64, of 64 MiB together, are read ahead.
+
+    The names of the files below their common folder, and their sizes, must be the same at save and
+    resume; the folder may be another one.
+
+    Args:
+      paths: a path, a URL of `fsspec`, a pattern, or several of them; matches of a pattern are sorted.
+      read: deliver the bytes of each file instead of its absolute path or URL.
+      storage_options: of remote files.
+
+    Raises:
+      InvalidArgument: if no file matches, or one is not a regular file.
+      MissingDependency: if a URL needs a package that is not installed.
+      OSError: if a file cannot be found or read.
+      MalformedItem: while reading, if a file has changed since the pipeline was built.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b.txt", "a.txt"):
+    ...         with open(os.path.join(folder, name), "w") as file:
+    ...             print("I am", name, end="", file=file)
+    ...     list(rs.files(os.path.join(folder, "*.txt"), read=True))
+    [b'I am a.txt', b'I am b.txt']
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS, "read": ALWAYS}
+
+    paths: Paths
+    _: KW_ONLY
+    read: bool = False
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        check_bool("read", self.read)
+        found = found_data_files(self.paths, self.storage_options, look=partial(located, "paths"))
+        object.__setattr__(self, "_files", tuple(found))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_files"]
+        return {**state, "paths": [file.path for file in self._files]}
+
+    @derived
+    def _reads_remote(self) -> bool:
+        return self.read and any(isinstance(file, RemoteFile) for file in self._files)
+
+    def _items(self, indices: list[int]) -> list[Any]:
+        return self._read(indices) if self.read else [self._files[index].path for index in indices]
+
+
+def _content(file: DataFile) -> bytes:
+    with file.open() as opened:
+        data = opened.readall()
+    if len(data) != file.size:
+        raise file.changed()
+    return data
+
+
+def located(argument: str, path: str) -> DataFile:
+    """The file at ``path``, which is not opened; an error calls it by ``argument``.
+
+    Raises:
+      InvalidArgument: if it is not a regular file.
+      OSError: if it is not there.
+    """
+    status = os.stat(path)
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidArgument(f"{argument} must name regular files, got {path!r}")
+    return DataFile.found(path, status)
+
+
+def described(files: Sequence[AnyFile], folder: str) -> str:
+    """``files`` in a few words: equal for the same names below ``folder`` and the same sizes."""
+    digest = hashlib.blake2b(digest_size=6)
+    for file in files:
+        name = without_query(file.path)[len(folder) :].lstrip(os.sep).replace(os.sep, "/")
+        digest.update(f"{name}:{file.size}\n".encode("utf-8", "surrogateescape"))
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{shorten(file_name(files[0].path), 24)}{more}, {digest.hexdigest()}"

@@ -1,0 +1,1 @@
+"""Where the records of local files are: found once, kept in caches, checked before use."""

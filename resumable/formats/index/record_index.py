@@ -1,0 +1,271 @@
+"""Index where the records of a file end, in memory or in a cache on disk."""
+
+# A cache that does not fit its data, or cannot be believed for another reason, is built anew, also
+# in the middle of a pass. If it cannot be written, the index stays in memory.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from ...core.block import Indices
+from ..data_files import AnyFile
+from ..record import Format, FoundRecords
+from ..remote import RemoteFile
+from ..shelf import Shelf, Shelved
+from .cache_file import IndexFile, write_index
+from .pack_file import Row
+from .pages import LOADED_BUDGET, KeptPages
+from .scanning import scanned
+
+SMALLEST_CACHED: Final = 1 << 16
+"""Bytes of data on a disk below which scanning costs less than reading an index."""
+
+LARGEST_PACKED: Final = 1 << 22
+"""Bytes of a file up to which its index may share a cache with those of other files."""
+
+
+class RecordIndex(ABC):
+    """The records of one file.
+
+    Attributes:
+      records: number of records.
+      passed_over: how many of them are passed over.
+    """
+
+    records: int
+    passed_over: int
+
+    @abstractmethod
+    def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
+        """The ends of all records: the offset in bytes after each one; shape (n,), int64.
+
+        Only the ends of ``records``, and of the record before each, are right. Use them at once: a
+        mapped cache may be cut short later.
+
+        Args:
+          records: at least one, as a range of step 1, a list of a few, or shape (n,), int64.
+          gather: a cache is checked once for each such object, or each time for None.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+
+    @abstractmethod
+    def kept_before(self) -> Indices:
+        """For each record passed over, how many others are before it: shape (passed_over,), int64.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+
+    def among_all(self, kept: Indices) -> Indices:
+        """Numbers among all records, for numbers among those that are not passed over.
+
+        Both have shape (n,), int64.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+        if not self.passed_over:
+            return kept
+        return kept + np.searchsorted(self.kept_before(), kept, side="right")
+
+
+class HeldIndex(RecordIndex):
+    """An index that stays in memory, because its cache cannot be written: 8 bytes a record."""
+
+    def __init__(self, found: FoundRecords) -> None:
+        self._found = found
+        self.records, self.passed_over = map(len, found)
+
+    def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
+        return self._found.ends
+
+    def kept_before(self) -> Indices:
+        return self._found.kept_before
+
+
+class ShortIndex(RecordIndex, Shelved[FoundRecords]):
+    """The index of a small file, which is scanned again when the index is no longer in memory."""
+
+    def __init__(self, data: AnyFile, format: Format) -> None:
+        self._data = data
+        self._format = format
+        self.records, self.passed_over = map(len, self._found())
+
+    def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
+        return self._found().ends
+
+    def kept_before(self) -> Indices:
+        return self._found().kept_before
+
+    def _found(self) -> FoundRecords:
+        found = self.kept
+        if found is None:
+            found = _all_records(self._data, self._format)
+            short_indexes.put(self, found, found.ends.nbytes + found.kept_before.nbytes)
+        self.used = True
+        return found
+
+
+class Cached(NamedTuple):
+    """Where a cache holds the numbers of a file.
+
+    Attributes:
+      pages: all numbers of the cache.
+      first: the index of the file's first number among them.
+    """
+
+    pages: KeptPages
+    first: int
+
+
+class CachedIndex(RecordIndex):
+    """An index in a cache, which it may share with those of other files.
+
+    Args:
+      data: the indexed file.
+      format: of its records.
+      row: its numbers of records and of records passed over.
+      cached: where its numbers are.
+      mend: called with pages that turned out to be damaged or replaced; returns where the numbers
+        are now, or None if they are in no cache.
+    """
+
+    def __init__(
+        self,
+        data: AnyFile,
+        format: Format,
+        row: Row,
+        cached: Cached,
+        mend: Callable[[KeptPages], Cached | None],
+    ) -> None:
+        self.records, self.passed_over = row.records, row.passed_over
+        self._data = data
+        self._format = format
+        self._cached = cached
+        self._mend = mend
+        # The index in memory that replaces a damaged cache, if that cannot be written again.
+        self._instead: RecordIndex | None = None
+
+    def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
+        numbers = self._numbers(records, gather)
+        if numbers is None:
+            assert self._instead is not None
+            return self._instead.ends(records)
+        first = self._cached.first
+        return numbers[first : first + self.records]
+
+    def kept_before(self) -> Indices:
+        # They follow the ends, as if they were the ends of further records.
+        numbers = self._numbers(range(self.records, self.records + self.passed_over), None)
+        if numbers is None:
+            assert self._instead is not None
+            return self._instead.kept_before()
+        first = self._cached.first + self.records
+        return numbers[first : first + self.passed_over]
+
+    def found(self) -> FoundRecords:
+        """All ends and records passed over, for use at once.
+
+        Raises:
+          MalformedItem: if the data have changed since.
+          OSError: if they cannot be read.
+        """
+        return FoundRecords(self.ends(range(self.records)), self.kept_before())
+
+    def _numbers(self, records: range | list[int] | Indices, gather: object) -> Indices | None:
+        """All numbers of the cache, right for ``records``; None if `_instead` replaces the cache."""
+        pages, first = self._cached
+        ready = pages.ready(gather)
+        if ready is not None and (ready.complete or ready.check_records(records, first)):
+            return ready.array
+        tried = False
+        while self._instead is None:
+            pages, first = self._cached
+            with suppress(OSError):
+                read = pages.read()
+                if read is not None and read.check_records(records, first):
+                    return read.array
+            pages.forget()
+            mended = None if tried else self._mend(pages)
+            tried = True
+            if mended is None:
+                self._instead = self._held()
+            else:
+                self._cached = mended
+        return None
+
+    def _held(self) -> RecordIndex:
+        """The same index in memory; that of a small file counts towards the bound on memory."""
+        data, format = self._data, self._format
+        index: RecordIndex
+        if data.size <= LARGEST_PACKED:
+            index = ShortIndex(data, format)
+        else:
+            index = HeldIndex(_all_records(data, format))
+        if (index.records, index.passed_over) != (self.records, self.passed_over):
+            raise data.changed()
+        return index
+
+
+def known_index(data: AnyFile, cache: str, format: Format) -> CachedIndex | None:
+    """The index of ``data`` in the file ``cache``, if that is right by its header; else None."""
+    file = _found_cache(data, cache)
+    if file is None:
+        return None
+
+    def write_again(pages: KeptPages) -> Cached | None:
+        _try_to_write(cache, data, format)
+        again = _found_cache(data, cache)
+        return None if again is None else Cached(KeptPages(again), 0)
+
+    row = Row(0, data.size, data.version, file.records, file.passed_over)
+    return CachedIndex(data, format, row, Cached(KeptPages(file), 0), write_again)
+
+
+def is_cached(data: AnyFile) -> bool:
+    """Whether the index of ``data`` is worth a cache."""
+    return data.size >= (1 if isinstance(data, RemoteFile) else SMALLEST_CACHED)
+
+
+def new_index(data: AnyFile, cache: str, format: Format) -> RecordIndex:
+    """The index of ``data``, which is kept in the file ``cache`` if it can be.
+
+    Raises:
+      InvalidArgument: if ``data`` is compressed.
+      MalformedItem: if it has changed since it was found.
+      OSError: if it cannot be read.
+    """
+    if not is_cached(data):
+        return ShortIndex(data, format)
+    _try_to_write(cache, data, format)
+    return known_index(data, cache, format) or HeldIndex(_all_records(data, format))
+
+
+def _found_cache(data: AnyFile, cache: str) -> IndexFile | None:
+    with suppress(OSError):
+        return IndexFile.found(cache, data)
+    return None
+
+
+def _try_to_write(cache: str, data: AnyFile, format: Format) -> None:
+    with suppress(OSError):
+        write_index(cache, data, format)
+
+
+def _all_records(data: AnyFile, format: Format) -> FoundRecords:
+    parts = [FoundRecords(EMPTY, EMPTY), *scanned(data, format)]
+    return FoundRecords(*map(np.concatenate, zip(*parts, strict=True)))
+
+
+EMPTY: Final[Indices] = np.empty(0, np.int64)
+short_indexes: Shelf[FoundRecords] = Shelf(LOADED_BUDGET)

@@ -1,0 +1,91 @@
+"""Find the records of a file that is not compressed, from its start to its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BufferedReader, FileIO
+
+from ..compression import LONGEST_MAGIC, check_uncompressed
+from ..data_files import AnyFile
+from ..open_files import DataFile
+from ..record import Format, FoundRecords
+from ..remote import RemoteFile
+from ..remote_content import RemoteReader
+
+
+def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
+    """The records of ``data``, some at a time.
+
+    Raises:
+      InvalidArgument: if it is compressed.
+      MalformedItem: if it has changed since it was found.
+      OSError: if it cannot be read.
+    """
+    with reading(data) as reader:
+        check_uncompressed(reader.peek(), data.path, format)
+        yield from format.scan(reader, 0)
+
+
+@contextmanager
+def reading(data: AnyFile) -> Iterator[LocalReader | RemoteReader]:
+    """The content of ``data``, which is checked again at the end.
+
+    Raises:
+      MalformedItem: if it has changed since it was found.
+      OSError: if it cannot be read.
+    """
+    if isinstance(data, RemoteFile):
+        yield RemoteReader(data)
+        data.check_unchanged()
+        return
+    with data.open() as file:
+        yield LocalReader(file, data)
+        data.check_unchanged(os.fstat(file.fileno()))
+
+
+class LocalReader:
+    """The bytes of a file, which is read, not mapped: it may be cut short meanwhile.
+
+    Each method raises `MalformedItem` if the file ends too early.
+
+    Attributes:
+      size: of the file, in bytes.
+    """
+
+    size: int | None
+
+    def __init__(self, file: FileIO, data: DataFile) -> None:
+        # Small steps are taken within its buffer; large reads go past it.
+        self._file = BufferedReader(file)
+        self._data = data
+        self._left = self.size = data.size
+
+    def peek(self) -> bytes:
+        """The first bytes of the file, before it is read."""
+        return self._file.peek(LONGEST_MAGIC)
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer only at the end."""
+        found = self._file.read(min(size, self._left))
+        self._pass(len(found), size)
+        return found
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
+        count = self._file.readinto(buffer[: self._left])
+        self._pass(count, len(buffer))
+        return count
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
+        count = min(size, self._left)
+        self._file.seek(count, os.SEEK_CUR)
+        self._left -= count
+        return count
+
+    def _pass(self, count: int, wanted: int) -> None:
+        if count < min(wanted, self._left):
+            raise self._data.changed()
+        self._left -= count

@@ -1,0 +1,90 @@
+"""Read rows of Parquet files, by row group."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, final
+
+from ..core.arguments import check_int
+from .parquet_file import ParquetFile, Waiting
+from .table_places import Place
+from .tables import TableFiles
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Parquet(TableFiles):
+    """The rows of Parquet files, in the order of the files, as dicts.
+
+    A row group is decoded as a whole, with only the columns that are asked for, by the calling thread; put
+    a `prefetch` after the batches to decode ahead. Decoded row groups are kept in memory, up to
+    1 GiB of all sources of a process, or the last one if it is larger. Opening reads the footers. Files are
+    open only while they are read; with ``batch_rows``, up to 16 of a process stay open between two parts of
+    a row group, as long as their pipelines are there.
+
+    A global `shuffle` decodes a row group for nearly every row, unless all are kept. Use
+    ``shuffle(seed, block=n)`` with the number of rows in a row group as n: it takes the rows of 8
+    blocks at a time, which the 1 GiB must hold, and decodes each row group once. Where row groups
+    are much larger, ``batch_rows`` bounds the memory of reading in order.
+
+    What a value is depends on its type and on nothing else:
+
+    * integers, floats and booleans: Python's for bool, int64 and double, otherwise NumPy scalars;
+    * strings and binary: ``str`` and ``bytes``; decimals: ``decimal.Decimal``;
+    * dates and timestamps: `numpy.datetime64` in their unit, and in UTC if they have a time zone;
+      durations, and times since midnight: `numpy.timedelta64`;
+    * lists: an array of shape (values,) where they hold numbers without nulls, otherwise a list;
+    * structs: a dict; maps: a list of pairs; dictionaries and extension types: what they stand for
+      or are stored as; anything null: None.
+
+    Blocks are columns where every column is text or has numbers without nulls, otherwise lists of
+    dicts. Rows that are asked for in order are made up to 4,096 at once, of 2 MiB of the files.
+
+    Checksums of pages are verified where a file has them.
+
+    State: O(1), the position. Random access. A resume reads nothing but the row group it is in.
+
+    Args:
+      paths: a path, a glob pattern, a URL of fsspec such as ``"s3://bucket/*.parquet"``, or
+        several of them; matches of a pattern are sorted.
+      columns: names of those to read, in the order of the keys of an item; all by default.
+      batch_rows: decode row groups in parts of so many rows. pyarrow decodes a row group only from its
+        beginning, so this suits reading in order: a jump decodes the parts before again.
+      storage_options: of the file system of a URL.
+
+    Raises:
+      MissingDependency: if pyarrow, or for a URL fsspec or its backend, is not installed.
+      InvalidArgument: if no file matches, one is not a regular file or lacks a column, or two
+        columns have one name.
+      InvalidType: if an argument has the wrong type.
+      MalformedItem: if a file is not a Parquet file; while iterating, if a row group cannot be
+        decoded, or a file has changed since the pipeline was built.
+      OSError: if a file cannot be read.
+
+    >>> import os, tempfile, pyarrow, pyarrow.parquet
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.parquet")
+    ...     pyarrow.parquet.write_table(pyarrow.table({"id": [1, 2], "text": ["a", "b"]}), path)
+    ...     list(rs.parquet(path))
+    [{'id': 1, 'text': 'a'}, {'id': 2, 'text': 'b'}]
+    """
+
+    _: KW_ONLY
+    batch_rows: int | None = None
+    _waiting: Waiting = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.batch_rows is not None:
+            object.__setattr__(
+                self, "batch_rows", check_int("batch_rows", self.batch_rows, minimum=1)
+            )
+        object.__setattr__(self, "_waiting", Waiting())
+        super().__post_init__()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        del state["_waiting"]
+        return state
+
+    def _open(self, place: Place) -> ParquetFile:
+        return ParquetFile(place, self.batch_rows, self._waiting)

@@ -1,0 +1,211 @@
+"""A Parquet file: its footer, and its row groups decoded as a whole or a part at a time."""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias, final
+from weakref import ref
+
+import numpy as np
+
+from ..core.block import Indices
+from ..errors import MalformedItem
+from .shelf import Shelf, Shelved
+from .table_damage import telling_damage
+from .table_places import Place
+from .table_rows import Rows
+
+FOOTER_BUDGET: Final = 1 << 26
+"""Bytes of decoded footers that a process keeps."""
+DECODED_FOOTER: Final = 4
+"""A decoded footer takes about so many times the bytes of the encoded one."""
+MOST_READERS: Final = 16
+"""Row groups that are decoded a part at a time, and wait with an open file for the next part."""
+
+footers: Shelf[Any] = Shelf(FOOTER_BUDGET)
+
+# A reader's key has its process, its file as it was found, its row group and its columns.
+Key: TypeAlias = tuple[Any, ...]
+
+
+class Waiting(dict[Key, "_PartReader"]):
+    """The readers of one pipeline that wait for the next part; they and their files go with it.
+
+    A reader is taken out while it is used, by one thread.
+    """
+
+
+# What waits, of all pipelines, the longest first. Files do not own readers, since what was decoded of a file
+# may outlive the pipeline.
+_waiting: OrderedDict[Key, ref[Waiting]] = OrderedDict()
+
+
+def keep_readers(most: int = MOST_READERS) -> None:
+    """Let go of all but the ``most`` readers used last."""
+    while len(_waiting) > most:
+        key, found = _waiting.popitem(last=False)
+        if (waiting := found()) is not None:
+            waiting.pop(key, None)
+
+
+@final
+class ParquetFile(Shelved[Any]):
+    """A file whose groups are its row groups, or parts of them.
+
+    Args:
+      place: where it is.
+      part: rows of a part; None does not divide row groups.
+      waiting: where readers of parts wait, as long as it is there.
+
+    Attributes:
+      names: of its columns.
+      rows: of each group, shape (groups,), int64.
+
+    Raises:
+      MalformedItem: if it is not a Parquet file.
+      OSError: if it cannot be read.
+    """
+
+    def __init__(self, place: Place, part: int | None, waiting: Waiting) -> None:
+        self.place = place
+        self._part = part
+        self._waiting = ref(waiting)
+        # Another file may be at this path later, of which another object is made.
+        self._found = object()
+        with telling_damage(place, "footer"):
+            footer = self._footer()
+            self.names: Sequence[str] = footer.schema.to_arrow_schema().names
+            counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
+        if min(counts, default=0) < 0:
+            raise MalformedItem(f"{place.path}, footer: a row group of {min(counts)} rows")
+        if sum(counts) != footer.num_rows:
+            raise MalformedItem(
+                f"{place.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
+            )
+        parts = [-(-rows // part) if part else 1 for rows in counts]
+        # Of each group: its row group, and its first row there.
+        self._row_group = np.repeat(np.arange(len(parts)), parts)
+        within = np.arange(len(self._row_group)) - np.repeat(np.cumsum(parts) - parts, parts)
+        self._first = within.astype(np.int64) * (part or 0)
+        left = np.array(counts, np.int64)[self._row_group] - self._first
+        self.rows: Indices = np.minimum(left, part) if part else left
+
+    def check_unchanged(self) -> None:
+        if not self.place.is_remote:
+            self.place.check_unchanged()
+
+    def read(self, group: int, columns: Sequence[str]) -> Rows:
+        row_group, first = int(self._row_group[group]), int(self._first[group])
+        count = int(self.rows[group])
+        where = f"row group {row_group}"
+        self.place.check_unchanged()
+        with telling_damage(self.place, where):
+            if self._part is None:
+                with self.place.open() as file:
+                    table = self._opened(file).read_row_group(
+                        row_group, columns=list(columns), use_threads=False
+                    )
+            else:
+                at_end = group + 1 == len(self.rows) or self._first[group + 1] == 0
+                table = self._read_part(row_group, first, count, columns, at_end)
+            arrays = [_joined(table.column(name)) for name in columns]
+        self.place.check_unchanged()
+        if table.num_rows != count:
+            raise MalformedItem(
+                f"{self.place.path}, {where}: {table.num_rows} rows instead of {count}"
+            )
+        return Rows(f"{self.place.path}, {where}", columns, arrays, table.nbytes)
+
+    def _read_part(
+        self, row_group: int, first: int, count: int, columns: Sequence[str], at_end: bool
+    ) -> Any:
+        key = (os.getpid(), self._found, row_group, *columns)
+        waiting = self._waiting()
+        reader = None if waiting is None else waiting.pop(key, None)
+        if reader is None or reader.next_row > first:
+            file = self.place.open()
+            reader = _PartReader(file, self._opened(file), row_group, self._part, columns)
+        while reader.next_row < first:
+            reader.take(min(self._part or 0, first - reader.next_row))
+        table = reader.take(count)
+        _waiting.pop(key, None)
+        if waiting is not None and not at_end:
+            waiting[key] = reader
+            _waiting[key] = ref(waiting)
+            keep_readers()
+        return table
+
+    def _opened(self, file: Any) -> Any:
+        """What reads ``file``, with the footer that is known already."""
+        import pyarrow.parquet as pq
+
+        # Of a remote file the ranges of all columns are asked for together.
+        return pq.ParquetFile(
+            file,
+            metadata=self._footer(),
+            pre_buffer=self.place.is_remote,
+            page_checksum_verification=True,
+        )
+
+    def _footer(self) -> Any:
+        footer = self.kept
+        if footer is not None:
+            self.used = True
+            return footer
+        import pyarrow.parquet as pq
+
+        self.place.check_unchanged()
+        with self.place.open() as file:
+            footer = pq.read_metadata(file)
+        footers.put(self, footer, DECODED_FOOTER * footer.serialized_size)
+        return footer
+
+
+class _PartReader:
+    """Decodes the rows of a row group in order.
+
+    Attributes:
+      next_row: number of the row that comes next.
+    """
+
+    def __init__(
+        self, file: Any, parquet: Any, row_group: int, part: int | None, columns: Sequence[str]
+    ) -> None:
+        self.next_row = 0
+        self._file = file  # it is open as long as this is there
+        self._batches = parquet.iter_batches(
+            part, row_groups=[row_group], columns=list(columns), use_threads=False
+        )
+        self._left: list[Any] = []
+
+    def take(self, count: int) -> Any:
+        """The next ``count`` rows as a table; fewer only at the end."""
+        import pyarrow as pa
+
+        taken, missing = [], count
+        while missing:
+            batch = self._left.pop() if self._left else next(self._batches, None)
+            if batch is None:
+                break
+            taken.append(batch.slice(0, missing))
+            if batch.num_rows > missing:
+                self._left.append(batch.slice(missing))
+            missing -= taken[-1].num_rows
+        self.next_row += count - missing
+        if not taken:
+            raise pa.ArrowInvalid(f"it ends after {self.next_row} rows")
+        return pa.Table.from_batches(taken)
+
+
+def _joined(chunks: Any) -> Any:
+    """A column as one array, if one array can hold so many bytes."""
+    import pyarrow as pa
+
+    if chunks.num_chunks == 1:
+        return chunks.chunk(0)
+    try:
+        return chunks.combine_chunks()
+    except pa.ArrowInvalid:
+        return chunks

@@ -1,0 +1,91 @@
+"""Find the files that paths and patterns name."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Callable, Iterable, Set
+from typing import TypeAlias
+
+from ..errors import InvalidArgument, InvalidType, shorten
+
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+
+
+def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
+    """The files that ``paths`` name; the matches of a pattern are sorted.
+
+    Args:
+      paths: a path, a pattern, or several of them.
+      is_left_out: whether a match of a pattern is no data, by its path.
+
+    Raises:
+      InvalidArgument: if a pattern matches nothing, or there is no path.
+      InvalidType: if ``paths`` are not paths.
+    """
+    found: list[str] = []
+    patterns = given_paths(paths)
+    for path in patterns:
+        text = os.path.expanduser(path)
+        if os.path.lexists(text) or not glob.has_magic(text):
+            found.append(text)
+            continue
+        matches = sorted(
+            match
+            for match in glob.glob(text, recursive=True)
+            if os.path.isfile(match) and not is_left_out(match)
+        )
+        if not matches:
+            raise InvalidArgument(f"paths must match at least one file, got {text!r}")
+        found.extend(matches)
+    return found
+
+
+def repeatable(paths: Paths) -> Paths:
+    """``paths`` as they are shown, or a list of them if they can be iterated only once.
+
+    Raises:
+      InvalidArgument: if there is none.
+      InvalidType: if ``paths`` are not paths.
+    """
+    return paths if isinstance(paths, (str, os.PathLike)) else given_paths(paths)
+
+
+def given_paths(paths: Paths) -> list[str]:
+    """The paths and patterns in ``paths``, at least one.
+
+    Raises:
+      InvalidArgument: if there is none.
+      InvalidType: if ``paths`` are not paths.
+    """
+    if isinstance(paths, (str, os.PathLike)):
+        paths = [paths]
+    elif hasattr(paths, "read"):
+        raise InvalidType(f"paths must be paths, got the open file {shorten(paths)}; pass its path")
+    elif isinstance(paths, Set):
+        raise InvalidType(f"paths must have an order, got {shorten(paths)}; pass sorted(paths)")
+    elif not isinstance(paths, Iterable) or isinstance(paths, (bytes, bytearray)):
+        raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
+    given = []
+    for path in paths:
+        if not isinstance(path, (str, os.PathLike)):
+            raise InvalidType(f"paths must hold paths, got {shorten(path)}")
+        given.append(os.fspath(path))
+    if not given:
+        raise InvalidArgument(f"paths must name at least one file, got {given!r}")
+    return given
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` is a URL."""
+    return isinstance(path, str) and "://" in path
+
+
+def without_query(path: str) -> str:
+    """``path``, without the query if it is a URL."""
+    return path.split("?")[0] if is_remote(path) else path
+
+
+def file_name(path: str) -> str:
+    """The last part of ``path``; the query of a URL is no part of it."""
+    return without_query(path).rpartition("/")[2] if is_remote(path) else os.path.basename(path)

@@ -1,0 +1,216 @@
+"""The content of a file in order, a piece at a time: as it is stored, or decompressed."""
+
+# Memory is bounded by a piece of input and a piece of output, whatever the input expands to.
+
+from __future__ import annotations
+
+import lzma
+import os
+import zlib
+from bisect import bisect_left
+from io import FileIO
+from typing import Final, NamedTuple, Protocol
+
+from .compression import Compression, MemberDecoder, check_uncompressed
+from .open_files import DataFile
+from .record import Format
+
+PIECE: Final = 1 << 16
+"""Bytes that are decoded at once; a block of Zstandard may have twice as many."""
+
+INPUT: Final = 1 << 16
+DAMAGED: Final = (zlib.error, lzma.LZMAError, ValueError, EOFError, OSError)
+"""What decoders raise; the exact classes, since a signal handler may raise one derived from them."""
+
+
+class Damage(Exception):
+    """The compressed content is damaged from here on; says how."""
+
+
+class Start(NamedTuple):
+    """Where decoding can begin.
+
+    Attributes:
+      stored: bytes of the stored file before it.
+      content: bytes of the content before it.
+    """
+
+    stored: int
+    content: int
+
+
+class Pieces(Protocol):
+    """Content in order.
+
+    Attributes:
+      size: of all content in bytes; None if only the end tells.
+    """
+
+    size: int | None
+
+    def read_some(self, most: int) -> bytes:
+        """Up to ``most`` of the next bytes; none only at the end.
+
+        Raises:
+          Damage: if they cannot be decompressed.
+          MalformedItem: if the file has changed since the pipeline was built.
+          OSError: if it cannot be read.
+        """
+
+    def start_before(self, offset: int) -> Start:
+        """From where to read the content at ``offset`` again, which has been read.
+
+        What the same call with a smaller offset would need is forgotten.
+        """
+
+    def close(self) -> None:
+        """Release the file; may be called again."""
+
+
+class StoredPieces:
+    """A file on a disk as it is stored, from ``start`` on.
+
+    Raises:
+      MalformedItem: if it has changed since it was found.
+      OSError: if it cannot be opened.
+    """
+
+    def __init__(self, file: DataFile, start: int = 0) -> None:
+        self.size: int | None = file.size
+        self._file = file
+        self._opened: FileIO = file.open()
+        self._opened.seek(start)
+
+    def read_some(self, most: int) -> bytes:
+        piece = self._opened.read(most)
+        if not piece:
+            self._file.check_unchanged(os.fstat(self._opened.fileno()))
+        return piece
+
+    def start_before(self, offset: int) -> Start:
+        return Start(offset, offset)
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def __del__(self) -> None:
+        # An iterator that is dropped in the middle of a pass ends it.
+        if hasattr(self, "_opened"):
+            self._opened.close()
+
+
+class CheckedPieces:
+    """The start of ``pieces``, refused if it is that of a compressed file, and the rest.
+
+    Args:
+      pieces: a file from its start.
+      path: of the file.
+      format: whose files may begin as compressed ones do.
+    """
+
+    def __init__(self, pieces: Pieces, path: str, format: Format) -> None:
+        self.size = pieces.size
+        self._pieces = pieces
+        self._path: str | None = path
+        self._format = format
+        self.start_before = pieces.start_before
+        self.close = pieces.close
+
+    def read_some(self, most: int) -> bytes:
+        piece = self._pieces.read_some(most)
+        if self._path is not None:
+            check_uncompressed(piece, self._path, self._format)
+            self._path = None
+        return piece
+
+
+class Decompressed:
+    """The content of ``stored``, which is compressed by ``compression``.
+
+    Args:
+      stored: the bytes of the file, from where a member starts.
+      compression: of the file.
+      start: of that member.
+    """
+
+    def __init__(self, stored: Pieces, compression: Compression, start: Start) -> None:
+        self.size: int | None = None
+        self._stored = stored
+        self._compression = compression
+        self._decoder: MemberDecoder | None = None
+        self._input = b""
+        self._output = b""  # what was decoded beyond what was asked for
+        self._position, self._content = start
+        self._first = start.stored == 0
+        # Where members begin, ascending; of several with the same content before them, the last.
+        self._stored_starts = [start.stored]
+        self._content_starts = [start.content]
+
+    def read_some(self, most: int) -> bytes:
+        if not self._output:
+            self._output = self._decoded(min(most, PIECE))
+        piece, self._output = self._output[:most], self._output[most:]
+        return piece
+
+    def _decoded(self, most: int) -> bytes:
+        """The next piece of content; empty only at the end."""
+        while True:
+            if self._decoder is None and not self._begin_member():
+                return b""
+            assert self._decoder is not None
+            at_end = self._decoder.needs_input and not self._refill()
+            piece = self._decode(most)
+            if self._decoder.eof:
+                self._input = self._decoder.unused_data
+                self._decoder = None
+            elif at_end and not piece:
+                raise Damage("the compressed file ends in the middle")
+            if piece:
+                self._content += len(piece)
+                return piece
+
+    def start_before(self, offset: int) -> Start:
+        # A member that begins before `offset` was begun when the byte before that was read, but not
+        # necessarily one that begins there: so the answer is the same however far was read.
+        index = max(bisect_left(self._content_starts, offset) - 1, 0)
+        del self._stored_starts[:index], self._content_starts[:index]
+        return Start(self._stored_starts[0], self._content_starts[0])
+
+    def close(self) -> None:
+        self._stored.close()
+
+    def _begin_member(self) -> bool:
+        """Begin the next member; False if there is none."""
+        while True:
+            # Members may be padded with zeros, which no member begins with.
+            self._input = self._input.lstrip(b"\0") if not self._first else self._input
+            if self._input or not self._refill():
+                break
+        if not self._input:
+            return False
+        self._first = False
+        begin = self._position - len(self._input)
+        if self._content_starts[-1] == self._content:
+            self._stored_starts[-1] = begin
+        else:
+            self._stored_starts.append(begin)
+            self._content_starts.append(self._content)
+        self._decoder = self._compression.decoder()
+        return True
+
+    def _refill(self) -> bool:
+        """Add to the input; False if the file has no more."""
+        piece = self._stored.read_some(INPUT)
+        self._position += len(piece)
+        self._input += piece
+        return bool(piece)
+
+    def _decode(self, most: int) -> bytes:
+        assert self._decoder is not None
+        given, self._input = self._input, b""
+        try:
+            return self._decoder.decompress(given, most)
+        except DAMAGED as error:
+            if type(error) not in DAMAGED:
+                raise
+            raise Damage(f"not {self._compression.name}, or damaged: {error}") from error

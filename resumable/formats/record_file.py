@@ -1,0 +1,129 @@
+"""Open files of records, and read their records by number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from ..core.block import Indices
+from .data_files import AnyFile
+from .index.names import cache_path, pack_path
+from .index.packs import FEWEST_PACKED, packed_indexes
+from .index.record_index import (
+    LARGEST_PACKED,
+    RecordIndex,
+    is_cached,
+    known_index,
+    new_index,
+)
+from .open_files import DataFile, FileContent
+from .record import Format
+from .remote_records import RemoteRecords
+
+AHEAD: Final = 1 << 16
+"""Bytes of records that are read at once when records are asked for in order."""
+
+
+class RecordFile(NamedTuple):
+    """A file on a disk and the index of its records, as found when the pipeline was built.
+
+    Attributes:
+      path: absolute.
+      size: in bytes.
+      content: its bytes.
+      positions: the index: where records end, and which are passed over.
+    """
+
+    path: str
+    size: int
+    content: FileContent
+    positions: RecordIndex
+
+    def read(self, records: Indices, gather: object = None) -> list[bytes]:
+        """The records with these numbers, counted from 0.
+
+        Args:
+          records: shape (n,), int64, at least one.
+          gather: an index file is checked once for each such object, or each time for None.
+
+        Raises:
+          MalformedItem: if the file has changed since.
+          OSError: if it cannot be read.
+        """
+        ends = self.positions.ends(records, gather)
+        data = self.content.data()
+        starts = np.where(records > 0, ends[records - 1], 0)
+        stops = ends[records]
+        return [
+            data[start:stop] for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+        ]
+
+    def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
+        """The same as `read`, for a few records, at least one."""
+        ends = self.positions.ends(records, gather).item
+        data = self.content.data()
+        return [data[ends(number - 1) if number else 0 : ends(number)] for number in records]
+
+    def read_page(self, records: Indices) -> list[bytes]:
+        """The first of ``records``, shape (n,), ascending, and those of the next `AHEAD` bytes."""
+        gather = object()
+        ends = self.positions.ends(records, gather)[records]
+        count = int(np.searchsorted(ends, ends[0] + AHEAD, side="right"))
+        return self.read(records[:count], gather)
+
+
+AnyRecords: TypeAlias = RecordFile | RemoteRecords
+
+
+def open_record_files(
+    files: Sequence[AnyFile], folder: str | None, format: Format
+) -> tuple[AnyRecords, ...]:
+    """Open the indexes of files, which are kept in ``folder``, or beside the files on a disk.
+
+    Reads the headers of the caches, and as a whole the files that no cache knows.
+
+    Raises:
+      InvalidArgument: if one is compressed.
+      MalformedItem: if one changes meanwhile.
+      OSError: if one cannot be read.
+    """
+    local = dict.fromkeys(file for file in files if isinstance(file, DataFile))
+    packed = _packed_indexes(local, folder, format)
+    opened: list[AnyRecords] = []
+    for file in files:
+        if isinstance(file, DataFile):
+            index = packed.get(file) or _own_index(file, folder, format)
+            opened.append(RecordFile(file.path, file.size, FileContent(file), index))
+        else:
+            index = _own_index(file, folder, format)
+            opened.append(RemoteRecords(file.path, file.size, file, index))
+    return tuple(opened)
+
+
+def _packed_indexes(
+    files: Iterable[DataFile], folder: str | None, format: Format
+) -> dict[DataFile, RecordIndex]:
+    """The indexes of those of ``files`` that share a cache with others."""
+    packed: dict[DataFile, RecordIndex] = {}
+    folders: dict[str, list[DataFile]] = {}
+    for file in files:
+        if file.size <= LARGEST_PACKED:
+            folders.setdefault(os.path.dirname(file.path), []).append(file)
+    for parent, together in folders.items():
+        if len(together) >= FEWEST_PACKED:
+            packed |= packed_indexes(
+                together,
+                pack_path(parent, folder, format),
+                lambda file: cache_path(file.path, folder, format),
+                format,
+            )
+    return packed
+
+
+def _own_index(file: AnyFile, folder: str | None, format: Format) -> RecordIndex:
+    cache = cache_path(file.path, folder, format)
+    known = known_index(file, cache, format) if is_cached(file) else None
+    return known or new_index(file, cache, format)

@@ -1,0 +1,266 @@
+"""The source of records that are read by index: what all formats share."""
+
+from __future__ import annotations
+
+import bisect
+import hashlib
+import os
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from itertools import pairwise, repeat
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+
+from ..core.block import Block, Indices
+from ..core.derived import derived
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
+from ..errors import shorten
+from .ahead import Ahead
+from .data_files import AnyFile, found_data_files
+from .open_files import ReadingAhead
+from .paths import Paths, file_name
+from .record import Format, LocatedRecord
+from .record_file import AnyRecords, RecordFile, open_record_files
+from .remote_records import FewRequests, RemoteRecords, read_remote
+
+T = TypeVar("T")
+
+FEW_RECORDS: Final = 8
+"""Below so many records of one file, array operations cost more than they save."""
+
+MOST_AHEAD: Final = 512
+"""Items that are read at once when they are asked for in order."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RecordFiles(LookedUp[T]):
+    """What the sources of records share: the files, their indexes and the reading.
+
+    A subclass says what the format is, and makes items.
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS}
+    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
+    state_cost = "the position"
+
+    paths: Paths
+    _: KW_ONLY
+    index_dir: str | os.PathLike[str] | None = None
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    # The files that `paths` name, which are looked for if they are not given.
+    found: Sequence[AnyFile] | None = field(default=None, repr=False)
+    _files: tuple[AnyRecords, ...] = field(init=False, repr=False)
+    # Item numbers at which each file ends: shape (files,), int64.
+    _ends: Indices = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        folder = None if self.index_dir is None else os.path.abspath(self.index_dir)
+        if folder is not None:
+            os.makedirs(folder, exist_ok=True)
+        format = self._records_format
+        found = self.found
+        if found is None:
+            found = found_data_files(self.paths, self.storage_options, format)
+        files = self._opened(open_record_files(found, folder, format))
+        counts = [
+            file.positions.records - (file.positions.passed_over if self._passes_over else 0)
+            for file in files
+        ]
+        object.__setattr__(self, "found", tuple(found))
+        object.__setattr__(self, "_files", files)
+        object.__setattr__(self, "_ends", np.cumsum(counts, dtype=np.int64))
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the indexes again, from their cache.
+        state = super().__getstate__()
+        del state["_files"], state["_ends"], state["found"]
+        state["paths"] = [file.path for file in self._files]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, found=None)
+        self.__post_init__()
+
+    @property
+    @abstractmethod
+    def _records_format(self) -> Format:
+        """How records are found."""
+
+    @derived
+    def _passes_over(self) -> bool:
+        """Whether the records that the format passes over are no items."""
+        return True
+
+    def _opened(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
+        """The ``files`` as they are to be read."""
+        return files
+
+    @abstractmethod
+    def _item(self, data: bytes, file: AnyRecords, number: int) -> T:
+        """The item of the record ``data``, which has this number in its file, from 0."""
+
+    @abstractmethod
+    def _items(self, found: list[bytes], files: Iterable[int], numbers: Indices) -> list[T]:
+        """The items of the records ``found``, which have these numbers of files and of records."""
+
+    @property
+    def length(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def files(self) -> str:
+        """The files in a few words: equal for the same names, sizes and number of records."""
+        described = [f"{file_name(file.path)}:{file.size}" for file in self._files]
+        digest = hashlib.blake2b(
+            "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
+        )
+        first = file_name(self._files[0].path)
+        more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
+        counted = f"{self.length} {self._records_format.record}s"
+        return f"{shorten(first, 24)}{more}, {counted}, {digest.hexdigest()}"
+
+    @derived
+    def file_paths(self) -> list[str]:
+        """The paths of the files, or their URLs."""
+        return [file.path for file in self._files]
+
+    def indexed(self, epoch: int = 0) -> Indexed[T]:
+        if self._is_remote:
+            size = sum(file.size for file in self._files)
+            reach = FewRequests(self._ends, max(size // max(self.length, 1), 1))
+            return Indexed(
+                self._gather,
+                prepare=lambda indices: Ahead(self._gather, indices, reach),
+                every_epoch=True,
+            )
+        return Indexed(
+            self._gather, _Ahead(self).__getitem__, between=self._between, every_epoch=True
+        )
+
+    def _between(self, start: int, stop: int) -> Block:
+        return self._gather(np.arange(start, stop, dtype=np.int64))
+
+    def _gather(self, indices: Indices) -> Block:
+        if not len(indices):
+            return []
+        file = self._files[0]
+        if len(self._files) > 1 or isinstance(file, RemoteRecords):
+            return self._gather_from_many(indices)
+        numbers = file.positions.among_all(indices) if self._passes_over else indices
+        return self._items(file.read(numbers), repeat(0), numbers)
+
+    def _gather_from_many(self, indices: Indices) -> list[T]:
+        in_files = np.searchsorted(self._ends, indices, side="right")
+        # File by file, so that each is checked once.
+        order = np.argsort(in_files, kind="stable")
+        in_files = in_files[order]
+        numbers = indices[order] - self._begins[in_files]
+        cuts = [0, *(np.flatnonzero(np.diff(in_files)) + 1).tolist(), len(order)]
+        files = in_files.tolist()
+        parts = [(self._files[files[start]], start, stop) for start, stop in pairwise(cuts)]
+        if self._passes_over:
+            for file, start, stop in parts:
+                numbers[start:stop] = file.positions.among_all(numbers[start:stop])
+        gather, few, found = object(), numbers.tolist(), list[bytes]()
+        remote = [
+            (file, numbers[start:stop])
+            for file, start, stop in parts
+            if isinstance(file, RemoteRecords)
+        ]
+        fetched = iter(read_remote(remote, gather))
+        for file, start, stop in parts:
+            if isinstance(file, RemoteRecords):
+                found += next(fetched)
+            elif stop - start < FEW_RECORDS:
+                found += file.read_few(few[start:stop], gather)
+            else:
+                found += file.read(numbers[start:stop], gather)
+        items = self._items(found, files, numbers)
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return [items[place] for place in places.tolist()]
+
+    @derived
+    def _is_remote(self) -> bool:
+        """Whether any file is read over a network."""
+        return any(isinstance(file, RemoteRecords) for file in self._files)
+
+    @derived
+    def _begins(self) -> Indices:
+        """Item numbers at which each file begins."""
+        return np.concatenate([[0], self._ends[:-1]])
+
+    @derived
+    def _stops(self) -> list[int]:
+        """The same as `_ends`, as a list, which is faster for a single item."""
+        stops: list[int] = self._ends.tolist()
+        return stops
+
+    def _from(self, index: int, most: int) -> list[T]:
+        """The item at ``index``, and items after it in the same file, up to ``most`` in all.
+
+        It does not raise the error of a later item.
+        """
+        place = bisect.bisect_right(self._stops, index)
+        file, begin = self._files[place], self._stops[place - 1] if place else 0
+        assert isinstance(file, RecordFile)
+        if most > 1:
+            wanted = np.arange(index, min(index + most, self._stops[place]), dtype=np.int64)
+            with ReadingAhead():
+                numbers = wanted - begin
+                if self._passes_over:
+                    numbers = file.positions.among_all(numbers)
+                found = file.read_page(numbers)
+                return self._items(found, repeat(place), numbers[: len(found)])
+        number = index - begin
+        if self._passes_over and file.positions.passed_over:
+            number = int(file.positions.among_all(np.array([number], np.int64))[0])
+        return [self._item(file.read_few([number])[0], file, number)]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"
+
+
+class Located(RecordFiles[LocatedRecord]):
+    """Records as they stand in their files, for a function that makes items of them."""
+
+    def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
+        return LocatedRecord(data, file.path, number + 1)
+
+    def _items(
+        self, found: list[bytes], files: Iterable[int], numbers: Indices
+    ) -> list[LocatedRecord]:
+        return list(
+            map(
+                LocatedRecord,
+                found,
+                map(self.file_paths.__getitem__, files),
+                (numbers + 1).tolist(),
+            )
+        )
+
+
+class _Ahead(dict[int, T]):
+    """Items by their index; consecutive ones are read a page at a time.
+
+    It is a dict, so that the items of a page are handed out without Python code. Reading records
+    has no effects, so no user can tell that they are read ahead.
+    """
+
+    def __init__(self, records: RecordFiles[T]) -> None:
+        super().__init__()
+        self._records = records
+        self._next = -1
+
+    def __missing__(self, index: int) -> T:
+        items = self._records._from(index, MOST_AHEAD if index == self._next else 1)
+        # Another thread may do the same now, which is harmless: every entry is right.
+        self.clear()
+        if len(items) > 1:
+            self.update(zip(range(index, index + len(items)), items, strict=True))
+        self._next = index + len(items)
+        return items[0]

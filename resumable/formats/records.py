@@ -1,0 +1,124 @@
+"""The records of files in any format: what a function then makes items of."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from ..core.block import Indices
+from ..core.stage import ALWAYS, Reliance
+from ..errors import MalformedItem
+from .data_files import AnyFile, found_data_files
+from .lines import LINES, LocatedLines
+from .paths import Paths, repeatable
+from .pieces import Start
+from .record import ByteReader, Format, LocatedRecord
+from .record_file import AnyRecords
+from .record_files import Located, RecordFiles
+from .stream_file import StreamFile
+from .streams import RecordStream, stream_of
+from .tape import Tape
+
+Records: TypeAlias = "Located | RecordStream"
+
+
+def records(
+    format: Format,
+    paths: Paths,
+    *,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Records:
+    """The source of the records of files, without those that the format passes over.
+
+    It has random access, unless a file is compressed, or remote and there is no ``index_dir``.
+
+    Args:
+      format: how records are found.
+      paths: a path, a URL, a glob pattern, or several of them; matches of a pattern are sorted.
+      index_dir: folder of the cached indexes; beside the data by default, and none for remote files.
+      storage_options: of remote files.
+
+    Raises:
+      InvalidArgument: if no file matches, a file is not a regular one, or there is an ``index_dir``
+        for a compressed file.
+      OSError: if a file cannot be read.
+      InvalidType: if an argument has the wrong type.
+      MissingDependency: if a URL needs a package that is not installed.
+    """
+    paths = repeatable(paths)
+    found = found_data_files(paths, storage_options, format)
+    stream = stream_of(found, format, index_dir=index_dir)
+    if stream is not None:
+        return stream
+    shared: Any = {"index_dir": index_dir, "storage_options": storage_options, "found": found}
+    if format is LINES:  # under the name that states saved before have
+        return LocatedLines(paths, skip_blank=True, **shared)
+    return LocatedRecords(paths, format=format, **shared)
+
+
+@contextmanager
+def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
+    """The bytes of a file in order, as a scan of its records reads them.
+
+    Raises:
+      InvalidArgument: if it is compressed without being named so.
+      MalformedItem: if it has changed, or cannot be decompressed as far as it was read.
+      OSError: if it cannot be read.
+    """
+    pieces = StreamFile.of(file).pieces(Start(0, 0), format)
+    with closing(Tape(pieces, 0)) as tape:
+        yield tape
+        if tape.damage is not None:
+            raise MalformedItem(f"{file.path}: {tape.damage}")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LocatedRecords(Located):
+    """The records of files as `LocatedRecord`: bytes, path and number.
+
+    State: O(1), the position. Random access, by an index of where records end (8 bytes a record). A
+    resume reads nothing. Indexes are kept in cache files as those of `resumable.formats.lines.Lines`.
+
+    Args:
+      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      format: how the records are found.
+      index_dir: folder of the cache files; beside the data by default.
+
+    Raises:
+      InvalidArgument: if no file matches, or a file is not a regular, uncompressed one.
+      OSError: if a file cannot be read.
+      MalformedItem: while iterating, if a file has changed since the pipeline was built.
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "format_name"), ALWAYS)
+    shown_as: ClassVar[Mapping[str, str]] = {
+        **RecordFiles.shown_as,
+        "format_name": "format of paths",
+    }
+
+    format: Format = field(kw_only=True)
+
+    @property
+    def _records_format(self) -> Format:
+        return self.format
+
+    @property
+    def format_name(self) -> str:
+        """The format, and what its records depend on."""
+        return self.format.name
+
+    def _item(self, data: bytes, file: AnyRecords, number: int) -> LocatedRecord:
+        stripped = self.format.stripped
+        return super()._item(data if stripped is None else stripped(data), file, number)
+
+    def _items(
+        self, found: list[bytes], files: Iterable[int], numbers: Indices
+    ) -> list[LocatedRecord]:
+        stripped = self.format.stripped
+        return super()._items(
+            found if stripped is None else list(map(stripped, found)), files, numbers
+        )

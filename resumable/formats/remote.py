@@ -1,0 +1,246 @@
+"""Remote files: which there are, and whether they are still what they were."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple, final
+
+from ..errors import InvalidArgument, MalformedItem, MissingDependency
+from .fetching import Patience, Request, fetch, fetch_all
+from .paths import file_name
+
+TAGS: Final = (
+    "ETag", "etag", "generation", "blob_id", "md5", "Content-MD5", "LastModified", "Last-Modified",
+    "last_modified", "mtime", "modified", "updated", "created",
+)  # fmt: skip
+"""What file systems call that by which a changed file is known, the best first."""
+
+
+@final
+class RemoteSystem:
+    """A remote file system, opened once in each process, for all of its threads.
+
+    Args:
+      url: of a file, or a pattern of files.
+      options: of the file system.
+      patience: with it.
+    """
+
+    def __init__(self, url: str, options: dict[str, Any], patience: Patience) -> None:
+        self.url = url
+        self.patience = patience
+        self._options = options
+        self._opened: tuple[int, Any, str] | None = None
+
+    @classmethod
+    def of(cls, url: str, storage_options: Mapping[str, Any] | None) -> RemoteSystem:
+        """The file system of ``url``.
+
+        Raises:
+          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"``.
+          InvalidType: if that is no dict of numbers.
+        """
+        options = dict(storage_options or {})
+        patience = Patience.of(options.pop("retry", {}))
+        return cls(url, options, patience)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteSystem, (self.url, self._options, self.patience)
+
+    def open(self) -> tuple[Any, str]:
+        """The file system, and the path in it of `url`.
+
+        Raises:
+          MissingDependency: if fsspec, or the backend, is not installed.
+          InvalidArgument: if fsspec does not know the protocol.
+        """
+        opened = self._opened
+        if opened is None or opened[0] != os.getpid():
+            opened = self._opened = (os.getpid(), *self._found())
+        return opened[1:]
+
+    def _found(self) -> tuple[Any, str]:
+        try:
+            import fsspec
+
+            system, path = fsspec.url_to_fs(self.url, **self._options)
+        except ImportError as error:
+            raise MissingDependency(
+                f"{self.url!r} needs fsspec and its backend: pip install "
+                f"'resumable-loader[remote]' ({error})"
+            ) from error
+        except ValueError as error:
+            raise InvalidArgument(
+                f"paths must be URLs that fsspec knows, got {self.url!r}: {error}"
+            ) from error
+        return system, path
+
+
+def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
+    """A function that calls the ``method`` of a file system, and returns a coroutine."""
+    if system.async_impl:
+        return lambda: getattr(system, f"_{method}")(*arguments, **options)
+    return lambda: asyncio.to_thread(getattr(system, method), *arguments, **options)
+
+
+class RemoteFile(NamedTuple):
+    """A remote file as it was found when a pipeline was built.
+
+    Attributes:
+      system: which it belongs to.
+      key: its path there.
+      path: its URL.
+      size: in bytes.
+      tag: what tells another content apart, and what the file system calls that; None if nothing.
+    """
+
+    system: RemoteSystem
+    key: str
+    path: str
+    size: int
+    tag: tuple[str, str] | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL, without its query."""
+        return file_name(self.path)
+
+    @property
+    def version(self) -> int:
+        """A number of 64 bits that tells another content apart, as far as the file system does."""
+        if self.tag is None:
+            return 0
+        digest = hashlib.blake2b(self.tag[1].encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little", signed=True)
+
+    @property
+    def owner(self) -> None:
+        """The user it belongs to, who is not known."""
+
+    def changed(self) -> MalformedItem:
+        """The error that says that the file has changed."""
+        return MalformedItem(f"{self.path} changed since the pipeline was built; build it again")
+
+    def look(self) -> Request:
+        """Asks for what `is_unchanged` compares."""
+        opened, _ = self.system.open()
+        opened.invalidate_cache(opened._parent(self.key))
+        return Request(self.path, calling(opened, "info", self.key))
+
+    def is_unchanged(self, info: Mapping[str, Any]) -> bool:
+        """Whether the file is what it was, by the answer to `look`."""
+        if self.tag is not None:
+            name, before = self.tag
+            now = before if info.get(name) is None else _told(info[name])
+            if now != before:
+                return False
+        return info.get("size") == self.size
+
+    def check_unchanged(self) -> None:
+        """Ask whether the file is what it was.
+
+        Raises:
+          MalformedItem: if it has changed.
+          ReadError: if that cannot be learned.
+          FileNotFoundError: if it is no longer there.
+        """
+        # An answer that was cut short may tell another size, so a change is asked for twice.
+        for _ in range(2):
+            if self.is_unchanged(fetch(self.look(), self.system.patience)):
+                return
+        raise self.changed()
+
+
+class _Match(NamedTuple):
+    """A file that a URL or a pattern names, and what its file system says of it."""
+
+    system: RemoteSystem
+    key: str
+    info: Mapping[str, Any]
+
+    @property
+    def url(self) -> str:
+        opened, _ = self.system.open()
+        return str(opened.unstrip_protocol(self.key))
+
+
+def found_remote_files(
+    urls: Sequence[str],
+    storage_options: Mapping[str, Any] | None,
+    is_left_out: Callable[[str], bool] = lambda path: False,
+) -> list[list[RemoteFile]]:
+    """The files that each of ``urls`` names, at least one; the matches of a pattern are sorted.
+
+    Raises:
+      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, or a size
+        cannot be learned.
+      FileNotFoundError: if there is no such file.
+      ReadError: if the file system cannot be asked.
+      MissingDependency: if fsspec or the backend is not installed.
+    """
+    systems = [RemoteSystem.of(url, storage_options) for url in urls]
+    requests = [_search(system) for system in systems]
+    found: list[list[_Match]] = []
+    for system, answer in zip(systems, fetch_all(requests, systems[0].patience), strict=True):
+        _, path = system.open()
+        if _has_magic(path):
+            infos = sorted(answer.items())
+            matches = [
+                _Match(system, key, info)
+                for key, info in infos
+                if info["type"] == "file" and not is_left_out(key)
+            ]
+            if not matches:
+                raise InvalidArgument(f"paths must match at least one file, got {system.url!r}")
+        else:
+            matches = [_Match(system, path, answer)]
+        found.append(matches)
+    known = iter(_with_sizes([match for matches in found for match in matches]))
+    return [[_file(next(known)) for _ in matches] for matches in found]
+
+
+def _search(system: RemoteSystem) -> Request:
+    opened, path = system.open()
+    if _has_magic(path):
+        return Request(system.url, calling(opened, "glob", path, detail=True))
+    return Request(system.url, calling(opened, "info", path))
+
+
+def _with_sizes(matches: list[_Match]) -> list[_Match]:
+    """``matches``, after asking for the sizes of those whose listing lacks them, as by HTTP."""
+    lacking = [number for number, match in enumerate(matches) if match.info.get("size") is None]
+    requests = []
+    for number in lacking:
+        system, key, _ = matches[number]
+        opened, _ = system.open()
+        requests.append(Request(matches[number].url, calling(opened, "info", key)))
+    for number, info in zip(lacking, fetch_all(requests, matches[0].system.patience), strict=True):
+        matches[number] = matches[number]._replace(info=info)
+    return matches
+
+
+def _file(match: _Match) -> RemoteFile:
+    system, key, info = match
+    if info["type"] != "file":
+        raise InvalidArgument(f"paths must name files, got the folder {match.url!r}")
+    if info.get("size") is None:
+        raise InvalidArgument(
+            f"paths must name files of known size, but nobody tells it of {match.url!r}"
+        )
+    tag = next(((name, _told(info[name])) for name in TAGS if info.get(name)), None)
+    return RemoteFile(system, key, match.url, int(info["size"]), tag)
+
+
+def _told(tag: Any) -> str:
+    """What a file system says of a file; some tell a time in a listing by another type."""
+    return str(tag.timestamp() if isinstance(tag, datetime) else tag)
+
+
+def _has_magic(path: str) -> bool:
+    # In the address of a page a question mark begins a query, and fsspec does not take it for more.
+    http = path.startswith(("http://", "https://"))
+    return any(character in path for character in ("*[" if http else "*?["))

@@ -1,0 +1,174 @@
+"""Read remote files: ranges of several at once, or one from its start to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from .fetching import Request, fetch_all
+from .pieces import Start
+from .remote import RemoteFile, calling
+
+FIRST_RANGE: Final = 1 << 18
+LARGEST_RANGE: Final = 1 << 23
+"""Bytes of the first request of a pass through a file, each of the next being for twice as many; and
+the most that any request is for."""
+
+RANGES_TO_SCAN: Final = 4
+"""Requests of that size that are made at once for a file of which no record is waited for."""
+
+
+class Span(NamedTuple):
+    """Some bytes of a file, from ``start`` to ``end``, which lie within it."""
+
+    file: RemoteFile
+    start: int
+    end: int
+
+
+def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
+    """The bytes of ``spans``, read at the same time.
+
+    Args:
+      spans: of files of one file system.
+      checked: whether to ask for each file if it is what it was.
+
+    Raises:
+      MalformedItem: if a file has changed.
+      ReadError: if one cannot be read.
+      FileNotFoundError: if one is no longer there.
+    """
+    if not spans:
+        return []
+    files = {span.file.path: span.file for span in spans} if checked else {}
+    requests = [file.look() for file in files.values()]
+    parts = []
+    for file, start, end in spans:
+        cuts = range(start, end, LARGEST_RANGE)
+        requests += [_request(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]
+        parts.append(len(cuts))
+    answers = iter(fetch_all(requests, spans[0].file.system.patience))
+    for file in files.values():
+        if not file.is_unchanged(next(answers)):
+            file.check_unchanged()
+    return [b"".join([next(answers) for _ in range(count)]) for count in parts]
+
+
+def _request(file: RemoteFile, start: int, end: int) -> Request:
+    opened, _ = file.system.open()
+    read = calling(opened, "cat_file", file.key, start=start, end=end)
+    # Another size may be why a range cannot be had.
+    return Request(file.path, partial(_whole, file, start, end, read), file.check_unchanged)
+
+
+async def _whole(file: RemoteFile, start: int, end: int, read: Callable[[], Any]) -> bytes:
+    data: bytes = await read()
+    if len(data) == file.size > end - start:
+        raise NotImplementedError("the server sends whole files, not ranges")
+    if len(data) != end - start:
+        raise OSError(f"the body has {len(data)} bytes in place of {end - start}")
+    return data
+
+
+class RemotePieces:
+    """A remote file as it is stored, from ``start`` on, in ranges that grow.
+
+    Args:
+      file: to read.
+      start: bytes to leave out.
+      at_once: how many of the largest ranges are asked for at the same time.
+
+    Raises:
+      MalformedItem: if it has changed since it was found.
+      ReadError: if it cannot be reached.
+    """
+
+    def __init__(self, file: RemoteFile, start: int = 0, at_once: int = 1) -> None:
+        self.size: int | None = file.size
+        self._file = file
+        self._position = start  # of what comes after the buffer
+        self._buffer = memoryview(b"")
+        self._range = FIRST_RANGE
+        self._largest = at_once * LARGEST_RANGE
+        self._ended = False
+        file.check_unchanged()
+
+    def read_some(self, most: int) -> bytes:
+        if not self._buffer:
+            self._fill()
+        piece = bytes(self._buffer[:most])
+        self._buffer = self._buffer[most:]
+        return piece
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes, of which only those read already are read."""
+        buffered = min(size, len(self._buffer))
+        self._buffer = self._buffer[buffered:]
+        beyond = min(size - buffered, self._file.size - self._position)
+        self._position += beyond
+        if beyond > self._range:  # what is read is little beside what is passed over
+            self._range = FIRST_RANGE
+        return buffered + beyond
+
+    def _fill(self) -> None:
+        begin, end = self._position, min(self._position + self._range, self._file.size)
+        if begin >= end:
+            if not self._ended:
+                self._file.check_unchanged()
+            self._ended = True
+            return
+        (data,) = read_spans([Span(self._file, begin, end)], checked=False)
+        self._buffer = memoryview(data)
+        self._position = end
+        self._range = min(2 * self._range, self._largest)
+
+    def start_before(self, offset: int) -> Start:
+        return Start(offset, offset)
+
+    def close(self) -> None:
+        self._buffer = memoryview(b"")
+
+
+class RemoteReader:
+    """A remote file from its start, as a scan reads it.
+
+    Attributes:
+      size: in bytes.
+    """
+
+    size: int | None
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.size = file.size
+        self._pieces = RemotePieces(file, at_once=RANGES_TO_SCAN)
+        self._first = self._pieces.read_some(FIRST_RANGE)
+
+    def peek(self) -> bytes:
+        """The first bytes of the file, before it is read."""
+        return self._first
+
+    def read(self, size: int) -> bytes:
+        """The next ``size`` bytes; fewer only at the end."""
+        found = bytearray(size)
+        count = self.readinto(memoryview(found))
+        return bytes(memoryview(found)[:count])
+
+    def readinto(self, buffer: memoryview) -> int:
+        """Fill ``buffer``; returns how many bytes there were, fewer than its size only at the end."""
+        count = 0
+        while count < len(buffer):
+            piece = self._first or self._pieces.read_some(len(buffer) - count)
+            if not piece:
+                break
+            taken = piece[: len(buffer) - count]
+            buffer[count : count + len(taken)] = taken
+            self._first = piece[len(taken) :]
+            count += len(taken)
+        return count
+
+    def skip(self, size: int) -> int:
+        """Pass over ``size`` bytes; returns how many there were, fewer only at the end."""
+        passed = min(size, len(self._first))
+        self._first = self._first[passed:]
+        return passed + self._pieces.skip(size - passed)

@@ -1,0 +1,140 @@
+"""Read records of remote files by number, and others ahead where that takes few requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, final
+
+import numpy as np
+
+from ..core.block import Indices
+from .index.record_index import RecordIndex
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+
+NEAR: Final = 1 << 16
+"""Bytes between two records that take less time than a request of their own."""
+
+MOST_REQUESTS: Final = 64
+MOST_AHEAD: Final = 1 << 26
+"""Requests that are made, and bytes that are read, for records that nobody has asked for yet."""
+
+GROWTH: Final = 4
+LARGEST_RUN: Final = 1 << 16
+"""At each time records may be read ahead for so many times as many as before, up to a limit."""
+
+
+class RemoteRecords(NamedTuple):
+    """A remote file and the index of its records, as found when the pipeline was built.
+
+    Attributes:
+      path: its URL.
+      size: in bytes.
+      file: to read.
+      positions: the index: where records end, and which are passed over.
+    """
+
+    path: str
+    size: int
+    file: RemoteFile
+    positions: RecordIndex
+
+    def trimmed(self, found: list[bytes]) -> list[bytes]:
+        """The records ``found`` as they are handed out."""
+        return found
+
+
+def read_remote(
+    wanted: Sequence[tuple[RemoteRecords, Indices]], gather: object = None
+) -> list[list[bytes]]:
+    """Records of several files, read at the same time; neighbours in one request.
+
+    Args:
+      wanted: files, and the numbers of records in each, shape (n,), int64, at least one.
+      gather: an index file is checked once for each such object, or each time for None.
+
+    Returns:
+      for each of ``wanted`` its records.
+
+    Raises:
+      MalformedItem: if a file has changed since the pipeline was built.
+      ReadError: if one cannot be read.
+      FileNotFoundError: if one is no longer there.
+    """
+    cuts = [_cut(records, numbers, gather) for records, numbers in wanted]
+    contents = iter(read_spans([span for cut in cuts for span in cut.spans]))
+    return [
+        records.trimmed(cut.of([next(contents) for _ in cut.spans]))
+        for (records, _), cut in zip(wanted, cuts, strict=True)
+    ]
+
+
+class _Cut(NamedTuple):
+    """Records as parts of what is read.
+
+    Attributes:
+      spans: to read.
+      parts: for each record which span it is in, and where it begins and ends there.
+    """
+
+    spans: list[Span]
+    parts: list[tuple[int, int, int]]
+
+    def of(self, contents: list[bytes]) -> list[bytes]:
+        """The records in the ``contents`` of the spans."""
+        return [contents[number][start:stop] for number, start, stop in self.parts]
+
+
+def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> _Cut:
+    ends = records.positions.ends(numbers, gather)
+    starts, stops = np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+    order = np.argsort(starts, kind="stable")
+    first = starts[order]
+    reached = np.maximum.accumulate(stops[order])
+    gaps = np.flatnonzero(first[1:] > reached[:-1] + NEAR) + 1
+    begins, ends = first[[0, *gaps]], reached[[*(gaps - 1), -1]]
+    spans = [
+        Span(records.file, begin, end)
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+    ]
+    inside = np.searchsorted(begins, starts, side="right") - 1
+    parts = zip(
+        inside.tolist(),
+        (starts - begins[inside]).tolist(),
+        (stops - begins[inside]).tolist(),
+        strict=True,
+    )
+    return _Cut(spans, list(parts))
+
+
+@final
+class FewRequests:
+    """How many items to read at once: as many as few requests bring, and more each time.
+
+    Args:
+      ends: item numbers at which the files end, shape (files,), int64.
+      mean: bytes of an item, about.
+    """
+
+    def __init__(self, ends: Indices, mean: int) -> None:
+        self._ends = ends
+        self._mean = mean
+        self._most = 0
+
+    def __call__(self, indices: Indices, asked: int) -> int:
+        """How many of the items at ``indices``, shape (n,), of which ``asked`` are needed."""
+        most = min(self._most, MOST_AHEAD // self._mean, len(indices))
+        self._most = min(GROWTH * max(self._most, asked), LARGEST_RUN)
+        # Whole multiples, so that who takes as many at a time again finds the last of them whole.
+        count = asked * max(most // asked, 1)
+        while count > asked and not self._are_few(indices[:count]):
+            count = asked * (count // asked // 2)
+        return count
+
+    def _are_few(self, indices: Indices) -> bool:
+        numbers = np.sort(indices)
+        steps = np.diff(numbers)
+        far = steps[steps > NEAR // self._mean + 1]
+        files = np.unique(np.searchsorted(self._ends, numbers, side="right"))
+        read = int(numbers[-1] - numbers[0] + 1 - (far - 1).sum())
+        return len(far) + len(files) <= MOST_REQUESTS and read * self._mean <= MOST_AHEAD

@@ -1,0 +1,47 @@
+"""Tell what pyarrow says of a damaged file, with the place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ..errors import MalformedItem, ReadError
+from .table_places import Place
+
+DAMAGED: Final = (
+    OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,
+)  # fmt: skip
+"""Exact classes, beside those of pyarrow and our own: a signal handler may raise one derived from them."""
+
+
+@contextmanager
+def telling_damage(place: Place, where: str) -> Iterator[None]:
+    """Turn errors about what is in a file into a `MalformedItem`.
+
+    Args:
+      place: of the file.
+      where: in the file, such as "row group 3".
+
+    Raises:
+      MalformedItem: for them; that the file has changed, if that is the cause.
+      OSError: if the system, or the network, cannot read the file.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (MalformedItem, ReadError):
+        raise
+    except (pa.ArrowException, *DAMAGED) as error:
+        if not is_damage(error):
+            raise
+        place.check_unchanged()
+        raise MalformedItem(f"{place.path}, {where}: {error}") from error
+
+
+def is_damage(error: Exception) -> bool:
+    """Whether pyarrow raised ``error`` because of what is in a file, and no signal handler did."""
+    if isinstance(error, OSError) and error.errno:  # pyarrow gives those of decoders none
+        return False
+    return type(error) in DAMAGED or type(error).__module__.startswith(("pyarrow", "resumable"))

@@ -1,0 +1,134 @@
+"""Where the file of a table is, and how pyarrow reads it: on a disk, or behind a URL."""
+
+from __future__ import annotations
+
+import io
+import os
+from abc import ABC, abstractmethod
+from typing import Any, Final, final
+
+from .data_files import AnyFile
+from .open_files import DataFile
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+
+AHEAD: Final = 1 << 16
+"""Bytes that are read at once of a remote file, where only headers are wanted."""
+
+
+class Place(ABC):
+    """A file as it was found when a pipeline was built.
+
+    Attributes:
+      path: absolute, or a URL.
+      size: in bytes.
+    """
+
+    path: str
+    size: int
+    is_remote: bool
+
+    @staticmethod
+    def of(file: AnyFile) -> Place:
+        """The place of ``file``."""
+        return LocalPlace(file) if isinstance(file, DataFile) else RemotePlace(file)
+
+    @abstractmethod
+    def check_unchanged(self) -> None:
+        """Compare the file with what it was.
+
+        Raises:
+          MalformedItem: if it has changed.
+          OSError: if it is not there.
+        """
+
+    @abstractmethod
+    def open(self) -> Any:
+        """The file for pyarrow, a context manager."""
+
+
+@final
+class LocalPlace(Place):
+    """A regular file on a disk."""
+
+    is_remote = False
+
+    def __init__(self, file: DataFile) -> None:
+        self.file = file
+        self.path, self.size = file.path, file.size
+
+    def check_unchanged(self) -> None:
+        self.file.check_unchanged(os.stat(self.path))
+
+    def open(self) -> Any:
+        import pyarrow as pa
+
+        # It reads by offset, so a forked process does not move the place where another one reads.
+        return pa.OSFile(self.path)
+
+
+@final
+class RemotePlace(Place):
+    """A file behind a URL."""
+
+    is_remote = True
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.path, self.size = file.path, file.size
+        self._file = file
+
+    def check_unchanged(self) -> None:
+        self._file.check_unchanged()
+
+    def open(self) -> Any:
+        return RemoteBytes(self._file)
+
+
+@final
+class RemoteBytes(io.RawIOBase):
+    """A remote file that is read where pyarrow asks for it; small reads bring what follows too.
+
+    A read raises `ReadError`, or `MalformedItem` if the file has changed.
+    """
+
+    def __init__(self, file: RemoteFile) -> None:
+        super().__init__()
+        self._file = file
+        self._position = 0
+        self._kept = b""
+        self._kept_from = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        origin = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._file.size}
+        self._position = max(origin[whence] + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.read(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def read(self, size: int = -1) -> bytes:
+        """The next ``size`` bytes, or all; fewer only at the end."""
+        start, last = self._position, self._file.size
+        stop = last if size < 0 else min(start + size, last)
+        if start >= stop:
+            return b""
+        if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
+            end = min(max(stop, start + AHEAD), last)
+            (data,) = read_spans([Span(self._file, start, end)], checked=False)
+            if end == stop:
+                self._position = stop
+                return data
+            self._kept, self._kept_from = data, start
+        self._position = stop
+        return self._kept[start - self._kept_from : stop - self._kept_from]

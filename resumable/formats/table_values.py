@@ -1,0 +1,175 @@
+"""Arrow arrays as NumPy arrays where they are numbers, and as Python values where they are not."""
+
+# What a value is depends on the value and on the type of its column, never on its neighbours: so a
+# row is the same however it is read. pyarrow's own conversions make floats of integers beside nulls.
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.block import block_items
+
+ArrowArray: TypeAlias = Any
+"""A `pyarrow.Array`, or a `pyarrow.ChunkedArray` where no single array holds so many bytes."""
+
+Column: TypeAlias = "npt.NDArray[Any] | ArrowArray"
+"""The values of a column: an array of shape (rows, ...), or an Arrow array of as many."""
+
+
+def as_column(array: ArrowArray) -> Column:
+    """``array`` with NumPy where all its values are numbers: of shape (rows,) or (rows, size)."""
+    import pyarrow as pa
+
+    array = _plain(array)
+    kind = array.type
+    if array.null_count or isinstance(array, pa.ChunkedArray):
+        return array
+    if _is_number(kind):
+        return _numbers(array)
+    if pa.types.is_fixed_size_list(kind) and kind.list_size:
+        inner = as_column(array.flatten())
+        if isinstance(inner, np.ndarray) and inner.ndim == 1:
+            return inner.reshape(len(array), kind.list_size)
+    return array
+
+
+def python_values(array: ArrowArray) -> list[Any]:
+    """The values of ``array``; a null is None.
+
+    Raises:
+      ValueError: if Python has no such value.
+    """
+    import pyarrow as pa
+
+    if isinstance(array, pa.ChunkedArray):
+        return [value for chunk in array.chunks for value in python_values(chunk)]
+    array = _plain(array)
+    if not array.null_count:
+        return _values_without_null(array)
+    values = iter(python_values(array.drop_null()))
+    valid: list[bool] = array.is_valid().to_pylist()
+    return [next(values) if is_valid else None for is_valid in valid]
+
+
+def is_text(array: ArrowArray) -> bool:
+    """Whether the values of ``array`` are strings, bytes or None."""
+    import pyarrow as pa
+
+    kind, types = array.type, pa.types
+    return bool(
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+    )
+
+
+def _plain(array: ArrowArray) -> ArrowArray:
+    """``array`` without what only says how its values are stored or what they mean."""
+    import pyarrow as pa
+
+    while not isinstance(array, pa.ChunkedArray):
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        elif pa.types.is_run_end_encoded(array.type):
+            import pyarrow.compute as pc
+
+            array = pc.run_end_decode(array)
+        elif (kind := _without_views(array.type)) != array.type:
+            array = array.cast(kind)  # as pyarrow selects no rows of views
+        else:
+            break
+    return array
+
+
+def _without_views(kind: Any) -> Any:
+    """The type ``kind`` with text and bytes in one buffer, where they are views of several."""
+    import pyarrow as pa
+
+    types = pa.types
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_without_views(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        field = kind.value_field.with_type(_without_views(kind.value_type))
+        return pa.list_(field, kind.list_size)
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_without_views(field.type)) for field in kind])
+    return kind
+
+
+def _values_without_null(array: ArrowArray) -> list[Any]:
+    import pyarrow as pa
+
+    kind, types = array.type, pa.types
+    if _is_number(kind):
+        return block_items(_numbers(array))
+    if types.is_list(kind) or types.is_large_list(kind):
+        return _lists(array.values, np.asarray(array.offsets))
+    if types.is_fixed_size_list(kind):
+        return _lists(array.flatten(), np.arange(len(array) + 1) * kind.list_size)
+    if types.is_struct(kind):
+        names = [field.name for field in kind]
+        fields = [python_values(field) for field in array.flatten()]
+        if not fields:
+            return [{} for _ in range(len(array))]
+        return [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
+    values: list[Any] = array.to_pylist()
+    return values
+
+
+def _lists(inner: ArrowArray, ends: npt.NDArray[Any]) -> list[Any]:
+    """The parts of ``inner`` between ``ends``, shape (rows + 1,): as arrays where they are numbers."""
+    first, cuts = int(ends[0]), ends.tolist()
+    inner = inner.slice(first, cuts[-1] - first)
+    column = as_column(inner)
+    if isinstance(column, np.ndarray):
+        return [column[start - first : stop - first].copy() for start, stop in pairwise(cuts)]
+    if not _is_number(_plain(inner).type):
+        values = python_values(inner)
+        return [values[start - first : stop - first] for start, stop in pairwise(cuts)]
+    # Only the lists that have a null among their numbers are no arrays.
+    lists = []
+    for start, stop in pairwise(cuts):
+        part = inner.slice(start - first, stop - start)
+        column = as_column(part)
+        lists.append(column.copy() if isinstance(column, np.ndarray) else python_values(part))
+    return lists
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    types = pa.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_date(kind)
+        or types.is_timestamp(kind)
+        or types.is_duration(kind)
+        or types.is_time(kind)
+    )
+
+
+def _numbers(array: ArrowArray) -> npt.NDArray[Any]:
+    """The values of ``array``, which are numbers or times and not null, shape (rows,)."""
+    import pyarrow as pa
+
+    if pa.types.is_time(array.type):  # since midnight
+        width = pa.int32() if pa.types.is_time32(array.type) else pa.int64()
+        since: npt.NDArray[Any] = array.view(width).to_numpy()
+        return since.astype(f"m8[{array.type.unit}]")
+    numbers: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return numbers

@@ -1,0 +1,278 @@
+"""Read rows of files that hold them in row groups or record batches, decoded a group at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, ClassVar, Final, Protocol
+
+import numpy as np
+
+from ..core.block import (
+    Block,
+    Indices,
+    concatenate,
+    ungroup,
+)
+from ..core.derived import derived
+from ..core.indexed import LookedUp
+from ..core.random_access import Indexed
+from ..core.runs import grouped
+from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
+from .ahead import Ahead
+from .data_files import found_data_files
+from .fetching import map_at_once
+from .paths import Paths, file_name
+from .shelf import Shelf, Shelved
+from .table_places import Place
+from .table_rows import Rows
+
+MOST_AHEAD: Final = 4096
+AHEAD: Final = 1 << 21
+"""Rows that are made at once when they are asked for in order, and of how many bytes of the files."""
+
+DECODED_BUDGET: Final = 1 << 30
+"""Bytes of decoded groups that a process keeps."""
+
+decoded: Shelf[Rows] = Shelf(DECODED_BUDGET)
+
+
+class TableFile(Protocol):
+    """A file of rows, as found when a pipeline was built.
+
+    Attributes:
+      place: where it is.
+      names: of its columns.
+      rows: of each group, shape (groups,), int64.
+    """
+
+    place: Place
+    names: Sequence[str]
+    rows: Indices
+
+    def read(self, group: int, columns: Sequence[str]) -> Rows:
+        """The rows of a group, decoded, with only these columns.
+
+        Raises:
+          MalformedItem: if they cannot be decoded, or the file has changed.
+          OSError: if it cannot be read.
+        """
+
+    def check_unchanged(self) -> None:
+        """Compare a file whose decoded rows may refer to it with what it was; a remote one is not.
+
+        Raises:
+          MalformedItem: if it has changed.
+          OSError: if it is not there.
+        """
+
+
+class Group(Shelved[Rows]):
+    """The rows of one group, which stay decoded as long as there is room for them.
+
+    Args:
+      file: that has them.
+      number: of the group in the file.
+      columns: the names of those that are wanted.
+    """
+
+    def __init__(self, file: TableFile, number: int, columns: Sequence[str]) -> None:
+        self._file = file
+        self._number = number
+        self._columns = columns
+
+    def rows(self) -> Rows:
+        """The decoded rows.
+
+        Raises:
+          MalformedItem: if they cannot be decoded, or the file has changed.
+          OSError: if it cannot be read.
+        """
+        found = self.kept
+        if found is not None:
+            self._file.check_unchanged()
+            self.used = True
+            return found
+        found = self._file.read(self._number, self._columns)
+        # One that is larger than the budget is kept alone: decoding it for each item would take for ever.
+        decoded.put(self, found, min(found.weight, decoded.most))
+        return found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableFiles(LookedUp[dict[str, Any]]):
+    """What the sources of rows share: the files, the order of their groups, and the reading."""
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS, "names": ALWAYS}
+    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths", "names": "columns"}
+    state_cost = "the position"
+
+    paths: Paths
+    columns: Sequence[str] | None = None
+    _: KW_ONLY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+    _files: tuple[TableFile, ...] = field(init=False, repr=False)
+    # Of each group: where its items end, its file, and its number there; shape (groups,), int64.
+    _ends: Indices = field(init=False, repr=False)
+    _file_of: Indices = field(init=False, repr=False)
+    _number_of: Indices = field(init=False, repr=False)
+    _groups: dict[int, Group] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chosen = _checked_columns(self.columns)
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise MissingDependency(
+                f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
+            ) from error
+        places = list(map(Place.of, found_data_files(self.paths, self.storage_options)))
+        remote = any(place.is_remote for place in places)
+        files = map_at_once(self._open, places) if remote else list(map(self._open, places))
+        names = files[0].names if chosen is None else chosen
+        for file in files:
+            _check_names(file, names)
+        counts = np.concatenate([file.rows for file in files])
+        if sum(counts.tolist()) > MOST_ITEMS:
+            raise MalformedItem(f"{files[0].place.path}: the files claim more than 2**62 rows")
+        groups = [len(file.rows) for file in files]
+        found: dict[str, Any] = {
+            "columns": chosen,
+            "names": tuple(names),
+            "_files": tuple(files),
+            "_ends": np.cumsum(counts, dtype=np.int64),
+            "_file_of": np.repeat(np.arange(len(files)), groups),
+            "_number_of": np.concatenate([np.arange(count) for count in groups]),
+            "_groups": {},
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+
+    @abstractmethod
+    def _open(self, place: Place) -> TableFile:
+        """The file at ``place``, of which only headers are read."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the headers of the files again.
+        state = super().__getstate__()
+        for name in ("_files", "_ends", "_file_of", "_number_of", "_groups", "names"):
+            del state[name]
+        return state | {"paths": [file.place.path for file in self._files]}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def length(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @property
+    def files(self) -> str:
+        """The files in a few words: equal for the same names, sizes and number of rows."""
+        places = [file.place for file in self._files]
+        described = [f"{file_name(place.path)}:{place.size}" for place in places]
+        digest = hashlib.blake2b(
+            "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
+        )
+        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        first = shorten(file_name(places[0].path), 24)
+        return f"{first}{more}, {self.length} rows, {digest.hexdigest()}"
+
+    def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
+        return Indexed(
+            self._gather,
+            self._item,
+            prepare=lambda indices: Ahead(self._gather, indices, lambda *_: self._most_ahead),
+            between=self._between,
+            every_epoch=True,
+        )
+
+    @derived
+    def _most_ahead(self) -> int:
+        """How many rows are made at once, as far as the sizes of the files tell."""
+        size = sum(file.place.size for file in self._files)
+        return int(min(max(AHEAD * self.length // max(size, 1), 1), MOST_AHEAD))
+
+    def _item(self, index: int) -> dict[str, Any]:
+        number = self._group_of(index)
+        return self._rows(number).item(index - self._begin(number))
+
+    def _gather(self, indices: Indices) -> Block:
+        if not len(indices):
+            return []
+        first, last = int(indices[0]), int(indices[-1])
+        if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
+            return self._between(first, last + 1)
+        order, parts = grouped(np.searchsorted(self._ends, indices, side="right"))
+        # In the order in which they are asked for first: so groups that are done with stay as they
+        # are until those after them are decoded.
+        parts.sort(key=lambda part: order[part[1]])
+        blocks, places = [], []
+        for number, start, stop in parts:
+            here = order[start:stop]
+            blocks.append(self._rows(number).gather(indices[here] - self._begin(number)))
+            places.append(here)
+        return ungroup(blocks, np.concatenate(places))
+
+    def _between(self, start: int, stop: int) -> Block:
+        blocks = []
+        number = self._group_of(start)
+        while start < stop:
+            begin, end = self._begin(number), min(int(self._ends[number]), stop)
+            if start < end:
+                blocks.append(self._rows(number).between(start - begin, end - begin))
+            start, number = max(start, end), number + 1
+        return concatenate(blocks)
+
+    def _rows(self, number: int) -> Rows:
+        """The decoded rows of the group with this number among those of all files."""
+        group = self._groups.get(number)
+        if group is None:
+            file = self._files[self._file_of[number]]
+            group = Group(file, int(self._number_of[number]), self.names)
+            self._groups[number] = group
+        return group.rows()
+
+    def _group_of(self, index: int) -> int:
+        return int(np.searchsorted(self._ends, index, side="right"))
+
+    def _begin(self, number: int) -> int:
+        return int(self._ends[number - 1]) if number else 0
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"
+
+
+def _checked_columns(columns: Any) -> tuple[str, ...] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, (list, tuple)) and all(isinstance(name, str) for name in columns):
+        if not columns:
+            raise InvalidArgument("columns must name at least one column, got none")
+        if len(set(columns)) < len(columns):
+            raise InvalidArgument(f"columns must be different, got {shorten(columns)}")
+        return tuple(columns)
+    raise InvalidType(f"columns must be a list of names, got {shorten(columns)}")
+
+
+def _check_names(file: TableFile, wanted: Sequence[str]) -> None:
+    """Refuse a file that lacks a column, or has two of one name."""
+    path, names = file.place.path, list(file.names)
+    for name in wanted:
+        if name not in names:
+            raise InvalidArgument(
+                f"columns must be in every file, got {name!r}, which {path} lacks: it has "
+                f"{shorten(names)}"
+            )
+        if names.count(name) > 1:
+            raise InvalidArgument(
+                f"columns must have different names, got {name!r} twice in {path}"
+            )
+    if not wanted:
+        raise InvalidArgument(f"files must have at least one column, got {path} without any")

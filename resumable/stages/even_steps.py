@@ -1,0 +1,144 @@
+"""Let all ranks end after the same number of steps, where their partitions have known lengths."""
+
+# Ranks that repeat items hand out their last ones again. Which of them comes next follows from the
+# number of steps left, so nothing else is saved. That number is the same on all ranks, which go step
+# by step together. It follows from the positions of all partitions; it is saved for a rank that
+# resumes from the state of its own alone.
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+from ..core.block import Block, block_length, concatenate
+from ..core.stage_iterator import Items, StageIterator
+from ..errors import StateMismatch
+from ..state.merging import OF_EVEN_STEPS, PARTITIONS
+from ..state.value import State, unpack, unpack_count
+
+T = TypeVar("T")
+
+
+class Ranks(Protocol):
+    """Partitions of known lengths, owned by ranks."""
+
+    @property
+    def count(self) -> int:
+        """Number of partitions of all ranks."""
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+
+    @property
+    def uneven(self) -> str:
+        """Whether ranks are cut (``"drop"``) or lengthened (``"pad"``)."""
+
+    def own_total(self) -> int:
+        """Number of items of all partitions of this rank."""
+
+    def steps_after(self, positions: Mapping[int, int]) -> int:
+        """How many steps are left where each partition has handed out so many items."""
+
+    def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[Any]:
+        """The iterator of the partitions of this rank, in workers unless ``plainly``."""
+
+
+class EvenIterator(StageIterator[T]):
+    """Motion through the partitions of a rank, cut or lengthened to the steps of all ranks."""
+
+    def __init__(self, stage: Ranks, epoch: int) -> None:
+        self._stage = stage
+        self._start_epoch = epoch
+        self._own: StageIterator[T] = stage.start_own(epoch)
+        self._again: StageIterator[T] | None = None
+        self._left = stage.steps_after({})
+
+    @property
+    def inputs(self) -> Sequence[StageIterator[Any]]:
+        return (self._own,) if self._again is None else (self._own, self._again)
+
+    def pull(self, count: int) -> Block:
+        blocks: list[Block] = []
+        missing = min(count, self._left)
+        source = self._again or self._own
+        while missing:
+            blocks.append(source.pull(missing))
+            length = block_length(blocks[-1])
+            self._left -= length
+            missing -= length
+            if missing:
+                source = self._repeating()
+        self._end_if_done()
+        return concatenate(blocks)
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        source = self._again or self._own
+        while self._left:
+            for item in source.items():
+                self._left -= 1
+                yield item
+                if not self._left:
+                    break
+            else:
+                source = self._repeating()
+        self._end_if_done()
+
+    def skip(self, count: int) -> int:
+        count = missing = min(count, self._left)
+        source = self._again or self._own
+        while missing:
+            passed = source.skip(missing)
+            self._left -= passed
+            missing -= passed
+            if missing:
+                source = self._repeating()
+        self._end_if_done()
+        return count
+
+    def _end_if_done(self) -> None:
+        """Let workers go that have more to do than there are steps left."""
+        if not self._left:
+            self.close()
+
+    def _repeating(self) -> StageIterator[T]:
+        """The last items of the rank once more, as many as there are steps left, or all of them."""
+        again, self._again = self._again, None
+        if again is not None:
+            again.close()
+        self._again = again = self._stage.start_own(self._start_epoch, plainly=True)
+        again.skip(-self._left % self._stage.own_total())
+        return again
+
+    def _evens_out_alike(self, ranks: Any, uneven: Any) -> bool:
+        if type(ranks) is not int or type(uneven) is not str:
+            return False
+        return (ranks, uneven) == (self._stage.ranks, self._stage.uneven)
+
+    def get_state(self) -> State:
+        stage = self._stage
+        values = self._left, stage.ranks, stage.uneven, self._own.get_state()
+        return dict(zip(OF_EVEN_STEPS, values, strict=True))
+
+    def set_state(self, state: State) -> None:
+        left, ranks, uneven, own = None, None, None, state
+        if isinstance(state, dict) and PARTITIONS not in state:
+            left, ranks, uneven, own = unpack(self._stage, state, *OF_EVEN_STEPS)
+        self._own.set_state(own)
+        if len(own[PARTITIONS]) == self._stage.count:
+            self._left = self._stage.steps_after(
+                dict(zip(own[PARTITIONS], own["positions"], strict=True))
+            )
+        elif self._evens_out_alike(ranks, uneven):
+            most = self._stage.steps_after({})
+            self._left = unpack_count(self._stage, "left", left, most, f"{most} steps")
+        else:
+            raise StateMismatch(
+                "another number of ranks, or another way to even out their steps, needs the state of all "
+                f"partitions, got that of {len(own[PARTITIONS])} of {self._stage.count}; join the states "
+                "of all ranks with merge_states",
+                self._stage,
+            )

@@ -1,0 +1,59 @@
+"""One of the equal parts into which a partition deals the items of its upstream."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar, final
+
+from ..core.block import Indices
+from ..core.derived import derived
+from ..core.indexed import LookedUp, check_reach
+from ..core.random_access import Indexed
+from ..core.stage import ALWAYS, Reliance
+from ..core.transform import Transform
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Part(LookedUp[T], Transform[T]):
+    """Upstream's items ``index``, ``index`` + ``count``, ``index`` + 2 ``count`` and so on.
+
+    It stands only within a `Partition`, which makes one for each partition. Nothing is read of the
+    items of the others.
+
+    State: O(1), the number of its items handed out. Random access is kept.
+
+    Args:
+      upstream: has random access.
+      index: number of the partition.
+      count: number of partitions.
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
+    shown_as: ClassVar[Mapping[str, str]] = {"count": "count of partitions"}
+    state_cost = "the position"
+
+    index: int
+    count: int
+
+    @derived
+    def length(self) -> int | float | None:
+        items = self.upstream.length
+        if items is None or items == math.inf:
+            return items
+        return max(-(-(int(items) - self.index) // self.count), 0)
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream = self.upstream.indexed(epoch)
+        endless = self.upstream.length == math.inf
+
+        def dealt(indices: Indices) -> Indices:
+            if endless and len(indices):
+                check_reach(int(indices.max()) * self.count + self.index)
+            return indices * self.count + self.index
+
+        return upstream and Indexed.reordered(upstream, dealt)

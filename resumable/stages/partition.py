@@ -1,0 +1,287 @@
+"""Divide the work of a pipeline into independent parts, which ranks and workers own."""
+
+# `fn` is called once, with a `Part` for partition 0; what it builds is the upstream of the stage. So
+# it stands in the fingerprint, in descriptions and in whatever walks or rebuilds a graph, like any
+# other stages. The pipelines of the other partitions are copies with another number in the `Part`.
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, ClassVar, TypeVar, final
+
+from ..core.arguments import check_choice, check_int
+from ..core.derived import derived
+from ..core.graph import walk, with_inputs
+from ..core.stage import PARTS, Reliance, Stage
+from ..core.stage_iterator import StageIterator
+from ..core.transform import PassThrough, Transform
+from ..errors import InvalidArgument, InvalidType
+from ..state.merging import MOST_PARTITIONS
+from ..workers.crew import Crew, check_crew
+from .even_steps import EvenIterator
+from .filter import Filter
+from .map import CallsPerItem
+from .part import Part
+from .partition_iterator import PartitionIterator
+from .repeat import Repeat
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Partition(Transform[T]):
+    """The items of independent partitions, one of each in turn.
+
+    Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
+    k + 2 ``count`` and so on of the pipeline that is partitioned. So ``fn`` may filter, pack, shuffle
+    and batch, and nothing of the items of other partitions is read for it. ``count`` is fixed for a
+    run; let it be a multiple of all numbers of ranks and workers that you expect.
+
+    Ranks own partitions: ``shard(rank, ranks)`` after it, or after stages upon it that take one item
+    at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``, leaves each rank the
+    partitions k for which k % ranks == rank. Workers own the partitions of their rank in the same way.
+    What groups, counts or reorders items (``batch``, ``take``, ``enumerate``, ``shuffle``) stands in
+    ``fn``, or after the ``shard``.
+
+    The order takes one item of each partition in turn, and passes over those that have ended. If
+    ``count`` is a multiple of the number of ranks, and as long as no partition has ended, ranks that
+    go step by step together deliver this order, whatever their number is.
+
+    State: O(partitions of the rank): the position of each, whether it has ended, and its own state. The
+    states of all ranks, joined by `merge_states`, resume with another number of ranks; any state that
+    has the partitions of a rank resumes it. A resume reads again what the partitions' own stages
+    read again.
+
+    With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all it has. With
+    ``"drop"`` all end with the first one, and with ``"pad"`` a rank that has ended repeats its last
+    items up to the end of the longest one. These two need partitions of known length: no rank sees
+    the items of the others.
+
+    Args:
+      upstream: the pipeline of partition 0.
+      workers: number of threads or processes that run whole partitions, 0 for none. May differ between
+        save and resume, as may ``executor`` and ``buffer_size``.
+      executor: where the workers are, as in `Map`. Items must be picklable for processes.
+      buffer_size: number of items of each partition that workers compute ahead, at least 1.
+
+    When a worker process dies, a new one takes its partitions on at the items where they stand. A
+    partition that ends its worker three times at one item raises `WorkerError`.
+
+    Raises:
+      InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
+        argument has the wrong type.
+      InvalidArgument: if a number is out of its range, if ``fn`` does not build upon the pipeline it
+        gets, partitions again or holds functions that carry state, if there are more ranks than
+        partitions, or if ``uneven`` is another word or needs lengths that are unknown.
+      MissingDependency: for processes without the extra ``parallel``.
+
+    >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))
+    >>> [batch.tolist() for batch in numbers]
+    [[3, 6], [1, 7], [2, 5], [9], [10], [11]]
+    >>> [batch.tolist() for batch in numbers.shard(0, 3)]
+    [[3, 6], [9]]
+    """
+
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("index", "ranks", "uneven"), PARTS)
+    shown_as: ClassVar[Mapping[str, str]] = {"ranks": "count of ranks"}
+    state_cost = "the states of its partitions"
+    state_levels = 2
+
+    _: KW_ONLY
+    index: int = 0
+    ranks: int = 1
+    uneven: str = "keep"
+    workers: int = 0
+    executor: str | Executor = "thread"
+    buffer_size: int = 4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if _part_of(self.upstream) is None:
+            raise InvalidArgument(
+                f"upstream must be what fn builds of a part, got {self.upstream!r}; use "
+                "Pipeline.partition"
+            )
+        check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
+        check_crew(self._crew)
+        for stage, _ in walk(self.upstream):
+            if isinstance(stage, Partition):
+                raise InvalidArgument(f"fn must not partition again, got {stage.label} in it")
+            if getattr(stage, "carries_state", False):
+                raise InvalidArgument(
+                    "functions in a partition must carry no state of their own, since all partitions "
+                    f"would share them, got {stage.label}"
+                )
+            if self.workers and getattr(stage, "on_skip", None) is not None:
+                raise InvalidArgument(
+                    "on_skip in a partition needs workers=0, since workers are ahead of the loop, got "
+                    f"workers={self.workers} and {stage.label}; iterator.skipped has the counts"
+                )
+        if self.ranks > self.count:
+            raise InvalidArgument(
+                f"count of ranks must be at most the number of partitions, {self.count}, got {self.ranks}"
+            )
+        if self.uneven != "keep" and self.upstream.length is None:
+            raise InvalidArgument(
+                f"uneven must be 'keep' over partitions whose length is unknown, got {self.uneven!r}: no "
+                "rank sees where the others end; repeat() within the partitions never ends"
+            )
+        if self.uneven == "pad" and self.length and not self.own_total():
+            raise InvalidArgument(
+                f"uneven='pad' repeats items of a rank, but the partitions of rank {self.index} of "
+                f"{self.ranks} have none"
+            )
+
+    @property
+    def label(self) -> str:
+        fields = super().label.partition("(")[2]
+        return f"Partition(count={self.count}{', ' * (fields != ')')}{fields}"
+
+    @derived
+    def count(self) -> int:
+        """Number of partitions of all ranks."""
+        return self._part.count
+
+    @property
+    def _part(self) -> Part[Any]:
+        part = _part_of(self.upstream)
+        assert part is not None
+        return part
+
+    @property
+    def numbers(self) -> range:
+        """The partitions of this rank."""
+        return range(self.index, self.count, self.ranks)
+
+    @derived
+    def pipelines(self) -> tuple[Stage[T], ...]:
+        """The pipelines of the partitions of this rank."""
+        return tuple(map(self.pipeline, self.numbers))
+
+    def pipeline(self, number: int) -> Stage[T]:
+        """The pipeline of partition ``number``."""
+        return _numbered(self.upstream, number)
+
+    @derived
+    def length(self) -> int | float | None:
+        longest = self.upstream.length
+        if longest is None or longest == math.inf:
+            return longest
+        return self.own_total() if self.uneven == "keep" else self.steps_after({})
+
+    def own_total(self) -> int:
+        """Number of items of all partitions of this rank, where their lengths are known."""
+        return self._total(self.index)
+
+    def steps_after(self, positions: Mapping[int, int]) -> int:
+        """How many steps all ranks have left where the partitions have handed out ``positions``."""
+        left = [self._total(rank) for rank in range(self.ranks)]
+        for number, position in positions.items():
+            left[number % self.ranks] -= position
+        return max(min(left) if self.uneven == "drop" else max(left), 0)
+
+    def _total(self, rank: int) -> int:
+        numbers = range(rank, self.count, self.ranks)
+        # The first partitions get one item more of what is dealt out.
+        whole = self._part.upstream.length
+        assert whole is not None
+        rest = 0 if whole == math.inf else int(whole) % self.count
+        more = len(range(rank, rest, self.ranks))
+        longer, shorter = self.upstream.length, self.pipeline(self.count - 1).length
+        assert longer is not None
+        assert shorter is not None
+        return more * int(longer) + (len(numbers) - more) * int(shorter)
+
+    @property
+    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+        if not self.workers:
+            return ()
+        return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        if self.uneven == "keep" or self.ranks == 1 or self.length == math.inf:
+            return self.start_own(epoch)
+        return EvenIterator(self, epoch)
+
+    def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
+        """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
+        crew = self._crew._replace(workers=0) if plainly else self._crew
+        return PartitionIterator(self, self.numbers, self.pipelines, epoch, crew)
+
+    def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
+        """The partitions of this rank that rank ``index`` of ``count`` gets of them."""
+        count, index = check_int("count", count, minimum=1), check_int("index", index, minimum=0)
+        if index >= count:
+            raise InvalidArgument(f"index must be below count={count}, got {index}")
+        return dataclasses.replace(
+            self,
+            index=self.index + self.ranks * index,
+            ranks=self.ranks * count,
+            uneven=uneven,
+        )
+
+    @property
+    def _crew(self) -> Crew:
+        return Crew(
+            partial(_numbered, self.upstream), self.workers, self.executor, self.buffer_size
+        )
+
+
+def partition(
+    upstream: Stage[Any], count: int, fn: Callable[[Stage[Any]], Stage[T]], **options: Any
+) -> Partition[T]:
+    """The stage that runs ``fn`` over each of ``count`` parts of ``upstream``."""
+    count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)
+    if not upstream.random_access:
+        raise InvalidType(
+            f"partition needs items by their index, got {upstream!r}; put stages that drop or add items "
+            "into the function, and of files that are streams deal out the names: "
+            "files(paths).partition(count, lambda part: part.flat_map(read))"
+        )
+    part: Part[Any] = Part(upstream, 0, count)
+    built = fn(part)
+    if all(stage is not part for stage, _ in walk(built)):
+        raise InvalidArgument(f"fn must build upon the pipeline that it gets, got {built!r}")
+    return Partition(built, **options)
+
+
+def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:
+    """``stage`` for rank ``index`` of ``count``, if it delivers the items of partitions.
+
+    Raises:
+      InvalidArgument: if stages between do not keep the partitions apart.
+    """
+    if isinstance(stage, Partition):
+        return stage.dealt(index, count, uneven or stage.uneven)
+    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts what it tried
+    if isinstance(stage, (PassThrough, CallsPerItem, Filter, Repeat)) and not drops:
+        upstream = dealt(stage.upstream, index, count, uneven)
+        return upstream and with_inputs(stage, (upstream,))
+    if any(isinstance(found, Partition) for found, _ in walk(stage)):
+        raise InvalidArgument(
+            f"shard cannot keep the partitions before {stage.label} apart; put shard right after "
+            "partition, and what groups, counts, reorders or joins items after shard or in the "
+            "function of the partition"
+        )
+    return None
+
+
+def _part_of(stage: Stage[Any]) -> Part[Any] | None:
+    """The part on which the pipeline of a partition is built; None if there is none."""
+    return next((found for found, _ in walk(stage) if isinstance(found, Part)), None)
+
+
+def _numbered(stage: Stage[T], number: int) -> Stage[T]:
+    """The pipeline of a partition, for partition ``number``."""
+    if isinstance(stage, Part):
+        return dataclasses.replace(stage, index=number)
+    inputs = tuple(_numbered(upstream, number) for upstream in stage.inputs)
+    if all(new is old for new, old in zip(inputs, stage.inputs, strict=True)):
+        return stage
+    return with_inputs(stage, inputs)

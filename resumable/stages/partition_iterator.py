@@ -1,0 +1,208 @@
+"""Motion through the partitions of a rank, one item of each in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ..core.block import Indices
+from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
+from ..core.stage import Stage
+from ..core.stage_iterator import Mark, StageIterator
+from ..errors import StateMismatch, shorten
+from ..order.rounds import NO_TURNS, turns_in_rounds
+from ..state.columns import as_columns, as_rows
+from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
+from ..state.value import State, unpack, unpack_count, unpack_flag
+from ..workers.crew import Crew, Team, WorkedPart
+from ..workers.staff import SharesStaff, Staff
+
+T = TypeVar("T")
+
+SHOWN = 8
+
+
+class _Counted(NamedTuple):
+    """What is known of the partitions after some of the planned turns.
+
+    Attributes:
+      turns: how many of the turns are counted.
+      positions: items that each partition has handed out.
+      marks: the state of each, None where it was not noted since the partition moved.
+    """
+
+    turns: int
+    positions: list[int]
+    marks: list[Mark | None]
+
+
+class PartitionIterator(TurnsIterator[T], SharesStaff):
+    """Motion through partitions, which workers may run.
+
+    Args:
+      stage: the stage that it belongs to.
+      numbers: of the partitions.
+      pipelines: theirs.
+      epoch: of the pass.
+      crew: what runs them.
+    """
+
+    # Noting the state of a partition costs more than its item may. So those are noted that have moved
+    # since the last time.
+
+    def __init__(
+        self,
+        stage: Stage[T],
+        numbers: Sequence[int],
+        pipelines: Sequence[Stage[T]],
+        epoch: int,
+        crew: Crew,
+    ) -> None:
+        super().__init__(stage, epoch, reads=pipelines)
+        self._numbered = list(numbers)
+        self._pipelines = pipelines
+        self._start_epoch = epoch
+        # The turns that were planned last.
+        self._planned = NO_TURNS
+        self._team = Team(crew, stage, epoch) if crew.workers else None
+        if self._team is not None:
+            self._upstreams = list(map(self._team.of, numbers, self._upstreams))
+        self._counted = self._standing([0] * len(numbers))
+
+    def share(self, staff: Staff) -> None:
+        if self._team is not None:
+            self._team.share(staff)
+
+    def skip(self, count: int) -> int:
+        self._stop()
+        missing = count
+        while missing and len(turns := self._turns(min(missing, PLANNED_AT_ONCE))):
+            there = self.skip_each(turns)
+            if not len(there):
+                for number in np.unique(turns).tolist():
+                    self._ended[number] = True
+            self._move(turns[there])
+            missing -= len(there)
+        return count - missing
+
+    def _turns(self, count: int) -> Indices:
+        return turns_in_rounds(self._counted.positions, self._ended, count)
+
+    def _plan(self, count: int) -> Indices:
+        self._planned = self._turns(count)
+        return self._planned
+
+    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+        self._move(numbers[there])
+
+    def _pass_turns(self, count: int) -> None:
+        self._counted = self._count(count)._replace(turns=0)
+
+    def _pass_end(self, place: int) -> bool:
+        self._pass_turns(place)
+        number = self._numbers[place]
+        self._ended[number] = True
+        self._counted.marks[number] = None
+        return not all(self._ended)
+
+    def _move(self, turns: Indices) -> None:
+        """Count an item for each of ``turns``."""
+        moved = np.bincount(turns, minlength=len(self._ended)).tolist()
+        positions = map(int.__add__, self._counted.positions, moved)
+        self._counted = self._standing(list(positions))
+
+    def _standing(self, positions: list[int]) -> _Counted:
+        return _Counted(0, positions, [None] * len(positions))
+
+    def _count(self, turns: int) -> _Counted:
+        """What is known after ``turns`` of the planned ones."""
+        known = self._counted
+        if turns == known.turns:
+            return known
+        moved = np.bincount(self._planned[known.turns : turns], minlength=len(self._ended)).tolist()
+        return _Counted(
+            turns,
+            list(map(int.__add__, known.positions, moved)),
+            [None if count else mark for count, mark in zip(moved, known.marks, strict=True)],
+        )
+
+    def copies(self) -> Iterator[tuple[Stage[T], StageIterator[T]]]:
+        """The pipeline of each partition, and an iterator that stands where the partition does."""
+        states = self.get_state()["parts"]
+        for pipeline, state in zip(
+            self._pipelines, as_rows(states, len(self._pipelines)), strict=True
+        ):
+            with closing(pipeline.start(self._start_epoch)) as iterator:
+                iterator.set_state(state)
+                yield pipeline, iterator
+
+    def get_state(self) -> State:
+        return self.mark()()
+
+    def mark(self) -> Mark:
+        turns, positions, known = self._count(self._taken)
+        marks = [
+            upstream.mark() if mark is None else mark
+            for upstream, mark in zip(self._upstreams, known, strict=True)
+        ]
+        # One assignment: an interrupt leaves either what was known or all that is.
+        self._counted = _Counted(turns, positions, list[Mark | None](marks))
+        return partial(_state_of, self._numbered, positions, list(self._ended), marks)
+
+    @property
+    def epoch(self) -> int:
+        if self._taken:
+            return self._upstreams[self._numbers[self._taken - 1]].epoch
+        positions = self._counted.positions
+        # In rounds, the last one that had a turn.
+        return self._upstreams[max(range(len(positions)), key=lambda at: (positions[at], at))].epoch
+
+    def set_state(self, state: State) -> None:
+        if isinstance(state, dict) and OF_EVEN_STEPS[0] in state:  # of ranks that end together
+            *_, state = unpack(self._stage, state, *OF_EVEN_STEPS)
+        numbers, positions, ended, states = unpack(self._stage, state, *OF_PARTITIONS)
+        if not isinstance(numbers, list) or len(numbers) > MOST_PARTITIONS:
+            raise StateMismatch(
+                f"saved {PARTITIONS} must be a list of up to {MOST_PARTITIONS:,}, got {shorten(numbers)}",
+                self._stage,
+            )
+        for name, column in (("positions", positions), ("ended", ended)):
+            if not isinstance(column, list) or len(column) != len(numbers):
+                raise StateMismatch(
+                    f"saved {name} must be a list with an entry for each partition", self._stage
+                )
+        numbers = [unpack_count(self._stage, "partition", number) for number in numbers]
+        positions = [unpack_count(self._stage, "positions", position) for position in positions]
+        ended = [unpack_flag(self._stage, "ended", over) for over in ended]
+        states = as_rows(states, len(numbers))
+        rows = dict(zip(numbers, zip(positions, ended, states, strict=True), strict=True))
+        if missing := [number for number in self._numbered if number not in rows]:
+            raise StateMismatch(
+                f"the state has the partitions {_listed(list(rows))}, but not {_listed(missing)}, which "
+                "this rank needs; join the states of all ranks with merge_states",
+                self._stage,
+            )
+        found = [rows[number] for number in self._numbered]
+        for upstream, (_, _, inner) in zip(self._upstreams, found, strict=True):
+            upstream.set_state(inner)
+        self._ended = [over for _, over, _ in found]
+        for upstream, over in zip(self._upstreams, self._ended, strict=True):
+            if over and isinstance(upstream, WorkedPart):
+                upstream.end()
+        self._counted = self._standing([position for position, _, _ in found])
+
+
+def _state_of(
+    numbers: list[int], positions: list[int], ended: list[bool], marks: list[Mark]
+) -> State:
+    columns = numbers, positions, ended, as_columns([mark() for mark in marks])
+    return dict(zip(OF_PARTITIONS, columns, strict=True))
+
+
+def _listed(numbers: Sequence[Any]) -> str:
+    shown = ", ".join(map(str, numbers[:SHOWN]))
+    return f"{shown} and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else shown

@@ -1,0 +1,224 @@
+"""Join the states that the ranks of a run saved at one step into the state of the whole."""
+
+# Ranks that own partitions have different states: each has those of its own. Elsewhere the states of
+# all ranks at one step are equal, as that of a `shard`, which is a place in the order of all ranks.
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
+from .columns import as_columns, as_rows
+from .value import State, freeze, unpack_count
+
+PARTITIONS: Final = "partitions"
+"""The key of the numbers of partitions; the lists beside it have an entry for each."""
+OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
+"""All keys of a state of partitions. Functions that carry state may use one of these words too."""
+OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
+"""The keys of a state of ranks that end together; the last one is the state of the partitions."""
+MOST_PARTITIONS: Final = 1 << 14
+
+BEFORE: Final = 30
+"""How much is shown of fingerprints, before and after the place where they differ."""
+
+TOP: Final = ("fingerprint", "epoch", "step", "ahead", "pipeline")
+
+
+def merge_states(states: Iterable[State]) -> State:
+    """The state of a whole run from those that its ranks saved at the same step.
+
+    The result resumes the pipeline with any number of ranks. It is linear in the size of the states.
+    They may come from some of the ranks only; the result then has the partitions of these. ``step`` is
+    that of the furthest rank: only a rank whose partitions have ended may have fewer.
+
+    Args:
+      states: of the same pipeline, at least one; in any order.
+
+    Raises:
+      InvalidArgument: if there is none.
+      InvalidType: if ``states`` are not several states.
+      StateMismatch: if they belong to different pipelines, epochs or steps, if one was saved after an
+        error, or if they differ where no partitions are, naming the place and both values: the ranks
+        were then not at the same step, or a stage after the partitions keeps items of its rank.
+
+    >>> numbers = rs.range(9).partition(4, lambda part: part.filter(lambda n: n % 3))
+    >>> iterators = [iter(numbers.shard(rank, 2)) for rank in range(2)]
+    >>> [next(iterator) for iterator in iterators]
+    [4, 1]
+    >>> whole = rs.merge_states([iterator.get_state() for iterator in iterators])
+    >>> list(numbers.resume(whole))
+    [2, 7, 8, 5]
+    """
+    merged = _checked_states(states)
+    whole = _joined(merged)
+    furthest = max(range(len(merged)), key=lambda number: merged[number]["step"], default=0)
+    for number, state in enumerate(merged):
+        if state["step"] < merged[furthest]["step"] and not _has_ended(state["pipeline"]):
+            raise _different("step", (furthest, merged[furthest]["step"]), (number, state["step"]))
+    return whole
+
+
+def joined_states(states: Iterable[State]) -> State:
+    """What `merge_states` returns, for states of owners that are known to fit together.
+
+    They may not go step by step together, or a state may be that after the last item of a rank which
+    has not come to the end, and so does not say that its partitions have ended.
+
+    Raises:
+      InvalidArgument, InvalidType, StateMismatch: as `merge_states`, but not for different steps.
+    """
+    return _joined(_checked_states(states))
+
+
+def _checked_states(states: Iterable[State]) -> list[State]:
+    """Copies of ``states`` if they may be those of pipelines.
+
+    Raises:
+      InvalidType: if they are not several.
+      StateMismatch: if one is no state.
+    """
+    if isinstance(states, Mapping) or not isinstance(states, Iterable):
+        raise InvalidType(
+            f"states must be a list of states, one of each rank, got {shorten(states)}"
+        )
+    return list(map(_checked, states))
+
+
+def _joined(merged: list[State]) -> State:
+    if not merged:
+        raise InvalidArgument("states must be those of one rank or more, got none")
+    first = merged[0]
+    for number, other in enumerate(merged):
+        if other["fingerprint"] != first["fingerprint"]:
+            raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))
+        if other["epoch"] != first["epoch"]:
+            raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
+    if any(state["ahead"] for state in merged):
+        # Its items would have to be drawn again by the rank that saved it.
+        if any(not _equal(state, first) for state in merged):
+            raise StateMismatch(
+                "a state that was saved after an error cannot be joined with others; go on for one "
+                "item before the state is taken"
+            )
+        return first
+    try:
+        pipeline = _merged([state["pipeline"] for state in merged], "pipeline")
+    except RecursionError:
+        raise StateMismatch(
+            "the states are nested too deeply to be joined within Python's recursion limit"
+        ) from None
+    return {**first, "step": max(state["step"] for state in merged), "pipeline": pipeline}
+
+
+def _has_ended(value: Any) -> bool:
+    """Whether somewhere in ``value`` all partitions of a rank have ended."""
+    waiting = [value]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            if found.keys() == set(OF_PARTITIONS) and found["ended"] and all(found["ended"]):
+                return True
+            waiting += found.values()
+        elif isinstance(found, (list, tuple)):
+            waiting += found
+    return False
+
+
+def _checked(state: Any) -> State:
+    """A copy of ``state`` if it may be that of a pipeline."""
+    try:
+        state = freeze(state)
+    except UnencodableState as error:
+        raise StateMismatch(f"this is not a state: {error}") from None
+    if not isinstance(state, dict) or state.keys() != set(TOP):
+        raise StateMismatch(f"this is not the state of a pipeline: {shorten(state)}")
+    if not isinstance(state["fingerprint"], str):
+        shown = shorten(state["fingerprint"])
+        raise StateMismatch(f"saved fingerprint must be a string, got {shown}")
+    for name in ("epoch", "step", "ahead"):
+        unpack_count(None, name, state[name])
+    return state
+
+
+def _merged(values: list[Any], path: str) -> Any:
+    first = values[0]
+    if isinstance(first, dict) and all(
+        isinstance(value, dict) and value.keys() == first.keys() for value in values
+    ):
+        if first.keys() == set(OF_PARTITIONS):
+            return _united(values, path)
+        return {key: _merged([value[key] for value in values], f"{path}.{key}") for key in first}
+    if isinstance(first, list) and all(
+        isinstance(value, list) and len(value) == len(first) for value in values
+    ):
+        return [
+            _merged(list(each), f"{path}[{number}]")
+            for number, each in enumerate(zip(*values, strict=True))
+        ]
+    for number, value in enumerate(values):
+        if not _equal(value, first):
+            raise _different(path, (0, first), (number, value))
+    return first
+
+
+def _united(values: list[State], path: str) -> State:
+    """The partitions of all ``values``, in the order of their numbers."""
+    rows: dict[int, Any] = {}
+    found_in: dict[int, int] = {}
+    for at, value in enumerate(values):
+        numbers = value[PARTITIONS]
+        if not isinstance(numbers, list) or len(numbers) > MOST_PARTITIONS:
+            raise StateMismatch(
+                f"{path} must have a list of up to {MOST_PARTITIONS:,} partitions, got {shorten(numbers)}"
+            )
+        rest = {name: column for name, column in value.items() if name != PARTITIONS}
+        for number, row in zip(numbers, as_rows(rest, len(numbers)), strict=True):
+            if type(number) is not int:
+                raise StateMismatch(f"{path} has a partition {shorten(number)}, not a number")
+            if number in rows and not _equal(rows[number], row):
+                place = f"partition {number} at {path}"
+                raise _different(place, (found_in[number], rows[number]), (at, row))
+            rows[number], found_in[number] = row, at
+    ordered = sorted(rows)
+    return {PARTITIONS: ordered, **as_columns([rows[number] for number in ordered])}
+
+
+def _equal(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_equal(one[key], other[key]) for key in one)
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(map(_equal, one, other))
+    if isinstance(one, np.ndarray):
+        alike = one.dtype == other.dtype and one.shape == other.shape
+        return bool(alike and one.tobytes() == other.tobytes())
+    if isinstance(one, (float, complex, np.generic)):
+        return repr(one) == repr(other)  # also NaN and the sign of zero
+    return bool(one == other)
+
+
+def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismatch:
+    """The error for two states, each given with its number, that differ in their fingerprints."""
+    alike = sum(1 for _ in takewhile(bool, map(str.__eq__, one[1], other[1])))
+    place = slice(max(alike - BEFORE, 0), alike + BEFORE)
+    shown = " and ".join(f"{text[place]!r} in state {number}" for number, text in (one, other))
+    return StateMismatch(
+        f"the states of the ranks differ: fingerprint has {shown}; are they of different pipelines, or "
+        "does a stage after shard hold items of its rank?"
+    )
+
+
+def _different(path: str, one: tuple[int, Any], other: tuple[int, Any]) -> StateMismatch:
+    """The error for a place at which two states, each given with its number, differ."""
+    shown = " and ".join(f"{shorten(value)} in state {number}" for number, value in (one, other))
+    return StateMismatch(
+        f"the states of the ranks differ: {path} is {shown}; were they saved at different steps, or "
+        "does a stage after the partitions hold items of its rank, take more items on one rank than on "
+        "another, or repeat partitions that end at different steps?"
+    )

@@ -1,0 +1,98 @@
+"""The same position in each of many partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeGuard, final
+
+from ..errors import StateMismatch, shorten
+from ..state.columns import as_rows
+from ..state.merging import MOST_PARTITIONS, OF_PARTITIONS, PARTITIONS
+
+SHOWN: Final = 4
+
+
+@final
+@dataclass(frozen=True)
+class Column:
+    """What a stage has saved under one name, by the number of the partition."""
+
+    values: Mapping[int, Any]
+
+    def show(self, show: Callable[[Any], str]) -> str:
+        """In a few words, with ``show`` for a value of all partitions: for numbers the least and the greatest.
+
+        >>> Column({0: 12, 4: 10, 8: 11}).show(repr)
+        '10..12'
+        >>> Column({0: True, 4: False, 8: True}).show(repr)
+        '2 of 3'
+        """
+        values = list(self.values.values())
+        kinds = set(map(type, values))
+        if kinds == {int} and min(values) < max(values):
+            return f"{show(min(values))}..{show(max(values))}"
+        if kinds == {bool} and len({*values}) > 1:
+            return f"{sum(values)} of {len(values)}"
+        texts = set(map(show, values))
+        return texts.pop() if len(texts) == 1 else f"{len(texts)} different values"
+
+    def differing(self, other: Column, equal: Callable[[Any, Any], bool]) -> list[int]:
+        """The partitions that are not ``equal`` in both, or are in one only."""
+        ours, theirs = self.values, other.values
+        return sorted(
+            number
+            for number in ours.keys() | theirs.keys()
+            if number not in ours or number not in theirs or not equal(ours[number], theirs[number])
+        )
+
+
+@final
+class Parts(dict[int, Any]):
+    """The state of a stage in each partition, by the number of the partition."""
+
+
+def is_of_partitions(saved: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether ``saved`` has the keys of a state of partitions."""
+    return isinstance(saved, dict) and saved.keys() == set(OF_PARTITIONS)
+
+
+def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], Parts]:
+    """The positions that a state of partitions has itself, and the states of the partitions.
+
+    Raises:
+      ValueError: if it is no such state.
+    """
+    numbers = saved[PARTITIONS]
+    if not isinstance(numbers, list) or len(numbers) > MOST_PARTITIONS:
+        raise ValueError("not partitions")
+    if any(type(number) is not int for number in numbers):
+        raise ValueError("not the numbers of partitions")
+    own: dict[str, Any] = {PARTITIONS: len(numbers)}
+    try:
+        for name in OF_PARTITIONS[1:-1]:
+            own[name] = Column(dict(zip(numbers, as_rows(saved[name], len(numbers)), strict=True)))
+        states = as_rows(saved[OF_PARTITIONS[-1]], len(numbers))
+    except StateMismatch as error:
+        raise ValueError(str(error)) from None
+    return own, Parts(zip(numbers, states, strict=True))
+
+
+def as_columns(positions: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """The positions of a stage in each partition, as a column for each name."""
+    names = dict.fromkeys(name for each in positions.values() for name in each)
+    return {
+        name: Column({number: each[name] for number, each in positions.items() if name in each})
+        for name in names
+    }
+
+
+def listed(numbers: Sequence[int]) -> str:
+    """Numbers of partitions in a few words.
+
+    >>> listed([1, 5, 9, 13, 17, 21])
+    'partitions 1, 5, 9, 13 and 2 more'
+    """
+    shown = ", ".join(map(shorten, numbers[:SHOWN]))
+    more = f" and {len(numbers) - SHOWN} more" if len(numbers) > SHOWN else ""
+    return f"partition{'s' * (len(numbers) > 1)} {shown}{more}"

@@ -1,0 +1,324 @@
+"""Run whole partitions in workers, each of which keeps its own."""
+
+# Each worker is a pool of one, so that a partition always goes to the same one. Of each partition one
+# task is in work or done at a time, and the next one is submitted when there is room for its items.
+# Each item comes with the state after it, so what was handed out is what is saved.
+#
+# A task holds the state from which it goes on. When a worker dies, the tasks that it had are submitted
+# again, to the process that takes its place: one at a time and only when their items are needed, until
+# each of them is done. So a further death belongs to one partition.
+
+from __future__ import annotations
+
+import uuid
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from typing import Any, Final, NamedTuple, TypeVar, final
+
+from ..core.arguments import check_int
+from ..core.home_process import HomeProcess
+from ..core.stage import Stage
+from ..core.stage_iterator import ItemByItem, Items, StageIterator
+from ..errors import WorkerError
+from ..state.value import State, taken_state
+from .executors import Workers, close_all
+from .hiring import Calls, check_calls, check_executor, hired
+from .part_runner import Delivery, PartRunner, Place, Task
+from .staff import Staff
+from .threads import PATIENCE, Answer
+
+T = TypeVar("T")
+
+MOST_DEATHS: Final = 2
+"""How often a worker may die with nothing but one item in work."""
+MOST_SLOTS: Final = 16
+"""Large deliveries of one worker that are in shared memory at a time."""
+
+
+class Crew(NamedTuple):
+    """What runs the partitions of a rank.
+
+    Attributes:
+      pipeline: makes the pipeline of a partition from its number.
+      workers: number of threads or processes, 0 for none.
+      executor: ``"thread"``, ``"process"``, or an executor that runs already.
+      buffer_size: items of each partition computed ahead.
+    """
+
+    pipeline: Callable[[int], Stage[Any]]
+    workers: int
+    executor: str | Executor
+    buffer_size: int
+
+
+def check_crew(crew: Crew) -> None:
+    """Refuse a crew that cannot work.
+
+    Raises:
+      InvalidType: if ``executor`` is no executor, or a number is not an integer.
+      InvalidArgument: if a number is out of its range.
+      MissingDependency: for processes without the extra ``parallel``.
+    """
+    check_executor(crew.workers, crew.executor)
+    check_int("buffer_size", crew.buffer_size, minimum=1)
+
+
+@final
+class Team:
+    """The running workers of a crew, hired when the first item is asked for.
+
+    Args:
+      crew: what to hire.
+      stage: the stage that it belongs to, for errors.
+      epoch: of the pass.
+    """
+
+    def __init__(self, crew: Crew, stage: Stage[Any], epoch: int) -> None:
+        self._crew = crew
+        self._stage = stage
+        self._run = uuid.uuid4().hex
+        self._epoch = epoch
+        self._staff: Staff | None = None
+        self._hands: list[_Hand] = []
+        self._runners: list[PartRunner] = []
+        # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
+        # iterator running.
+        self._parts: list[weakref.ref[WorkedPart[Any]]] = []
+        self._process = HomeProcess()
+
+    def of(self, number: int, inner: StageIterator[T]) -> WorkedPart[T]:
+        """Partition ``number``, run by a worker from the start of ``inner``, which is not moved."""
+        part: WorkedPart[T] = WorkedPart(self, number, inner)
+        self._parts.append(weakref.ref(part))
+        return part
+
+    def share(self, staff: Staff) -> None:
+        """Take workers from ``staff``, and leave them there at the end of the pass."""
+        self._staff = staff
+
+    def task(self, number: int, place: Place, most: int) -> Task:
+        """A task for a worker."""
+        return Task(self._run, self._epoch, number, place, most)
+
+    @property
+    def buffer_size(self) -> int:
+        """Items of each partition computed ahead."""
+        return self._crew.buffer_size
+
+    def check_home(self) -> None:
+        """Refuse to go on in a forked process, which does not have the workers."""
+        if not self._process.is_this_one():
+            raise WorkerError(
+                f"the workers of {self._stage!r} are in the process that started them, not in this "
+                "fork of it; iterate the pipeline anew here"
+            )
+
+    def begin(self) -> None:
+        """Hire the workers and let them begin, unless they have."""
+        if self._hands:
+            return
+        count = min(self._crew.workers, len(self._parts))
+        self._hands = [_Hand(self._hired(count)) for _ in range(count)]
+        parts = self._living()
+        for place, part in enumerate(parts):
+            part.hand = self._hands[place % count]
+        for part in parts:
+            part.order()
+
+    def in_work(self, hand: _Hand) -> list[int]:
+        """The partitions of which ``hand`` has a task that is not done."""
+        return [part.number for part in self._living() if part.hand is hand and part.in_work]
+
+    def end_if_done(self) -> None:
+        """Let the workers go once all that there is to compute is computed."""
+        if not all(part.done for part in self._living()):
+            return
+        if self._staff is not None and not self._staff.closed:
+            hands, self._hands = self._hands, []  # now the next pass's
+            for hand in hands:
+                self._staff.keep(self._stage, hand.workers)
+        self.close()
+
+    def _hired(self, count: int) -> Workers:
+        """One of ``count`` workers, kept from the last pass if there is one."""
+        kept = None if self._staff is None else self._staff.send(self._stage)
+        if kept is not None:
+            return kept
+        slots = min(-(-len(self._parts) // count), MOST_SLOTS)
+        runner = PartRunner(self._crew.pipeline)
+        calls = Calls(runner, False, 1, self._crew.executor)
+        if not self._runners:  # those of the other workers are like it
+            check_calls(calls)
+        self._runners.append(runner)
+        return hired(calls, slots)
+
+    def _living(self) -> list[WorkedPart[Any]]:
+        return [part for found in self._parts if (part := found()) is not None]
+
+    def died(self, number: int, made: int, deaths: int, error: BaseException) -> WorkerError:
+        """The error for workers that died over a partition."""
+        times = f"{deaths} times " if deaths > 1 else ""
+        return WorkerError(
+            f"a worker of {self._stage!r} died {times}while it worked on partition {number}, after "
+            f"{made} of its items in this run: {error!r}"
+        )
+
+    def close(self) -> None:
+        """End the workers; may be called again."""
+        if not self._process.is_this_one():
+            return  # after a fork, the workers and their locks are the parent's
+        hands, self._hands = self._hands, []
+        if not close_all([hand.workers for hand in hands]):
+            warnings.warn(
+                f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
+                "their items are done",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        for runner in self._runners:
+            runner.end()
+
+
+@final
+class _Hand:
+    """One worker.
+
+    Attributes:
+      workers: a pool of one.
+      deaths: how often it died.
+      suspects: partitions whose tasks it had when it died. While there are some, a task is submitted
+        only when its items are needed.
+    """
+
+    def __init__(self, workers: Workers) -> None:
+        self.workers = workers
+        self.deaths = 0
+        self.suspects: set[int] = set()
+
+
+@final
+class WorkedPart(ItemByItem[T]):
+    """Motion through a partition that a worker runs; its state is that of the partition itself.
+
+    Attributes:
+      number: of the partition.
+      hand: its worker, once workers are hired.
+    """
+
+    hand: _Hand
+
+    def __init__(self, team: Team, number: int, inner: StageIterator[T]) -> None:
+        self._team = team
+        self.number = number
+        # Stands where the worker begins, and is never moved.
+        self._inner = inner
+        self._ready: deque[tuple[T, Place]] = deque()
+        self._handed_out: Place | None = None
+        self._received: Place | None = None
+        self._end: Place | None = None
+        self._answer: Answer[Any] | None = None
+        self._alone = False  # whether the task in work, of one item, is the worker's only one
+        self._deaths = 0  # over this partition, one after another
+        self._deaths_alone = 0
+        self._deaths_known = 0  # of the worker, when the task was submitted
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        while True:
+            self._team.check_home()
+            while not self._ready:
+                if self._end is not None:
+                    self._handed_out = self._end
+                    return
+                self._team.begin()
+                self._receive()
+            item, self._handed_out = self._ready.popleft()
+            self.order()
+            yield item
+
+    def order(self) -> None:
+        """Let the worker make further items, if there is room for them."""
+        count = max(self._team.buffer_size // 2, 1)
+        if (
+            self._answer is None
+            and self._end is None
+            and not self.hand.suspects
+            and len(self._ready) + count <= self._team.buffer_size
+        ):
+            self._submit(count)
+
+    def _submit(self, count: int) -> None:
+        task = self._team.task(self.number, self._received or self._place, count)
+        self._alone, self._deaths_known = bool(self.hand.suspects), self.hand.deaths
+        self._answer = self.hand.workers.submit([task])
+
+    def end(self) -> None:
+        """Stay at the place where it stands, which is its end; called before the first item."""
+        self._end = self._place
+
+    @property
+    def done(self) -> bool:
+        """Whether the last item was computed."""
+        return self._end is not None
+
+    @property
+    def in_work(self) -> bool:
+        """Whether a task was submitted that is not done."""
+        return self._answer is not None and not self._answer.succeeded
+
+    def _receive(self) -> None:
+        """Wait for the items of the task in work; none if its worker died."""
+        if self._answer is None:
+            self._submit(1)
+        answer, self._answer = self._answer, None
+        assert answer is not None
+        try:
+            outcome = self.hand.workers.outcome(answer)
+        except (BrokenExecutor, CancelledError) as error:
+            self._note_death(error)
+            return
+        delivery: Delivery = outcome.results[0]
+        self.hand.suspects.discard(self.number)
+        self._deaths = self._deaths_alone = 0
+        self._ready.extend(zip(delivery.items, delivery.places, strict=True))
+        if delivery.places:
+            self._received = delivery.places[-1]
+        if delivery.end is not None:
+            self._end = delivery.end
+            self._team.end_if_done()
+
+    def _note_death(self, error: BaseException) -> None:
+        hand, made = self.hand, self._place.made
+        if not hand.workers.replaces_dead:
+            raise self._team.died(self.number, made, 1, error) from error
+        if self._deaths_known < hand.deaths:
+            return  # this death is known: its task was in work with another one
+        hand.deaths += 1
+        self._deaths += 1
+        self._deaths_alone += self._alone
+        if self._deaths_alone == MOST_DEATHS:
+            raise self._team.died(self.number, made, self._deaths, error) from error
+        hand.suspects.update(self._team.in_work(hand), [self.number])
+
+    @property
+    def _place(self) -> Place:
+        return self._handed_out or Place(self._inner.get_state(), self._inner.epoch, 0)
+
+    @property
+    def epoch(self) -> int:
+        return self._place.epoch
+
+    def get_state(self) -> State:
+        return taken_state(self._place.state)
+
+    def set_state(self, state: State) -> None:
+        self._inner.set_state(state)
+
+    def close(self) -> None:
+        self._inner.close()
+        self._team.close()

@@ -1,0 +1,196 @@
+"""Damaged files that need a library of others, or a decompressor, read from a disk as users do."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property, partial
+from importlib.util import find_spec
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from campaigns.damaged_records import check_named, damaged_anywhere, lines_of, text_files
+from formats.compressing import COMPRESS, IN_PARTS
+from formats.table_files import write_more_parquet, write_tables
+
+import resumable as rs
+from resumable.core.block import block_items
+from resumable.formats import parquet_file, tables
+from resumable.testing.comparing import same
+
+__all__ = ["FILES", "CompressedTarget", "TableTarget"]
+
+
+class CompressedTarget(NamedTuple):
+    """A way to compress lines.
+
+    Attributes:
+      suffix: of the names of such files.
+      real: good files.
+      decompress: as another reader does it.
+      errors: those that it raises for damage.
+      lenient: whether it reads some files that break the rules of the format: gzip in Python does not
+        look at flags that are reserved, bzip2 and xz not at what follows the last stream.
+      damaged: a file that follows from random choices and the good ones.
+    """
+
+    suffix: str
+    real: list[bytes]
+    decompress: Callable[[bytes], bytes]
+    errors: tuple[type[Exception], ...]
+    lenient: bool = False
+    damaged: Callable[[Random, list[bytes]], bytes] = damaged_anywhere
+
+    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+        """Read ``data`` as a file: how many lines it gave, and whether one was refused.
+
+        Raises:
+          AssertionError: if they are not the lines that the other reader decompresses, or if only one
+            of the two refuses the file.
+        """
+        items, refused = list[Any](), False
+        with written(data, folder, self.suffix) as path:
+            try:
+                for item in rs.lines(path, encoding=None, skip_blank=True):
+                    items.append(item)
+            except rs.MalformedItem as error:
+                check_named(error, str(path))
+                refused = True
+        for whole in self.real:
+            if refused and whole.startswith(data):  # it was only cut
+                expected = lines_of(self.decompress(whole))
+                assert items == expected[: len(items)], "a cut file gives other lines"
+        others = self._lines(data)
+        if others is None:
+            assert refused, "the other reader refuses the file"
+        elif refused:
+            assert self.lenient, "the other reader reads the file"
+            # The last line of either may be cut: what the other one ignores may be a damaged member.
+            count = min(len(items), len(others)) - 1
+            assert items[: max(count, 0)] == others[: max(count, 0)]
+        else:
+            assert items == others, "the other reader gives other lines"
+        return len(items), int(refused)
+
+    def _lines(self, data: bytes) -> list[bytes] | None:
+        """Those that the other reader finds; None if it refuses the file."""
+        try:
+            return lines_of(self.decompress(data)) if data else []
+        except self.errors:
+            return None
+
+
+class TableTarget:
+    """A format of rows that pyarrow decodes.
+
+    Args:
+      open: makes a pipeline of a path.
+      pattern: of the names of good files among those that tests write.
+    """
+
+    damaged = staticmethod(damaged_anywhere)
+
+    def __init__(self, open: Callable[[Path], rs.Pipeline[Any]], pattern: str) -> None:
+        self._open = open
+        self._pattern = pattern
+
+    @cached_property
+    def real(self) -> list[bytes]:
+        """Small files of many types of columns and ways to encode them."""
+        with TemporaryDirectory() as folder:
+            write_tables(Path(folder))
+            write_more_parquet(Path(folder))
+            return [path.read_bytes() for path in sorted(Path(folder).glob(self._pattern))]
+
+    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+        """Read ``data`` as a file: how many rows it gave, and whether one was refused.
+
+        Raises:
+          AssertionError: if rows that are looked up differ from those that come in order, or there are not
+            as many as the file says.
+        """
+        tables.decoded.clear()
+        parquet_file.keep_readers(0)
+        items = list[Any]()
+        with written(data, folder) as path:
+            try:
+                pipeline = self._open(path)
+                for item in pipeline:
+                    items.append(item)
+                assert len(items) == len(pipeline)
+                backwards = block_items(pipeline.gather(np.arange(len(items))[::-1]))
+                assert same(items[::-1], backwards), "rows that are looked up are others"
+            except rs.MalformedItem as error:
+                check_named(error, str(path))
+                return len(items), 1
+            except rs.InvalidArgument:  # two columns have one name now, or there is none
+                return 0, 1
+        return len(items), 0
+
+
+@contextmanager
+def written(data: bytes, folder: Path, suffix: str = "") -> Iterator[Path]:
+    """A file with ``data``, under a name of its own, since what is kept of a file is known by its name."""
+    path = folder / f"{zlib.crc32(data)}{suffix}"
+    path.write_bytes(data)
+    try:
+        yield path
+    finally:
+        path.unlink()
+
+
+def compressed(*suffixes: str) -> list[bytes]:
+    """Lines in one member and in several."""
+    ways = [(COMPRESS | IN_PARTS)[suffix] for suffix in suffixes]
+    return [compress(data * 30) for compress in ways for data in text_files()[:2]]
+
+
+def decompress_zstd(data: bytes) -> bytes:
+    import zstandard
+
+    content = b""
+    while data:
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        content += frame.decompress(data)
+        if not frame.eof:
+            raise EOFError("a frame is cut short")
+        data = frame.unused_data.lstrip(b"\0")  # of padding
+    return content
+
+
+FILES: Final[dict[str, CompressedTarget | TableTarget]] = {
+    "gz": CompressedTarget(
+        ".gz",
+        compressed(".gz", "m.gz", "m.bgz"),
+        gzip.decompress,
+        (OSError, EOFError, zlib.error),
+        lenient=True,
+    ),
+    "bz2": CompressedTarget(
+        ".bz2", compressed(".bz2", "m.bz2"), bz2.decompress, (OSError, ValueError), lenient=True
+    ),
+    "xz": CompressedTarget(
+        ".xz",
+        compressed(".xz", "m.xz"),
+        lambda data: lzma.decompress(data.rstrip(b"\0"), lzma.FORMAT_XZ),  # without padding
+        (lzma.LZMAError,),
+        lenient=True,
+    ),
+}
+if find_spec("zstandard"):
+    import zstandard
+
+    FILES["zst"] = CompressedTarget(
+        ".zst", compressed(".zst", "m.zst"), decompress_zstd, (zstandard.ZstdError, EOFError)
+    )
+if find_spec("pyarrow"):
+    FILES["parquet"] = TableTarget(rs.parquet, "*.parquet")
+    FILES["parquet in parts"] = TableTarget(partial(rs.parquet, batch_rows=3), "*.parquet")
+    FILES["arrow"] = TableTarget(rs.arrow, "*.arrow")

@@ -1,0 +1,107 @@
+"""A GPT trained by torch DDP sees each document once an epoch, whatever happened to its ranks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from examples.lives import PATIENCE, ROOT, Program  # noqa: E402
+
+import resumable as rs  # noqa: E402
+from examples import gpt_ddp  # noqa: E402
+
+SIZES = ("--documents", "200", "--every", "3")
+
+
+def result(folder: Path) -> Any:
+    """The weights that the program wrote at its end, and what it was trained on."""
+    saved = torch.load(folder / "gpt.pt", weights_only=True)
+    return {name: weight.tolist() for name, weight in saved.items()}, trained(folder)
+
+
+def trained(folder: Path) -> dict[int, list[Any]]:
+    """What each step was trained on, in the run that counts: a start drops the steps after its own."""
+    steps: dict[int, list[Any]] = {}
+    for line in (folder / "trained.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if "start" in entry:
+            steps = {step: rows for step, rows in steps.items() if step <= entry["start"]}
+        else:
+            steps.setdefault(entry["step"], []).append(entry["rows"])
+    return steps
+
+
+def test_kills_at_any_moments_leave_the_same_weights(tmp_path: Path) -> None:
+    program = Program("gpt_ddp.py", *SIZES, "--steps", "8", preloaded=("torch",))
+    program.check_kills(tmp_path, result, runs=1, kills=3)
+
+
+def test_ranks_and_workers_may_change_after_each_kill(tmp_path: Path) -> None:
+    lives = [
+        (2, 2, 9),
+        (1, 3, 14),
+        (4, 0, None),
+    ]  # ranks, workers of each, and entries before the kill
+    for ranks, workers, entries in lives:
+        launch(tmp_path, ranks, workers, entries)
+    got = trained(tmp_path)
+    assert sorted(got) == [*range(1, 17)]
+    counts = [len(rows) for _, rows in sorted(got.items())]
+    assert sorted(set(counts)) == [1, 2, 4], "each of the three lives counts"
+    documents = rs.jsonl(tmp_path / "documents-200.jsonl").shuffle(seed=0)
+    order = iter(documents.partition(gpt_ddp.PARTITIONS, gpt_ddp.rows))
+    for step, rows in sorted(got.items()):
+        expected = [gpt_ddp.digests(batch) for batch in islice(order, len(rows))]
+        assert sorted(rows) == sorted(expected), f"step {step}"
+
+
+def launch(folder: Path, ranks: int, workers: int, entries: int | None) -> None:
+    """Run the program with torchrun; kill one rank when it has noted so many ``entries``."""
+    command = [
+        *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(ranks)),
+        *("--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"),
+        *(str(ROOT / "examples" / "gpt_ddp.py"), *SIZES),
+        *("--steps", "16", "--workers", str(workers)),
+    ]
+    path = os.pathsep.join([str(ROOT), str(ROOT / "adapters"), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    log, record = folder / "said.log", folder / "trained.jsonl"
+    before = len(record.read_text().splitlines()) if record.exists() else 0
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
+        try:
+            ends = time.monotonic() + PATIENCE
+            while entries is not None and time.monotonic() < ends and process.poll() is None:
+                if record.exists() and len(record.read_text().splitlines()) >= before + entries:
+                    os.kill(a_rank_of(process.pid), signal.SIGKILL)
+                    break
+                time.sleep(0.01)
+            status = process.wait(PATIENCE)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert (status == 0) == (entries is None), log.read_text()
+
+
+def a_rank_of(launcher: int) -> int:
+    """The process of a rank."""
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    ranks = [
+        int(child)
+        for child in children
+        if b"gpt_ddp.py" in Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+    return max(ranks)

@@ -1,0 +1,111 @@
+"""A loopback HTTP server of files that fails in the ways that networks do."""
+
+from __future__ import annotations
+
+import random
+import re
+import select
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+FAULTS = ("reset", "503", "short", "cut", "slow")
+SLOW_SECONDS = 20.0
+AT_ONCE = {"attempts": 12, "timeout": 0.2, "wait": 0.001, "longest_wait": 0.004}
+"""What to do about faults, as `storage_options["retry"]`."""
+
+
+class FileServer(ThreadingHTTPServer):
+    """Serves what stands in `files`, by ranges.
+
+    Attributes:
+      files: contents by path.
+      tags: ETags by path, as far as there are any.
+      faults: which ones happen, each as likely as the others.
+      often: how likely a request fails, from 0 to 1.
+      requests: what was asked for: method, path, and range.
+      sizes: whether it tells the size of files.
+      ranges: whether it knows what a range is.
+    """
+
+    daemon_threads = True
+    request_queue_size = 64  # as a client asks for several ranges at once
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files: dict[str, bytes] = {}
+        self.tags: dict[str, str] = {}
+        self.faults: tuple[str, ...] = FAULTS
+        self.often = 0.0
+        self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
+        self.sizes = self.ranges = True
+        self.dice = random.Random(0)
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that gave up is no error."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: FileServer
+
+    def do_HEAD(self) -> None:
+        self._answer(with_body=False)
+
+    def do_GET(self) -> None:
+        self._answer(with_body=True)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def _answer(self, with_body: bool) -> None:
+        server = self.server
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        span = (int(asked[1]), int(asked[2]) + 1) if asked and server.ranges else None
+        server.requests.append((self.command, self.path, span))
+        fault = ""
+        if server.dice.random() < server.often:
+            fault = server.dice.choice(server.faults)
+        if fault == "reset":
+            # With nothing to linger for, closing sends a reset.
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.close_connection = True
+            return
+        content = server.files.get(self.path.split("?")[0])
+        if fault == "503" or content is None:
+            self.send_error(503 if fault else 404)
+            return
+        body = content if span is None else content[slice(*span)]
+        shown = body[: len(body) // 2] if fault == "short" and with_body else body
+        self.send_response(200 if span is None else 206)
+        if server.sizes:
+            self.send_header("Content-Length", str(len(shown)))
+        if self.path in server.tags:
+            self.send_header("ETag", server.tags[self.path])
+        self.end_headers()
+        if fault == "slow":
+            # Until the client hangs up, so that no test depends on how fast either of them is.
+            select.select([self.connection], [], [], SLOW_SECONDS)
+        if with_body:
+            self.wfile.write(shown[: len(shown) // 2] if fault == "cut" else shown)
+
+
+@contextmanager
+def serving() -> Iterator[FileServer]:
+    """A server that runs in a thread."""
+    with FileServer() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,), name="file server")
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()

@@ -1,0 +1,77 @@
+"""Damaged files of every format: right items or `MalformedItem`, within limits; the long form is a campaign."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from campaigns import children
+from campaigns.fuzz_formats import TARGETS, fuzz
+from tiers import is_deep
+
+COUNT = 5000 if is_deep() else 300
+
+
+@pytest.mark.parametrize("seed", range(4 if is_deep() else 1))
+@pytest.mark.parametrize("name", TARGETS)
+def test_each_of_many_damaged_files_gives_right_items_or_malformed_ones(
+    name: str, seed: int
+) -> None:
+    counts, failures, _ = fuzz(TARGETS[name], COUNT, seed)
+    assert not failures, failures[:3]
+    assert counts["files"] == COUNT
+    assert min(counts["items"], counts["refused"]) > COUNT // 20
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_the_undamaged_files_are_read_whole(name: str, tmp_path: Path) -> None:
+    target = TARGETS[name]
+    assert all(target.read(data, tmp_path)[1] == 0 for data in target.real)
+
+
+def crash(data: bytes) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hang(data: bytes) -> None:
+    while True:
+        pass
+
+
+def take_all_memory(data: bytes) -> None:
+    bytearray(1 << 40)
+
+
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (crash, f"its process ended with {-signal.SIGKILL}: "),
+        (hang, f"its process ended with {-signal.SIGPROF}: "),
+        (take_all_memory, "MemoryError: : "),
+    ],
+)
+def test_a_file_that_crashes_hangs_or_takes_all_memory_is_named_and_those_after_it_are_read(
+    fault: Callable[[bytes], None], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "SECONDS", 0.05)
+    target = TARGETS["lines"]
+
+    class Faulty:
+        real, damaged = target.real, staticmethod(target.damaged)
+
+        def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+            if len(data) % 11 == 0:
+                fault(data)
+            return target.read(data, folder)
+
+    found = fuzz(Faulty(), 40, 0)
+    expected = fuzz(target, 40, 0)
+    assert 1 < len(found.failures) < 20
+    assert all(failure.startswith(told) for failure in found.failures)
+    sizes = [len(bytes.fromhex(failure.rpartition(": ")[2])) for failure in found.failures]
+    assert {size % 11 for size in sizes} == {0}
+    assert found.counts["files"] == 40
+    assert 0 < found.counts["items"] < expected.counts["items"]

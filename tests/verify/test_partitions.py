@@ -1,0 +1,75 @@
+"""What `resumable verify` does with partitions: it deals them to other numbers of ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import resumable as rs
+from resumable.verify.partitions import Alone, Continued, Joined, rank_counts
+from resumable.verify.verifier import verify
+
+MOST = 9
+
+
+def told(pipeline: rs.Pipeline[Any], ranks: int, damage: int | None = None) -> str | None:
+    """What is wrong with two ranks that ``ranks`` continue, all in this process."""
+    stage: Any = pipeline.stage
+    alone = Alone(MOST).do(stage, lambda count: None)
+    if damage is not None:
+        del alone[damage][-1]
+    state = Joined(2, 11).do(stage, lambda count: None)
+    return Continued(state, ranks, alone, MOST).do(stage, lambda count: None)
+
+
+class Hidden:
+    """A function that remembers what it met."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+
+    def __call__(self, number: int) -> tuple[int, int]:
+        self.seen += 1
+        return number, self.seen
+
+
+def test_the_items_of_each_partition_are_compared_with_a_run_of_it_alone() -> None:
+    def fn(part: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+        return part.filter(lambda number: number % 5).shuffle(1, window=3)
+
+    for uneven in (None, "pad"):
+        numbers = rs.range(41).shuffle(0)
+        exact = numbers.partition(5, fn if uneven is None else lambda part: part.map(abs))
+        for ranks in (1, 3):
+            assert told(exact.shard(0, 2, uneven=uneven), ranks) is None
+            assert "of partition 3" in str(told(exact.shard(0, 2), ranks, damage=3))
+    hidden = rs.range(41).partition(5, lambda part: part.map(Hidden()))
+    assert "Item 4 of partition 0 is another one than in a run by itself" in str(told(hidden, 3))
+
+
+@pytest.mark.parametrize(
+    ("count", "ranks", "tried"), [(8, 4, [4, 1, 5]), (2, 1, [2, 1]), (1, 1, [1])]
+)
+def test_one_rank_and_one_more_are_tried(count: int, ranks: int, tried: list[int]) -> None:
+    stage: Any = rs.range(9).partition(count, lambda part: part).shard(0, ranks).stage
+    assert rank_counts(stage) == tried
+
+
+@pytest.mark.deep
+def test_a_stage_that_holds_items_of_a_rank_is_named(tmp_path: Path) -> None:
+    (tmp_path / "parts.py").write_text(
+        "import resumable as rs\n"
+        "free = rs.range(60).partition(4, lambda part: part.filter(bool)).shard(0, 2).batch(3)\n"
+        "held = rs.range(60).partition(4, lambda part: part.map(abs)).shard(0, 2).shuffle(1, window=5)\n"
+    )
+    report = verify(f"{tmp_path / 'parts.py'}:free", positions=2)
+    assert report.finding is None
+    assert "Partition(count=4, ranks=2) with 1 and 3 ranks after 2" in report.resumed
+    assert not report.notes
+    report = verify(f"{tmp_path / 'parts.py'}:held", positions=2)
+    assert report.finding is None
+    (note,) = report.notes
+    assert "the ranks of Partition(count=4, ranks=2) must stay the same" in note
+    assert "hold items of its rank" in note

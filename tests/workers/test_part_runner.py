@@ -1,0 +1,113 @@
+"""Partitions that stand in a worker for their next task: those of former runs do not stay."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import resumable as rs
+from resumable.state.value import take_state
+from resumable.workers import part_runner
+from resumable.workers.part_runner import IDLE_SECONDS, MOST_RUNS, PartRunner, Place, Task
+
+PARTITIONS = 4
+OPEN: list[int] = []
+"""The partitions that are open."""
+
+
+class Numbers:
+    """Numbers whose iterator notes that it is open."""
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def __call__(self) -> Iterator[int]:
+        OPEN.append(self._partition)
+        try:
+            yield from range(100)
+        finally:
+            OPEN.remove(self._partition)
+
+
+def numbers(partition: int) -> Any:
+    return rs.from_iterable(Numbers(partition)).stage
+
+
+class Clock:
+    seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(part_runner, "monotonic", clock)
+    return clock
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
+    """Does the next task of a partition as in a process of a pool; returns its items."""
+    kept = part_runner._Kept()
+    monkeypatch.setattr(part_runner, "_kept_here", kept)
+    places: dict[tuple[str, int], Place] = {}
+
+    def do(name: str, partition: int = 0) -> list[int]:
+        if (name, partition) not in places:
+            state = take_state(numbers(partition).start(0).get_state)
+            places[name, partition] = Place(state, 0, 0)
+        runner = pickle.loads(pickle.dumps(PartRunner(numbers)))
+        found = runner(Task(name, 0, partition, places[name, partition], 3))
+        places[name, partition] = found.places[-1]
+        items: list[int] = found.items
+        return items
+
+    yield do
+    kept.end()
+    assert not OPEN
+
+
+def test_the_partitions_of_many_runs_that_nobody_ended_do_not_pile_up(
+    run: Callable[..., list[int]], clock: Clock
+) -> None:
+    for number in range(3 * MOST_RUNS):
+        for partition in range(PARTITIONS):
+            assert run(f"run {number}", partition) == [0, 1, 2]
+        assert len(OPEN) <= PARTITIONS * MOST_RUNS
+    assert run("run 0") == [3, 4, 5]
+
+
+def test_a_run_that_was_idle_while_another_one_worked_is_dropped(
+    run: Callable[..., list[int]], clock: Clock
+) -> None:
+    run("first")
+    run("first", 1)
+    clock.seconds += IDLE_SECONDS
+    assert run("first") == [3, 4, 5]
+    assert len(OPEN) == 2  # it was alone
+    run("second")
+    assert sorted(OPEN) == [0, 0, 1]
+    clock.seconds += IDLE_SECONDS
+    assert run("second") == [3, 4, 5]
+    assert OPEN == [0]
+    assert run("first", 1) == [3, 4, 5]
+
+
+def test_at_most_so_many_partitions_are_kept(
+    run: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_runner, "MOST_RUNNING", 3)
+    for partition in range(PARTITIONS):
+        run("first", partition)
+    assert OPEN == [1, 2, 3]
+    run("second")
+    assert OPEN == [2, 3, 0]
+    for partition in range(1, PARTITIONS):
+        run("second", partition)
+    assert OPEN == [1, 2, 3]
+    assert run("first") == [3, 4, 5]

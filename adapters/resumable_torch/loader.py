@@ -84,8 +84,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
       InvalidType: if the data set or the sampler cannot be resumed.
       InvalidArgument: if ``in_order`` is False, as batches that overtake each other leave no
         position behind. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
-        draw the seeds of the workers anew from a generator. If ``seed`` or ``with_position`` is given where something else makes the order. If the
-        rank has fewer partitions than workers.
+        draw the seeds of the workers anew from a generator. If ``seed`` or ``with_position`` is given
+        where something else makes the order. If the rank has fewer partitions than workers.
     """
 
     def __init__(

@@ -70,38 +70,38 @@ def serve(descriptor: int, parent: int) -> None:
     gc.freeze()
     server = os.getpid()
     reports: dict[int, int] = {}  # the second pipe of each worker, by its process id
-    requests: socket.socket | None = socket.socket(fileno=descriptor)
-    while os.getppid() == parent and (requests or reports):
-        watched: list[int | socket.socket] = [woken, *([requests] if requests else [])]
-        ready, _, _ = select.select(watched, [], [], HEARTBEAT)
-        if woken in ready:
-            os.read(woken, 1 << 16)
-            _report_ends(reports)
-        if requests is None or requests not in ready:
-            continue
-        message, descriptors, _, _ = socket.recv_fds(requests, 16, MOST_DESCRIPTORS)
-        if not message:
-            requests.close()
-            requests = None
-            continue
-        try:
-            pid = fork() if len(descriptors) == message[0] else None
-        except OSError:  # no more processes are possible
-            pid = None
-        if pid == 0:
-            todo, report, *others = descriptors
-            for known in (requests.detach(), woken, waker, report, *reports.values()):
+    asked = True
+    with socket.socket(fileno=descriptor) as requests:
+        while os.getppid() == parent and (asked or reports):
+            watched: list[int | socket.socket] = [woken, *([requests] if asked else [])]
+            ready, _, _ = select.select(watched, [], [], HEARTBEAT)
+            if woken in ready:
+                os.read(woken, 1 << 16)
+                _report_ends(reports)
+            if requests not in ready:
+                continue
+            message, descriptors, _, _ = socket.recv_fds(requests, 16, MOST_DESCRIPTORS)
+            if not message:
+                asked = False
+                continue
+            try:
+                pid = fork() if len(descriptors) == message[0] else None
+            except OSError:  # no more processes are possible
+                pid = None
+            if pid == 0:
+                todo, report, *others = descriptors
+                for known in (requests.detach(), woken, waker, report, *reports.values()):
+                    os.close(known)
+                signal.set_wakeup_fd(-1)
+                for number, handler in handlers.items():
+                    signal.signal(number, handler)
+                _be_worker(server, todo, list(message[1:]), others)
+            if pid is not None:
+                report = reports[pid] = descriptors.pop(1)
+                _write(report, pid)
+            # If there is no worker, the other side finds its pipe closed.
+            for known in descriptors:
                 os.close(known)
-            signal.set_wakeup_fd(-1)
-            for number, handler in handlers.items():
-                signal.signal(number, handler)
-            _be_worker(server, todo, list(message[1:]), others)
-        if pid is not None:
-            report = reports[pid] = descriptors.pop(1)
-            _write(report, pid)
-        # If there is no worker, the other side finds its pipe closed.
-        for known in descriptors:
-            os.close(known)
 
 
 def _wake_up(signal_number: int, frame: FrameType | None) -> None:

@@ -26,6 +26,7 @@ from resumable_torch.marks import BYTES_A_BATCH  # noqa: E402
 from tiers import examples  # noqa: E402
 
 import resumable as rs  # noqa: E402
+from resumable.state.merging import joined_states  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -109,7 +110,7 @@ def test_ranks_and_workers_may_change_in_mid_pass(data: st.DataObject) -> None:
             done += got
             break
         states = [saved(loader) for loader in loaders]
-        state = rs.merge_states(states)
+        state = joined_states(states)
         at_once = count % ranks == 0 and (count // ranks) % max(workers, 1) == 0
         in_order = in_order and at_once and not ended(state, partitioned(length, count))
         if in_order:

@@ -66,8 +66,9 @@ DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybut
 BUILD = Environment("3.11", "build", "hatchling")
 
 STRICT = """
-# In the environment rather than as options, so that the workers of the test runner get it.
-PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error python -m pytest
+# In the environment rather than as options, so that the workers of the test runner get it. Few
+# examples, since these are about the versions; the step `deep` tries many.
+PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=5 python -m pytest
 """
 
 STEPS = [

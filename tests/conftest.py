@@ -33,14 +33,23 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the deep tier every test counts as deep; the quick one leaves out those that say so."""
+    """Each tier leaves out what belongs to the other."""
     if tiers.is_deep():
         for item in items:
-            item.add_marker("deep")
+            if _tries_more(item):
+                item.add_marker("deep")  # the others are left out by `-m deep`
         return
     left_out = [item for item in items if item.get_closest_marker("deep")]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if not item.get_closest_marker("deep")]
+
+
+def _tries_more(item: pytest.Item) -> bool:
+    """Whether the deep tier tries more by this test than the quick one: it or its module asks which it is."""
+    return hasattr(getattr(item, "obj", None), "hypothesis") or any(
+        value is tiers or getattr(value, "__module__", None) == tiers.__name__
+        for value in vars(getattr(item, "module", None)).values()
+    )
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -60,9 +60,8 @@ class Columns:
         What is already an array of the right dtype is not copied.
 
         Raises:
-          MalformedItem: if an item has not the structure or the shapes of the signature, or if the
-            items differ in shape.
-          ValueError, TypeError, OverflowError: if a value has no such dtype.
+          MalformedItem: if an item has not the structure, the shapes or the dtypes of the signature, or
+            if the items differ in shape.
         """
         if is_columns(block):
             parts: Iterator[Any] = _leaves(self._item, block)
@@ -140,7 +139,12 @@ def _of_strings(arrays: list[Array]) -> Array:
 
 def _converted(spec: tf.TensorSpec, value: Any) -> Array:
     """``value`` as an array, as `tf.data.Dataset.from_generator` converts it."""
-    return np.asarray(value, dtype=spec.dtype.as_numpy_dtype, order="C")
+    try:
+        return np.asarray(value, dtype=spec.dtype.as_numpy_dtype, order="C")
+    except (ValueError, TypeError, OverflowError) as error:
+        raise rs.MalformedItem(
+            f"the output_signature has {spec}, got {shorten(value)}: {error}"
+        ) from error
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> Array:

@@ -356,7 +356,7 @@ FOUR = tf.TensorSpec((4,), tf.float64)
     ("signature", "good", "item", "match"),
     [
         (SCALAR, 7, (1, 2), "has shape"),
-        (SCALAR, 7, "one", "invalid literal"),
+        (SCALAR, 7, "one", "the output_signature has TensorSpec.*got 'one': invalid literal"),
         ((SCALAR,), (7,), (1, 2), "has the structure"),
         ({"b": SCALAR}, {"b": 7}, {"a": 1}, "has the structure"),
         (FOUR, np.ones(4), np.ones(3), "has shape"),

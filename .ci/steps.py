@@ -71,6 +71,7 @@ STRICT = """
 PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=5 python -m pytest
 """
 
+# In this order they are begun: what fails soonest first, then the longest, so that no core waits at the end.
 STEPS = [
     Step("lint", "lint, types, workflows and forms", LINT, """
 ruff format --check .
@@ -85,17 +86,9 @@ schema dependabot .github/dependabot.yml
 schema citation-file-format CITATION.cff
 zizmor --offline --no-progress --min-severity medium .github
 """),
-    Step("readme", "the README's commands in a fresh environment", None, """
-python3.11 -m venv "$WORK/fresh"
-source "$WORK/fresh/bin/activate"
-{ pip install -e . && resumable demo; } || exit 1
-{ pip install -e ".[test]" && pytest; } || exit 1
-"""),
     Step("deep", "the tests with many examples", PLAIN, """
 PYTHONPATH=. python -m pytest -m deep
 """),
-    Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, STRICT),
-    Step("new", "the tests with the newest Python, warnings as errors", NEW, STRICT),
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
 export PYTHONPATH=.
 MYPYPATH=benchmarks mypy \\
@@ -116,12 +109,14 @@ PYTHONPATH=. python -m pytest --require-packages \\
     tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py
 PYTHONPATH=. python -m pytest --require-packages tests/test_documentation.py -k examples
 """),
-    Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
-PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
+    Step("readme", "the README's commands in a fresh environment", None, """
+python3.11 -m venv "$WORK/fresh"
+source "$WORK/fresh/bin/activate"
+{ pip install -e . && resumable demo; } || exit 1
+{ pip install -e ".[test]" && pytest; } || exit 1
 """),
-    Step("remote", "the remote store against a server that speaks S3", REMOTE, """
-PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
-"""),
+    Step("old", "the tests with the oldest Python and NumPy, warnings as errors", OLD, STRICT),
+    Step("new", "the tests with the newest Python, warnings as errors", NEW, STRICT),
     Step("files", "files of all formats, written by others, compressed and remote", FILES, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats \\
@@ -132,14 +127,8 @@ python -m pytest --require-packages tests/docs -k "files.md or vision.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
 """),
-    Step("dask", "a map on a Dask cluster of two processes", DASK, """
-PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py
-PYTHONPATH=. python -m pytest --require-packages tests/docs -k dask
-"""),
-    Step("docs", "the pages, strictly, with all their links", DOCS, """
-sphinx-build -W --keep-going -q -b dirhtml docs "$WORK/pages"
-test -f "$WORK/pages/index.html"
-! grep -rlE '<(script|link|img)[^>]+(src|href)="https?:' "$WORK/pages" --include=*.html
+    Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
+PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"
 """),
     Step("archives", "wheel and sdist in empty environments", BUILD, """
 python -m build --no-isolation --outdir "$WORK/dist" . >/dev/null
@@ -155,5 +144,17 @@ for version in 3.10 3.13; do
         echo "$(basename "$archive") under Python $version: good"
     done
 done
+"""),
+    Step("docs", "the pages, strictly, with all their links", DOCS, """
+sphinx-build -W --keep-going -q -b dirhtml docs "$WORK/pages"
+test -f "$WORK/pages/index.html"
+! grep -rlE '<(script|link|img)[^>]+(src|href)="https?:' "$WORK/pages" --include=*.html
+"""),
+    Step("remote", "the remote store against a server that speaks S3", REMOTE, """
+PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
+"""),
+    Step("dask", "a map on a Dask cluster of two processes", DASK, """
+PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py
+PYTHONPATH=. python -m pytest --require-packages tests/docs -k dask
 """),
 ]  # fmt: skip

@@ -14,8 +14,9 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from itertools import chain, islice
-from typing import Any, ClassVar, Final, TypeVar, final
+from itertools import chain, islice, repeat
+from operator import getitem
+from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
@@ -68,7 +69,8 @@ class FromIterable(ExternalSource[T]):
     is known to lose items (``resumable.sources.inexact``).
 
     State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
-    stands when the pipeline is built. Skipping takes time in proportion to the saved position.
+    stands when the pipeline is built. It has one place, so once a later pass reads it, an earlier one
+    raises `ExternalStateError`. Skipping takes time in proportion to the saved position.
     After ten million items a warning tells how many are left. An interrupt leaves the iterator
     where it was.
 
@@ -110,7 +112,7 @@ class FromIterable(ExternalSource[T]):
     data_identity: str | None = None
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
-    _once: _Once[T] | None = field(init=False, repr=False, default=None)
+    _shared: _Shared[T] | None = field(init=False, repr=False, default=None)
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
@@ -130,9 +132,9 @@ class FromIterable(ExternalSource[T]):
         if not hasattr(target, "__iter__") and not _is_old_sequence(target):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
         if hasattr(target, "__next__") or protocol is TELL:
-            if protocol is None:
-                object.__setattr__(self, "_once", _Once(iter(target)))
-            else:
+            iterator = iter(target) if protocol is None else target
+            object.__setattr__(self, "_shared", _Shared(iterator, protocol is TELL))
+            if protocol is not None:
                 # A pass starts where the object stands now.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
         object.__setattr__(self, "_protocol", protocol)
@@ -151,7 +153,7 @@ class FromIterable(ExternalSource[T]):
         """How a position is restored."""
         if self._protocol is not None:
             return str(self._protocol)
-        return ONCE if self._once is not None else ANEW
+        return ANEW if self._shared is None else ONCE
 
     @property
     def is_made_by_a_function(self) -> bool:
@@ -171,12 +173,12 @@ class FromIterable(ExternalSource[T]):
     @property
     def inexact_policy(self) -> str | None:
         """The policy, if no position can be restored."""
-        exact = self._once is None and self._inexact is None
+        exact = not self.reads_once and self._inexact is None
         return None if exact else self.external_state_policy
 
     @property
     def reads_once(self) -> bool:
-        return self._once is not None
+        return self._shared is not None and self._protocol is None
 
     @property
     def inexact_reason(self) -> str:
@@ -227,17 +229,63 @@ class _Last:
         return _Last, ()
 
 
-class _Once(Iterator[T]):
-    """An iterator that can only be read once, with a count that all passes share."""
+@final
+class _Shared(Generic[T]):
+    """An object that each pass reads from where it stands, so only one of them at a time.
 
-    def __init__(self, iterator: Iterator[T]) -> None:
-        self._iterator = iterator
-        self.position = 0
+    Args:
+      source: an iterator, or a file.
+      is_file: whether the items are its lines.
+      position: how many items were taken of it.
+    """
 
-    def __next__(self) -> T:
-        item = next(self._iterator)
-        self.position += 1
-        return item
+    def __init__(self, source: Any, is_file: bool, position: int = 0) -> None:
+        self._source = source
+        self._is_file = is_file
+        self._position = Position()
+        self._position.move_to(position)
+        self._turn: list[Iterator[T]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Shared, (self._source, self._is_file, self.position)
+
+    @property
+    def position(self) -> int:
+        """How many items were taken, by all passes."""
+        return self._position.number
+
+    def begin(self, stage: FromIterable[T]) -> Iterator[T]:
+        """The items for one pass; the pass before can take no more.
+
+        No Python code runs between an item and the pass, so no interrupt loses one.
+        """
+        source = self._source
+        self._turn[:] = [_TakenOver(stage)]
+        self._turn = [iter(source.readline, source.read(0)) if self._is_file else source]
+        return self._position.counting(map(next, map(getitem, repeat(self._turn), repeat(0))))
+
+    @property
+    def turn(self) -> object:
+        """What is another object in each pass."""
+        return self._turn
+
+
+@final
+class _TakenOver(Iterator[Any]):
+    """What a pass gets of an object that a later pass reads."""
+
+    def __init__(self, stage: FromIterable[Any]) -> None:
+        self._stage = stage
+
+    def __next__(self) -> NoReturn:
+        raise _taken_over(self._stage)
+
+
+def _taken_over(stage: FromIterable[Any]) -> ExternalStateError:
+    return ExternalStateError(
+        f"a later pass reads {stage!r}, which has one place only; pass a function that makes the "
+        "iterator, so that each pass has its own"
+    )
 
 
 class _FromIterableIterator(SourceIterator[T]):
@@ -262,6 +310,8 @@ class _FromIterableIterator(SourceIterator[T]):
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
+        # What the object is shared by as long as this pass reads it.
+        self._turn: object = None
 
     def pull(self, count: int) -> Block:
         items = list(islice(self._opened(), count))
@@ -315,6 +365,9 @@ class _FromIterableIterator(SourceIterator[T]):
     def get_state(self) -> State:
         own = self._saved
         if self._protocol is not None:
+            shared = self._stage._shared
+            if shared is not None and shared.turn is not self._turn:
+                raise _taken_over(self._stage)
             own = self._protocol.read(self._target)
         try:
             return {
@@ -373,23 +426,36 @@ class _FromIterableIterator(SourceIterator[T]):
     def _open(self) -> Iterator[T]:
         stage = self._stage
         source: Any = stage.iterable
-        if stage._once is not None:
-            return self._advanced(stage._once, self._position.number - stage._once.position)
+        if stage._shared is not None:
+            return self._begun(stage._shared)
         if stage._protocol is None:
             iterator = self._made(source) if _is_factory(source) else iter(source)
             protocol = protocol_of(iterator)
             if protocol is None or (self._saved is None and self._position.number):
                 return self._advanced(iterator, self._position.number)
             return self._restored(iterator, iterator, protocol)
-        if hasattr(source, "__next__") or stage._protocol is TELL:
-            if self._saved is None:  # a state of an earlier version, from before the first item
-                self._saved = copy.deepcopy(stage._initial)
-            iterator = iter(source.readline, source.read(0)) if stage._protocol is TELL else source
-            return self._restored(source, iterator, stage._protocol)
         target = source if self._saved is None else shallow_copy(source)
         self._restore(target, stage._protocol)
         self._target, self._protocol = target, stage._protocol
         return iter(target)
+
+    def _begun(self, shared: _Shared[T]) -> Iterator[T]:
+        """What the object still has, after it is brought to the position of this pass."""
+        stage = self._stage
+        if stage._protocol is None:
+            count = self._position.number - shared.position
+            if count < 0:
+                raise ExternalStateError(
+                    f"{stage!r} cannot go back from item {shared.position} to item "
+                    f"{self._position.number}; pass a function that makes the iterator"
+                )
+            iterator = self._advanced(shared.begin(stage), count)
+        else:
+            if self._saved is None:  # a state of an earlier version, from before the first item
+                self._saved = copy.deepcopy(stage._initial)
+            iterator = self._restored(stage.iterable, shared.begin(stage), stage._protocol)
+        self._turn = shared.turn
+        return iterator
 
     def _made(self, factory: Callable[..., Any]) -> Iterator[T]:
         """A new iterator from a function."""
@@ -427,11 +493,6 @@ class _FromIterableIterator(SourceIterator[T]):
             self._saved = None
 
     def _advanced(self, iterator: Iterator[T], count: int) -> Iterator[T]:
-        if count < 0:
-            raise ExternalStateError(
-                f"{self._stage!r} cannot go back from item {self._position.number - count} to item "
-                f"{self._position.number}; pass a function that makes the iterator"
-            )
         iterator = _iterable(iterator)
         recent = Recent()
         if not count:  # a pass may have few items

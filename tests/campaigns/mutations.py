@@ -169,6 +169,7 @@ MUTATIONS: Final = [
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
+    Mutation("sources/iterable.py", "self._turn[:] = [_TakenOver(stage)]", "pass"),
     Mutation(
         "sources/iterable.py",
         "self._noted, self._due = None, next",

@@ -66,6 +66,22 @@ def test_wherever_a_pass_is_interrupted_no_item_is_lost_or_repeated(
         iterator.close()
 
 
+def test_wherever_what_is_read_once_is_interrupted_no_item_is_lost_in_silence() -> None:
+    went_on = 0
+    for interrupt in interrupters():
+        iterator = iter(rs.from_iterable(iter(range(7)), external_state_policy="ignore"))
+        seen: list[Any] = []
+        interrupt(partial(take_all, iterator, seen))
+        assert seen == list(range(iterator.step))
+        try:
+            take_all(iterator, seen)
+        except rs.ExternalStateError:  # an item was taken that had not come to the loop
+            continue
+        assert seen == list(range(7))
+        went_on += 1
+    assert went_on
+
+
 def test_wherever_a_restore_is_interrupted_the_iterator_is_at_one_of_both_places(
     pipeline: rs.Pipeline[Any],
 ) -> None:

@@ -204,6 +204,57 @@ def test_a_reader_that_runs_ahead_of_tell_is_not_trusted(tmp_path: Path) -> None
         assert "none: it can be read once" in repr(rs.from_iterable(file))
 
 
+class Countdown(Iterator[int]):
+    """Is its own iterator, with a state."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def __next__(self) -> int:
+        if not self.left:
+            raise StopIteration
+        self.left -= 1
+        return self.left
+
+    def state_dict(self) -> int:
+        return self.left
+
+    def load_state_dict(self, left: int) -> None:
+        self.left = left
+
+
+@pytest.mark.parametrize("make", [lambda: Countdown(9), lambda: io.StringIO("a\nb\nc\nd\n")])
+def test_of_an_object_that_is_its_own_iterator_only_the_latest_pass_goes_on(
+    make: Callable[[], Any],
+) -> None:
+    expected = list(rs.from_iterable(make()))
+    pipeline = rs.from_iterable(make())
+    earlier, later = iter(pipeline), iter(pipeline)
+    assert next(earlier) == expected[0]
+    state = earlier.get_state()
+    assert next(later) == expected[0]
+    with pytest.raises(rs.ExternalStateError, match="pass a function that makes the iterator"):
+        earlier.get_state()
+    with pytest.raises(rs.ExternalStateError, match="a later pass reads FromIterable"):
+        next(earlier)
+    assert next(later) == expected[1]
+    earlier.set_state(state)
+    assert list(earlier) == expected[1:]
+    with pytest.raises(rs.ExternalStateError, match="a later pass reads"):
+        next(later)
+    assert list(pipeline) == list(pipeline) == expected
+
+
+def test_two_passes_do_not_share_out_what_can_be_read_once() -> None:
+    pipeline = rs.from_iterable(iter(range(9)), external_state_policy="ignore")
+    earlier, later = iter(pipeline), iter(pipeline)
+    assert next(later) == 0
+    with pytest.raises(rs.ExternalStateError, match="cannot go back from item 1 to item 0"):
+        next(earlier)
+    copied = pickle.loads(pickle.dumps(pipeline))
+    assert list(copied.resume(later.get_state())) == list(later) == list(range(1, 9))
+
+
 def test_the_iterator_of_a_generator_function_is_closed() -> None:
     closed = []
 

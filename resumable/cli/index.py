@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, NamedTuple
 
 from .. import pipeline
-from ..errors import ResumableError
+from ..errors import InvalidArgument, ResumableError
 from ..formats.compression import compression_of
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
-from ..formats.paths import found_files
+from ..formats.paths import file_name, found_files, is_remote, without_query
+from ..formats.remote import found_remote_files
 from ..views.table import table_lines
 from .progress import progress_bar
 
@@ -50,8 +51,8 @@ class Group(NamedTuple):
 def run(options: argparse.Namespace) -> int:
     """Index the files of ``options.patterns``; returns the exit status."""
     try:
-        found = found_files(options.patterns, is_cache)
-    except ResumableError as error:
+        found = _found(options.patterns, options.index_dir)
+    except (ResumableError, OSError) as error:
         print(f"resumable index: {error}", file=sys.stderr)
         return 2
     records, failed = dict.fromkeys(OPENED_BY, 0), False
@@ -77,11 +78,31 @@ def run(options: argparse.Namespace) -> int:
     return int(failed)
 
 
+def _found(patterns: list[str], index_dir: str | None) -> list[str]:
+    """The files and URLs that ``patterns`` name.
+
+    Raises:
+      InvalidArgument: if a pattern matches nothing, or there is a URL and no ``index_dir``.
+      OSError: if a remote file cannot be found.
+      MissingDependency: if a URL needs a package that is not installed.
+    """
+    urls = [pattern for pattern in patterns if is_remote(pattern)]
+    local = [pattern for pattern in patterns if not is_remote(pattern)]
+    if urls and index_dir is None:
+        raise InvalidArgument(
+            f"--index-dir must say where the index of a URL is kept, got {urls[0]}"
+        )
+    found = found_files(local, is_cache) if local else []
+    for files in found_remote_files(urls, None) if urls else []:
+        found += [file.path for file in files]
+    return found
+
+
 def _groups(paths: Iterable[str], format: str | None) -> Iterable[Group]:
     together: dict[tuple[str, str], list[str]] = {}
     for path in dict.fromkeys(paths):
-        chosen = format or ENDINGS.get(os.path.splitext(path)[1].lower(), "lines")
-        shares = not compression_of(path) and os.path.isfile(path)
+        chosen = format or ENDINGS.get(os.path.splitext(file_name(path))[1].lower(), "lines")
+        shares = not is_remote(path) and not compression_of(path) and os.path.isfile(path)
         if shares and os.path.getsize(path) <= LARGEST_PACKED:
             together.setdefault((chosen, os.path.dirname(path)), []).append(path)
         else:
@@ -93,6 +114,6 @@ def _groups(paths: Iterable[str], format: str | None) -> Iterable[Group]:
 def _indexed(group: Group, folder: str | None) -> int:
     """Build the indexes of a group; returns the number of its records."""
     for path in group.paths:
-        if compression_of(path):
+        if compression_of(without_query(path)):
             raise ResumableError(f"{path} is compressed, and read as a stream without an index")
     return len(OPENED_BY[group.format](group.paths, index_dir=folder))

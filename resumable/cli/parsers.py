@@ -200,13 +200,17 @@ def _add_index(commands: Any) -> None:
             "The exit status is 1 if a file cannot be indexed, 2 if there is none."
         ),
     )
-    parser.add_argument("patterns", metavar="PATH", nargs="+", help="files, or patterns in quotes")
+    parser.add_argument(
+        "patterns", metavar="PATH", nargs="+", help="files or URLs, or patterns in quotes"
+    )
     parser.add_argument(
         "--format",
         choices=["lines", "jsonl", "csv", "tar", "tfrecord"],
         help="of all files (default: by their names; of others, lines)",
     )
-    parser.add_argument("--index-dir", metavar="DIR", help="where to keep the indexes")
+    parser.add_argument(
+        "--index-dir", metavar="DIR", help="where to keep the indexes; needed for URLs"
+    )
     parser.add_argument(
         "--workers",
         type=_at_least(1),

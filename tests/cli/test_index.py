@@ -63,6 +63,34 @@ def test_the_format_and_the_folder_of_the_indexes_can_be_chosen(
     assert not list(folder.glob("*.idx"))
 
 
+def test_files_behind_urls_are_indexed_in_a_folder(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("fsspec", "tenacity"):
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    url, local, where = (
+        "file://" + str(folder / "*"),
+        str(folder / "0.tar"),
+        str(folder / "indexes"),
+    )
+    assert main(["index", url + ".jsonl", url + ".txt", local, "--index-dir", where]) == 0
+    printed = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["lines", "21", f"{LINES + 20 * 400:,}"] in printed
+    assert ["jsonl", "1", f"{LINES:,}"] in printed
+    assert ["tar", "1", "2"] in printed
+
+    def scanned(*_: object) -> None:
+        raise AssertionError("scanned again")
+
+    monkeypatch.setattr(record_index, "scanned", scanned)
+    assert len(rs.lines(url + ".txt", index_dir=where)) == LINES + 20 * 400
+    assert len(rs.jsonl(url + ".jsonl", index_dir=where)) == LINES
+    assert main(["index", local, url + ".jsonl"]) == 2
+    assert "--index-dir must say where the index of a URL is kept" in capsys.readouterr().err
+    assert main(["index", url + ".none", "--index-dir", where]) == 2
+    assert "paths must match at least one file" in capsys.readouterr().err
+
+
 def test_what_cannot_be_indexed_is_named_and_the_rest_is_done(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -50,7 +50,7 @@ def test_kills_at_any_moments_leave_the_same_weights(tmp_path: Path) -> None:
 def test_ranks_and_workers_may_change_after_each_kill(tmp_path: Path) -> None:
     lives = [
         (2, 2, 9),
-        (1, 3, 14),
+        (1, 3, 8),
         (4, 0, None),
     ]  # ranks, workers of each, and entries before the kill
     for ranks, workers, entries in lives:

@@ -238,7 +238,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             return self._source.fewest
         return self._batch_items if self.drop_last else 1
 
-    def begin_pass(self) -> tuple[int, Iterator[T]]:
+    def _begin_pass(self) -> tuple[int, Iterator[T]]:
         """Begin a pass: its number, and torch's own iterator over it."""
         again = self.cursor.begun and not self.received
         self.cursor.begin(self.received, self.fewest)
@@ -269,7 +269,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         finally:
             self.collate_fn = collate
 
-    def count_received(
+    def _count_received(
         self, number: int, batches: int, state: bytes | None, worker: int | None = None
     ) -> None:
         """Count batches of the pass ``number``.
@@ -287,7 +287,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             elif state is not None:
                 self.cursor.keep(self._count * self._batch_items, state)
 
-    def end_pass(self, number: int) -> None:
+    def _end_pass(self, number: int) -> None:
         """Note that the loop has come to the end of the pass ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
             if has_partitions(self.cursor.pipeline) and not self.drop_last:
@@ -298,12 +298,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             self.cursor.end()
             self._count = 0
 
-    def leave_workers(self) -> None:
+    def _leave_workers(self) -> None:
         """Let the next pass begin with other workers, also where they live on."""
         self._iterator = None
 
     @property
-    def goes_on_after_errors(self) -> bool:
+    def _goes_on_after_errors(self) -> bool:
         """Whether batches come after one that could not be made."""
         return not isinstance(self._source, PipelineDataset)
 
@@ -335,8 +335,8 @@ class _Received(Iterator[T]):
         if self._over:  # or each further call would end another pass
             raise StopIteration
         if self._batches is None or self._taken is None:
-            self._number, batches = self._loader.begin_pass()
-            self._taken = Taken(batches, self._loader.goes_on_after_errors)
+            self._number, batches = self._loader._begin_pass()
+            self._taken = Taken(batches, self._loader._goes_on_after_errors)
             self._batches = batches
         if self._torn:
             raise rs.WorkerError(
@@ -350,18 +350,18 @@ class _Received(Iterator[T]):
             batch: Any = next(self._batches)
         except StopIteration:
             self._over = True
-            self._loader.end_pass(self._number)
+            self._loader._end_pass(self._number)
             raise
         except BaseException as error:
             self._torn = not self._goes_on(taken, error)
             if self._torn:
-                self._loader.leave_workers()
+                self._loader._leave_workers()
             raise
         state = worker = None
         if isinstance(batch, Marked):
             batch, state, order, worker = batch
             self._order.check(order)
-        self._loader.count_received(self._number, 1 + self._failed, state, worker)
+        self._loader._count_received(self._number, 1 + self._failed, state, worker)
         self._failed, self._torn = 0, False
         return batch  # type: ignore[no-any-return]
 
@@ -374,7 +374,7 @@ class _Received(Iterator[T]):
         # Torch passes over the batch. That is right for an error of the data set, but an interrupt says
         # nothing of the batch.
         passed_over = taken.more == 1 and isinstance(error, Exception)
-        if not (passed_over and self._loader.goes_on_after_errors):
+        if not (passed_over and self._loader._goes_on_after_errors):
             return False
         self._failed += 1
         return True

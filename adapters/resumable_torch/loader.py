@@ -20,6 +20,7 @@ from .cursor import KEY, InPasses
 from .dataset import PipelineDataset
 from .driven import Driven, Unordered
 from .marks import Marked, Marking, OneOrder
+from .order import USE_SHUFFLE, refuse_given
 from .randomness import draws_of
 from .sampler import ResumableBatchSampler, ResumableSampler
 from .shares import Shares, check_workers, has_partitions
@@ -408,12 +409,8 @@ def _check_makes_order(
         raise rs.InvalidArgument(
             f"seed must be given to the sampler, which has its own, got {seed!r}"
         )
-    if seed is not None and isinstance(
-        dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)
-    ):
-        raise rs.InvalidArgument(
-            f"seed must not be given with a pipeline, got {seed!r}; use its shuffle(seed)"
-        )
+    if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
+        refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 
 
 def _checked(value: Any, name: str, kind: type[T]) -> T:

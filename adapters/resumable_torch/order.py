@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sized
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
@@ -15,9 +15,12 @@ from resumable.stages.shard import Shard
 
 from .cursor import Cursor
 
-__all__ = ["Source", "as_order", "check_positions", "positions_from", "pulled"]
+__all__ = ["Source", "as_order", "check_positions", "positions_from", "pulled", "refuse_given"]
 
 Source = int | Sized | rs.Pipeline[int]
+
+USE_SHUFFLE: Final = "; use its shuffle(seed)"
+"""What to do in place of giving an argument with a pipeline."""
 
 
 def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipeline[int]:
@@ -31,11 +34,7 @@ def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipel
     if isinstance(source, rs.Pipeline):
         if not source.random_access:
             raise rs.InvalidType(f"a pipeline as order must have random access, got {source!r}")
-        for name, value in (("shuffle", shuffle), ("seed", seed)):
-            if value is not None:
-                raise rs.InvalidArgument(
-                    f"{name} must not be given with a pipeline, got {value!r}; use its shuffle(seed)"
-                )
+        refuse_given("a pipeline", USE_SHUFFLE, shuffle=shuffle, seed=seed)
         return source
     order = rs.range(
         len(source) if isinstance(source, Sized) else check_int("source", source, minimum=0)
@@ -43,6 +42,19 @@ def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipel
     if shuffle is None or not check_bool("shuffle", shuffle):
         return order
     return order.shuffle(0 if seed is None else seed)
+
+
+def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
+    """Refuse those of ``arguments`` that are not None, beside ``other``, which makes the order.
+
+    Raises:
+      InvalidArgument: naming the first that is given.
+    """
+    for name, value in arguments.items():
+        if value is not None:
+            raise rs.InvalidArgument(
+                f"{name} must not be given with {other}, got {value!r}{advice}"
+            )
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:

@@ -8,12 +8,11 @@ from typing import Any, Final
 
 from torch.utils.data import Sampler
 
-import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
 from .cursor import Cursor
 from .driven import Driven
-from .order import Source, as_order, check_positions, positions_from, pulled
+from .order import Source, as_order, check_positions, positions_from, pulled, refuse_given
 
 __all__ = ["ResumableBatchSampler", "ResumableSampler"]
 
@@ -122,11 +121,7 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
         seed: int | None = None,
     ) -> None:
         if isinstance(source, ResumableSampler):
-            for name, value in (("shuffle", shuffle), ("seed", seed)):
-                if value is not None:
-                    raise rs.InvalidArgument(
-                        f"{name} must not be given with a sampler, got {value!r}"
-                    )
+            refuse_given("a sampler", shuffle=shuffle, seed=seed)
             self.sampler = source
         else:
             self.sampler = ResumableSampler(source, shuffle=shuffle, seed=seed)

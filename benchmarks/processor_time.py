@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from benchmarks.result import Result, Table
 from benchmarks.timings import spread
 
-__all__ = ["Ways", "cells", "race", "ratio", "scan_seconds"]
+__all__ = ["Ways", "add_table", "race", "ratio", "scan_seconds"]
 
 Ways: TypeAlias = dict[str, Callable[[], Iterable[Any]]]
 """How each contestant begins a pass."""
@@ -51,7 +52,26 @@ def ratio(seconds: Mapping[str, list[float]], way: str, other: str) -> float:
     return statistics.median(_ratios(seconds, way, other))
 
 
-def cells(seconds: Mapping[str, list[float]], way: str, ours: str, count: int) -> tuple[str, str]:
+def add_table(
+    result: Result, title: str, item: str, seconds: Mapping[str, list[float]], ours: str, count: int
+) -> None:
+    """Add to ``result`` what each contestant took for ``count`` items, and beside ``ours``.
+
+    Args:
+      result: of the workload.
+      title: of the table.
+      item: what the contestants deliver, in the singular.
+      seconds: as `race` returns them.
+      ours: the way with which the others are compared.
+      count: of items in a pass.
+    """
+    header = ("", f"µs a {item}", "its time ÷ that of resumable in order (quartiles)")
+    rows = [(way, *_cells(seconds, way, ours, count)) for way in seconds]
+    result.tables.append(Table(title, header, rows))
+    result.raw[title] = dict(seconds)
+
+
+def _cells(seconds: Mapping[str, list[float]], way: str, ours: str, count: int) -> tuple[str, str]:
     """Microseconds an item, and the time as a multiple of ours, with quartiles."""
     each = 1e6 * statistics.median(seconds[way]) / count
     ratios = spread(_ratios(seconds, way, ours))

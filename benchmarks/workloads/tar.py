@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import resumable as rs
-from benchmarks.processor_time import Ways, cells, race, ratio, scan_seconds
+from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
 from benchmarks.work import SEED
 
@@ -38,10 +38,7 @@ def run(options: Options) -> Result:
         ways = _ways(shards)
         seconds = race(ways, options.rounds, count, _look_at)
         title = f"{count:,} samples of {size:,} bytes"
-        rows = [(way, *cells(seconds, way, IN_ORDER, count)) for way in seconds]
-        header = ("", "µs a sample", "its time ÷ that of resumable in order (quartiles)")
-        result.tables.append(Table(title, header, rows))
-        result.raw[title] = seconds
+        add_table(result, title, "sample", seconds, IN_ORDER, count)
         if not options.quick:
             theirs = ratio(seconds, WEBDATASET, IN_ORDER) if WEBDATASET in seconds else None
             shuffled = ratio(seconds, IN_ORDER, SHUFFLED)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import resumable as rs
-from benchmarks.processor_time import Ways, cells, race, ratio, scan_seconds
+from benchmarks.processor_time import Ways, add_table, race, ratio, scan_seconds
 from benchmarks.result import Options, Result, Table, at_least
 from benchmarks.work import SEED
 
@@ -39,10 +39,7 @@ def run(options: Options) -> Result:
         scans.append((f"{size:,}", f"{1e6 * scan_seconds(rs.tfrecord, paths) / count:.2f}"))
         seconds = race(_ways(paths), options.rounds, count, _look_at)
         title = f"{count:,} records of {size:,} bytes"
-        rows = [(way, *cells(seconds, way, IN_ORDER, count)) for way in seconds]
-        header = ("", "µs a record", "its time ÷ that of resumable in order (quartiles)")
-        result.tables.append(Table(title, header, rows))
-        result.raw[title] = seconds
+        add_table(result, title, "record", seconds, IN_ORDER, count)
         if not options.quick:
             theirs = ratio(seconds, TENSORFLOW, IN_ORDER) if TENSORFLOW in seconds else None
             result.claims.append(

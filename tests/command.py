@@ -9,13 +9,14 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from resumable.cli.main import main
 
-__all__ = ["ROOT", "call_command", "run_command", "run_python"]
+__all__ = ["ROOT", "call_command", "run_command", "run_python", "script"]
 
 ROOT: Final = Path(__file__).parents[1]
 
@@ -33,6 +34,11 @@ def run_python(
         check=False,
         timeout=300,
     )
+
+
+def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A script of its own, whose functions no worker could import; warnings are errors."""
+    return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["descendants", "is_worker"]
+from waiting import wait_until
+
+__all__ = ["check_nothing_is_left", "children", "descendants", "is_worker"]
 
 SERVER = "fork_server"
 HELPERS = "resource_tracker"
@@ -33,6 +38,40 @@ def descendants(parent: int) -> dict[int, str]:
             if not is_server and HELPERS not in process.command:
                 found[number] = process.command
     return found
+
+
+def children() -> set[int]:
+    """Workers and other processes that this one has."""
+    return set(descendants(os.getpid()))
+
+
+def check_nothing_is_left(make: Callable[[], Any], workers: int) -> None:
+    """However an iterator that ``make`` returns ends, none of its ``workers`` stays, and no descriptor."""
+
+    def started() -> Any:
+        iterator = make()
+        next(iterator)
+        assert len(children() - before) == workers
+        return iterator
+
+    before = children()
+    started().close()  # starts the trackers, which stay
+    gc.collect()
+    before = children()
+    opened = len(os.listdir("/proc/self/fd"))
+
+    started().close()
+    assert children() == before, "after close"
+
+    iterator = started()
+    list(iterator)
+    assert children() == before, "at exhaustion"
+
+    iterator = started()
+    del iterator
+    gc.collect()
+    wait_until(lambda: children() == before)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
 
 
 def is_worker(number: int) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from graphs import six_stages, stream
 
 import resumable as rs
+from resumable.testing.laws import resumes_at_every_position
 from resumable.windows.rereading import most_unneeded
 
 FAR = 10**9
@@ -212,15 +213,7 @@ def test_what_a_flat_map_passes_over_leaves_the_rest_as_it_was(
     chain: Callable[[rs.Pipeline[int]], rs.Pipeline[Any]],
 ) -> None:
     pipeline = rs.range(3).flat_map(lambda item: chain(stream(20)).map(repr))
-    items, states = [], []
-    with iter(pipeline) as iterator:
-        states.append(iterator.get_state())
-        for item in iterator:
-            items.append(item)
-            states.append(iterator.get_state())
-    for step, state in enumerate(states):
-        with pipeline.resume(state) as iterator:
-            assert list(iterator) == items[step:]
+    resumes_at_every_position(pipeline)
 
 
 def first_of_a_resume(pipeline: rs.Pipeline[Any], steps: int) -> Any:

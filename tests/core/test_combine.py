@@ -13,6 +13,7 @@ from graphs import stream
 import resumable as rs
 from resumable.core import combine
 from resumable.core.block import block_items
+from resumable.testing.laws import states_along, through_bytes
 
 MEBIBYTE = 1 << 20
 
@@ -42,19 +43,15 @@ def test_turns_that_are_planned_a_few_at_a_time_give_the_items_and_states_of_a_l
     name: str, turns: int
 ) -> None:
     pipeline = KINDS[name]()
-    items, states = [], []
-    with iter(pipeline) as iterator:
-        states.append(iterator.get_state())
-        for item in iterator:
-            items.append(item)
-            states.append(iterator.get_state())
+    items = list(pipeline)
+    states = states_along(pipeline, len(items))
     with mock.patch.object(combine, "PLANNED_AT_ONCE", turns):
         for first in range(0, len(items) + 1, 4):
             for count in (turns, turns + 1, 3 * turns, 10**6):
-                with pipeline.resume(states[first]) as iterator:
+                with pipeline.resume(rs.loads(states[first])) as iterator:
                     assert list(block_items(iterator.pull(count))) == items[first : first + count]
                     if first + count <= len(items):
-                        assert iterator.get_state() == states[first + count]
+                        assert through_bytes(iterator) == states[first + count]
                     assert list(iterator) == items[first + count :]
 
 

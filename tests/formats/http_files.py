@@ -13,7 +13,15 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-FAULTS = ("reset", "503", "short", "cut", "slow")
+CAUSES = {
+    "reset": "Disconnected|reset",
+    "503": "503",
+    "short": "the body has .* bytes in place of",
+    "cut": "Payload",
+    "slow": "no answer within 0.2 seconds",
+}
+"""A pattern of what an error says after each fault."""
+FAULTS = tuple(CAUSES)
 SLOW_SECONDS = 20.0
 AT_ONCE = {"attempts": 12, "timeout": 0.2, "wait": 0.001, "longest_wait": 0.004}
 """What to do about faults, as `storage_options["retry"]`."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats.http_files import AT_ONCE, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.tfrecords import framed
 from s3_server import s3_server
 from tiers import thinned
@@ -89,13 +89,7 @@ def test_what_fails_for_the_moment_is_tried_again(server: FileServer, seed: int)
 
 @pytest.mark.parametrize(
     ("fault", "cause"),
-    [
-        ("reset", "Disconnected|reset"),
-        ("503", "503"),
-        ("short", "the body has 256 bytes in place of 512"),
-        ("cut", "Payload"),
-        ("slow", "no answer within 0.2 seconds"),
-    ],
+    (CAUSES | {"short": "the body has 256 bytes in place of 512"}).items(),
 )
 def test_an_error_that_stays_names_url_attempt_and_cause(
     server: FileServer, fault: str, cause: str

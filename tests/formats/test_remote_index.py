@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from formats.archives import archive, numbered
-from formats.http_files import AT_ONCE, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.tfrecords import framed
 from s3_server import s3_server
 from tiers import is_deep
@@ -248,16 +248,7 @@ def test_what_fails_for_the_moment_is_tried_again(written: Any, http_server: Fil
         http_server.often = 0.0
 
 
-@pytest.mark.parametrize(
-    ("fault", "cause"),
-    [
-        ("reset", "Disconnected|reset"),
-        ("503", "503"),
-        ("short", "the body has .* bytes in place of"),
-        ("cut", "Payload"),
-        ("slow", "no answer within 0.2 seconds"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "cause"), CAUSES.items())
 def test_an_error_that_stays_names_url_attempt_and_cause(
     tmp_path: Path, http_server: FileServer, fault: str, cause: str
 ) -> None:

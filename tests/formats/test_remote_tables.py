@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats.http_files import AT_ONCE, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.table_files import rows, write_arrow, write_parquet
 from s3_server import s3_server
 from tiers import is_deep
@@ -73,16 +73,7 @@ def test_what_fails_for_the_moment_is_tried_again(
 
 
 @each_format
-@pytest.mark.parametrize(
-    ("fault", "cause"),
-    [
-        ("reset", "Disconnected|reset"),
-        ("503", "503"),
-        ("short", "the body has .* bytes in place of"),
-        ("cut", "Payload"),
-        ("slow", "no answer within 0.2 seconds"),
-    ],
-)
+@pytest.mark.parametrize(("fault", "cause"), CAUSES.items())
 def test_an_error_that_stays_names_url_attempt_and_cause(
     format: str, fault: str, cause: str, tmp_path: Path, http_server: FileServer
 ) -> None:

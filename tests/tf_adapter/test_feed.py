@@ -17,6 +17,7 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
+from clocks import Clock
 from resumable_tf import blocks as blocks_module
 from resumable_tf import make_dataset, make_initializable_iterator
 from resumable_tf.columns import Columns
@@ -39,15 +40,6 @@ PIPELINES: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "stream": lambda: rs.from_iterable(numbers).shuffle(1, window=6).prefetch(2),
     "empty": lambda: rs.range(0),
 }
-
-
-class Clock:
-    """Stands still unless it is moved."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -5,9 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -19,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import run_python
-from descendants import descendants, is_worker
+from command import script
+from descendants import check_nothing_is_left, children, is_worker
 from hypothesis import given
 from hypothesis import strategies as st
 from waiting import wait_until
@@ -345,30 +343,11 @@ def test_an_item_that_ends_its_worker_is_named_after_the_items_before_it() -> No
 @needs_loky
 @linux_only
 def test_nothing_is_left_running_or_open() -> None:
-    def started() -> Any:
-        iterator = iter(
-            rs.range(500).partition(6, lambda part: part.map(abs), workers=2, executor="process")
-        )
-        next(iterator)
-        assert len(children() - before) == 2
-        return iterator
+    def make() -> Any:
+        numbers = rs.range(500)
+        return iter(numbers.partition(6, lambda part: part.map(abs), workers=2, executor="process"))
 
-    before = children()
-    started().close()  # starts the trackers, which stay
-    gc.collect()
-    before = children()
-    opened = len(os.listdir("/proc/self/fd"))
-
-    started().close()
-    assert children() == before, "after close"
-    iterator = started()
-    list(iterator)
-    assert children() == before, "at exhaustion"
-    iterator = started()
-    del iterator
-    gc.collect()
-    wait_until(lambda: children() == before)
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
+    check_nothing_is_left(make, workers=2)
 
 
 @pytest.mark.parametrize(
@@ -413,13 +392,3 @@ def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
     workers = [int(path.name) for path in tmp_path.iterdir()]
     assert workers
     wait_until(lambda: not any(map(is_worker, workers)))
-
-
-def children() -> set[int]:
-    """Workers and other processes that this one has."""
-    return set(descendants(os.getpid()))
-
-
-def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A script of its own, whose functions no worker could import."""
-    return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)

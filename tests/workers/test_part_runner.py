@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state
@@ -36,16 +37,9 @@ def numbers(partition: int) -> Any:
     return rs.from_iterable(Numbers(partition)).stage
 
 
-class Clock:
-    seconds = 1000.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
+    clock = Clock(1000.0)
     monkeypatch.setattr(part_runner, "monotonic", clock)
     return clock
 
@@ -87,12 +81,12 @@ def test_a_run_that_was_idle_while_another_one_worked_is_dropped(
 ) -> None:
     run("first")
     run("first", 1)
-    clock.seconds += IDLE_SECONDS
+    clock.now += IDLE_SECONDS
     assert run("first") == [3, 4, 5]
     assert len(OPEN) == 2  # it was alone
     run("second")
     assert sorted(OPEN) == [0, 0, 1]
-    clock.seconds += IDLE_SECONDS
+    clock.now += IDLE_SECONDS
     assert run("second") == [3, 4, 5]
     assert OPEN == [0]
     assert run("first", 1) == [3, 4, 5]

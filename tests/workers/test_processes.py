@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 import itertools
 import os
 import pickle
 import signal
-import subprocess
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import run_python
-from descendants import descendants, is_worker
+from command import script
+from descendants import check_nothing_is_left, children, is_worker
 from graphs import stream
 from waiting import wait_until
 
@@ -52,16 +49,6 @@ def by_value(fn: Any) -> Any:
     copied.__module__ = "__main__"
     copied.__qualname__ = f"<locals>.{fn.__name__}"
     return copied
-
-
-def children() -> set[int]:
-    """Workers and other processes that this one has."""
-    return set(descendants(os.getpid()))
-
-
-def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A script of its own, whose functions no worker could import."""
-    return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
 
 
 def test_order_and_states_are_those_of_the_map_without_workers() -> None:
@@ -470,29 +457,7 @@ def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
 
 @linux_only
 def test_nothing_is_left_running_or_open() -> None:
-    def started() -> Any:
-        iterator = iter(processes(rs.range(500), lambda item: item))
-        next(iterator)
-        assert len(children() - before) == 2
-        return iterator
-
-    list(processes(rs.range(5), abs))  # starts the trackers, which stay
-    gc.collect()
-    before = children()
-    opened = len(os.listdir("/proc/self/fd"))
-
-    started().close()
-    assert children() == before, "after close"
-
-    iterator = started()
-    list(iterator)
-    assert children() == before, "at exhaustion"
-
-    iterator = started()
-    del iterator
-    gc.collect()
-    wait_until(lambda: children() == before)
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened)
+    check_nothing_is_left(lambda: iter(processes(rs.range(500), lambda item: item)), workers=2)
     own = f"loky-{os.getpid()}-"  # other tests run beside this one
     wait_until(lambda: not [name for name in os.listdir("/dev/shm") if own in name])
 

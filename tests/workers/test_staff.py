@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from clocks import Clock
 from command import run_python
 from graphs import stream
 from waiting import wait_until
@@ -247,13 +248,6 @@ def test_the_interpreter_ends_after_a_loop_that_was_left_between_two_passes() ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "72\n", "")
 
 
-class Clock:
-    seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Of the workers' closing."""
@@ -275,7 +269,7 @@ class Busy(ThreadWorkers):
         super().leave()
 
     def close(self, seconds: float = PATIENCE) -> bool:
-        self._clock.seconds += max(seconds, 0)
+        self._clock.now += max(seconds, 0)
         super().close(60)
         return False
 
@@ -286,7 +280,7 @@ def test_kept_workers_end_at_once_and_are_waited_for_together(clock: Clock) -> N
     for workers in several:
         staff.keep(stage, workers)
     staff.close()
-    assert clock.seconds == PATIENCE
+    assert clock.now == PATIENCE
     assert all(workers.left for workers in several)
 
 
@@ -304,6 +298,6 @@ def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
     assert next(iterator) == 0
     with pytest.warns(RuntimeWarning, match="are still busy after 10 s"):
         iterator.close()
-    assert clock.seconds == PATIENCE
+    assert clock.now == PATIENCE
     assert len(several) == 4
     assert all(workers.left for workers in several)

@@ -15,7 +15,7 @@ from resumable.consumed import ConsumedStates
 from resumable.core.block import Indices
 from resumable.core.graph import rebuilt, walk, without_threads
 from resumable.core.stage import Stage
-from resumable.stages.partition import Partition
+from resumable.stages.partition import Partition, has_partitions
 from resumable.stages.repeat import Repeat
 from resumable.state.value import State
 
@@ -91,7 +91,7 @@ class Feed(Generic[T]):
     @property
     def has_partitions(self) -> bool:
         """Whether a rank of the pipeline owns partitions, and saves those alone."""
-        return any(isinstance(stage, Partition) for stage, _ in walk(self.pipeline.stage))
+        return has_partitions(self.pipeline.stage)
 
     def check(self, state: State) -> None:
         """Make sure that `move_to` can move to ``state``.

@@ -18,10 +18,10 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import CombinedLoader
 
 import resumable as rs
+from resumable.stages.partition import has_partitions
 
 from .loader import ResumableDataLoader
 from .partitions import gathered
-from .shares import has_partitions
 
 __all__ = ["ResumeInput"]
 
@@ -93,7 +93,9 @@ class ResumeInput(Callback):
         for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):
                 state = loader.state_dict(held=max(held, 0))
-                saved[number] = gathered(state) if has_partitions(loader.cursor.pipeline) else state
+                saved[number] = (
+                    gathered(state) if has_partitions(loader.cursor.pipeline.stage) else state
+                )
 
 
 def _stateful(loaders: Any) -> list[Any]:

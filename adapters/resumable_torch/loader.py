@@ -14,6 +14,7 @@ from resumable.core.arguments import check_bool, check_choice
 from resumable.core.external import protocol_of
 from resumable.core.external_source import POLICIES, apply_policy
 from resumable.errors import shorten
+from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 
 from .cursor import KEY, InPasses
@@ -23,7 +24,7 @@ from .marks import Marked, Marking, OneOrder
 from .order import USE_SHUFFLE, refuse_given
 from .randomness import draws_of
 from .sampler import ResumableBatchSampler, ResumableSampler
-from .shares import Shares, check_workers, has_partitions
+from .shares import Shares, check_workers
 from .taken import Drawable, Taken
 
 __all__ = ["ResumableDataLoader"]
@@ -209,7 +210,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
         """
         self.cursor.load(state_dict)
-        if has_partitions(self.cursor.pipeline):
+        if has_partitions(self.cursor.pipeline.stage):
             self.cursor.set_epoch(self.cursor.epoch)  # also where this rank has nothing left of it
 
     def get_state(self) -> dict[str, bytes]:
@@ -291,7 +292,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     def _end_pass(self, number: int) -> None:
         """Note that the loop has come to the end of the pass ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
-            if has_partitions(self.cursor.pipeline) and not self.drop_last:
+            if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:
                 # Other ranks may have batches of this epoch left, and the states are joined. What cannot
                 # be saved can still be iterated.
                 with suppress(Exception):

@@ -14,7 +14,7 @@ import torch.distributed as dist
 import resumable as rs
 from resumable.state.columns import as_columns, as_rows
 from resumable.state.encoding import dumps_frozen
-from resumable.state.merging import OF_PARTITIONS, PARTITIONS, joined_states
+from resumable.state.merging import PARTITIONS, is_of_partitions, joined_states
 
 from .cursor import KEY
 
@@ -112,7 +112,7 @@ def _split(value: Any) -> _Split:
         return _joined(list, [_split(part) for part in value])
     if not isinstance(value, dict):
         return _Split({}, value)
-    if value.keys() != set(OF_PARTITIONS):
+    if not is_of_partitions(value):
         names = list(value)
         return _joined(
             lambda parts: dict(zip(names, parts, strict=True)),

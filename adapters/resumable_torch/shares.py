@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
-from resumable.core.graph import walk
 from resumable.core.stage import Stage
 from resumable.core.transform import PassThrough
 from resumable.stages.filter import Filter
@@ -22,15 +21,10 @@ from resumable.stages.partition import Partition, dealt
 from resumable.state.merging import PARTITIONS, joined_states
 from resumable.state.value import State
 
-__all__ = ["Shares", "check_workers", "has_partitions", "share_of"]
+__all__ = ["Shares", "check_workers", "share_of"]
 
 MOST_HELD: Final = 1 << 16
 """Of so many of the last batches it is known which worker made them."""
-
-
-def has_partitions(pipeline: rs.Pipeline[Any]) -> bool:
-    """Whether the states of ranks differ, as each has those of its own partitions."""
-    return any(isinstance(stage, Partition) for stage, _ in walk(pipeline.stage))
 
 
 def share_of(

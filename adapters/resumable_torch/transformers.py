@@ -11,11 +11,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.checkpoint.reading import read_checkpoint
+from resumable.stages.partition import has_partitions
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
 from .partitions import gathered
-from .shares import has_partitions
 
 __all__ = ["ResumeInput"]
 
@@ -76,7 +76,7 @@ class ResumeInput(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         own = self._loader.state_dict()
-        whole = gathered(own) if has_partitions(self._loader.cursor.pipeline) else own
+        whole = gathered(own) if has_partitions(self._loader.cursor.pipeline.stage) else own
         if state.is_world_process_zero:
             saved = rs.loads(whole[KEY])
             checkpoint = rs.Checkpoint(step=state.global_step, time=time.time(), state=saved)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from ..core.arguments import check_bool, check_choice, check_int
+from ..core.arguments import check_below, check_bool, check_choice
 from ..core.iterator import PipelineIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
@@ -78,10 +78,7 @@ def check_policy(
 
 def check_rank(rank: Any, ranks: Any, trigger: Trigger, skips: bool) -> tuple[int, int]:
     """Return ``rank`` and ``ranks`` if all ranks will save at the same steps."""
-    ranks = check_int("ranks", ranks, minimum=1)
-    rank = check_int("rank", rank, minimum=0)
-    if rank >= ranks:
-        raise InvalidArgument(f"rank must be below ranks={ranks}, got {rank}")
+    rank, ranks = check_below("rank", rank, "ranks", ranks)
     if ranks > 1 and trigger.reads_clock:
         raise InvalidArgument(
             f"trigger must be due at the same steps on all {ranks} ranks, whose clocks differ: use "

@@ -36,6 +36,15 @@ def check_int(
     return number
 
 
+def check_below(name: str, value: Any, limit_name: str, limit: Any) -> tuple[int, int]:
+    """Return ``value`` and ``limit`` as ints, if ``value`` is one of ``range(limit)``, such as a rank."""
+    limit = check_int(limit_name, limit, minimum=1)
+    value = check_int(name, value, minimum=0)
+    if value >= limit:
+        raise InvalidArgument(f"{name} must be below {limit_name}={limit}, got {value}")
+    return value, limit
+
+
 def check_seed(name: str, value: Any) -> int:
     """Return ``value`` as an int in [0, 2**64)."""
     if value is None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import final
 
+from ..errors import WorkerError
+
 
 @final
 class HomeProcess:
@@ -20,3 +22,15 @@ class HomeProcess:
     def is_this_one(self) -> bool:
         """Whether the caller is in that process."""
         return os.getpid() == self.number
+
+    def check_workers_of(self, stage: object) -> None:
+        """Refuse to go on in a forked process, which does not have the workers of ``stage``.
+
+        Raises:
+          WorkerError: if the caller is in one.
+        """
+        if not self.is_this_one():
+            raise WorkerError(
+                f"the workers of {stage!r} are in the process that started them, not in this fork of "
+                "it; iterate the pipeline anew here"
+            )

@@ -14,7 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_choice, check_int
+from ..core.arguments import check_below, check_choice, check_int
 from ..core.derived import derived
 from ..core.graph import walk, with_inputs
 from ..core.stage import PARTS, Reliance, Stage
@@ -216,9 +216,7 @@ class Partition(Transform[T]):
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
         """The partitions of this rank that rank ``index`` of ``count`` gets of them."""
-        count, index = check_int("count", count, minimum=1), check_int("index", index, minimum=0)
-        if index >= count:
-            raise InvalidArgument(f"index must be below count={count}, got {index}")
+        index, count = check_below("index", index, "count", count)
         return dataclasses.replace(
             self,
             index=self.index + self.ranks * index,
@@ -263,13 +261,18 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
     if isinstance(stage, (PassThrough, CallsPerItem, Filter, Repeat)) and not drops:
         upstream = dealt(stage.upstream, index, count, uneven)
         return upstream and with_inputs(stage, (upstream,))
-    if any(isinstance(found, Partition) for found, _ in walk(stage)):
+    if has_partitions(stage):
         raise InvalidArgument(
             f"shard cannot keep the partitions before {stage.label} apart; put shard right after "
             "partition, and what groups, counts, reorders or joins items after shard or in the "
             "function of the partition"
         )
     return None
+
+
+def has_partitions(stage: Stage[Any]) -> bool:
+    """Whether ``stage`` delivers items of partitions, so that the states of ranks differ."""
+    return any(isinstance(found, Partition) for found, _ in walk(stage))
 
 
 def _part_of(stage: Stage[Any]) -> Part[Any] | None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_choice, check_int
+from ..core.arguments import check_below, check_choice
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
 from ..core.indexed import IndexedIterator, LookedUp, check_reach, countable
@@ -71,10 +71,7 @@ class Shard(LookedUp[T], Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        count = check_int("count", self.count, minimum=1)
-        index = check_int("index", self.index, minimum=0)
-        if index >= count:
-            raise InvalidArgument(f"index must be below count={count}, got {index}")
+        index, count = check_below("index", self.index, "count", self.count)
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
         if count > MOST_OVER_STREAM and not self.upstream.random_access:
             raise InvalidArgument(

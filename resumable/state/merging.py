@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 
@@ -27,6 +27,11 @@ BEFORE: Final = 30
 """How much is shown of fingerprints, before and after the place where they differ."""
 
 TOP: Final = ("fingerprint", "epoch", "step", "ahead", "pipeline")
+
+
+def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether ``value`` has the keys of a state of partitions."""
+    return isinstance(value, dict) and value.keys() == set(OF_PARTITIONS)
 
 
 def merge_states(states: Iterable[State]) -> State:
@@ -121,7 +126,7 @@ def _has_ended(value: Any) -> bool:
     while waiting:
         found = waiting.pop()
         if isinstance(found, dict):
-            if found.keys() == set(OF_PARTITIONS) and found["ended"] and all(found["ended"]):
+            if is_of_partitions(found) and found["ended"] and all(found["ended"]):
                 return True
             waiting += found.values()
         elif isinstance(found, (list, tuple)):
@@ -150,7 +155,7 @@ def _merged(values: list[Any], path: str) -> Any:
     if isinstance(first, dict) and all(
         isinstance(value, dict) and value.keys() == first.keys() for value in values
     ):
-        if first.keys() == set(OF_PARTITIONS):
+        if is_of_partitions(first):
             return _united(values, path)
         return {key: _merged([value[key] for value in values], f"{path}.{key}") for key in first}
     if isinstance(first, list) and all(

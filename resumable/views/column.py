@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeGuard, final
+from typing import Any, Final, final
 
 from ..errors import StateMismatch, shorten
 from ..state.columns import as_rows
@@ -50,11 +50,6 @@ class Column:
 @final
 class Parts(dict[int, Any]):
     """The state of a stage in each partition, by the number of the partition."""
-
-
-def is_of_partitions(saved: Any) -> TypeGuard[dict[str, Any]]:
-    """Whether ``saved`` has the keys of a state of partitions."""
-    return isinstance(saved, dict) and saved.keys() == set(OF_PARTITIONS)
 
 
 def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], Parts]:

@@ -15,9 +15,9 @@ import numpy as np
 from ..core.carried import split_carried
 from ..core.graph import below
 from ..errors import shorten
-from ..state.merging import OF_EVEN_STEPS
+from ..state.merging import OF_EVEN_STEPS, is_of_partitions
 from ..state.value import State
-from .column import Column, Parts, as_columns, is_of_partitions, parts_of
+from .column import Column, Parts, as_columns, parts_of
 from .drawing import draw_tree
 from .table import table_lines
 

@@ -110,11 +110,7 @@ class Team:
 
     def check_home(self) -> None:
         """Refuse to go on in a forked process, which does not have the workers."""
-        if not self._process.is_this_one():
-            raise WorkerError(
-                f"the workers of {self._stage!r} are in the process that started them, not in this "
-                "fork of it; iterate the pipeline anew here"
-            )
+        self._process.check_workers_of(self._stage)
 
     def begin(self) -> None:
         """Hire the workers and let them begin, unless they have."""

@@ -122,7 +122,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         self._end: _Position | None = None
 
     def pull(self, count: int) -> Block:
-        self._check_home()
+        self._process.check_workers_of(self._stage)
         self._settle()
         results: list[T] = []
         while len(results) < count and self._fill():
@@ -140,7 +140,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
     def skip(self, count: int) -> int:
         if self._calls.drop:
             return super().skip(count)  # only the calls show which items are dropped
-        self._check_home()
+        self._process.check_workers_of(self._stage)
         self._settle()
         missing = count
         while missing and self._window:
@@ -181,7 +181,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def _runs(self) -> Iterator[Iterator[T]]:
         """The results of each chunk; `chain` walks them without Python work for each item."""
-        self._check_home()
+        self._process.check_workers_of(self._stage)
         self._settle()
         while self._fill():
             chunk = self._window[0]
@@ -189,7 +189,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
                 continue
             self._run = iter(outcome.results[chunk.passed :])
             yield self._run
-            self._check_home()
+            self._process.check_workers_of(self._stage)
             self._settle()
 
     @property
@@ -216,13 +216,6 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             self._tally.pass_over(taken)
             self._pass(chunk, chunk.passed + taken)
             self._put_away(chunk)
-
-    def _check_home(self) -> None:
-        if not self._process.is_this_one():
-            raise WorkerError(
-                f"the workers of {self._stage!r} are in the process that started them, not in this "
-                "fork of it; iterate the pipeline anew here"
-            )
 
     def _dismiss(self) -> None:
         if self._workers is None:

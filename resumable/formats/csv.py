@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from ..errors import InvalidArgument, InvalidType, shorten
 from .compression import check_uncompressed, compression_of
 from .csv_scan import BYTE_ORDER_MARK, CsvScan
 from .data_files import AnyFile
@@ -64,9 +64,9 @@ class Dialect(NamedTuple):
             text = data.decode(self.encoding)
         except UnicodeDecodeError as error:
             place = f"byte {error.start + 1}: cannot decode as {self.encoding}"
-            raise malformed(record, f"{place}: {error.reason}") from None
+            raise record.malformed(f"{place}: {error.reason}") from None
         if "\0" in text:  # which the versions of Python take for different things
-            raise malformed(record, "it has a NUL")
+            raise record.malformed("it has a NUL")
         # The second line shows a quote that is not closed, as the reader goes on to it.
         rows = csv.reader(
             (text, ""),
@@ -78,9 +78,9 @@ class Dialect(NamedTuple):
             row = next(rows)
         except csv.Error as error:
             hint = "; csv.field_size_limit(n) raises it" if "field limit" in str(error) else ""
-            raise malformed(record, f"{error}{hint}") from None
+            raise record.malformed(f"{error}{hint}") from None
         if rows.line_num > 1:
-            raise malformed(record, "a quote is not closed")
+            raise record.malformed("a quote is not closed")
         return row
 
 
@@ -103,7 +103,7 @@ class CsvDecoder:
     def __call__(self, record: LocatedRecord) -> dict[str, str]:
         row = self._dialect.fields(record)
         if len(row) != len(self._names):
-            raise malformed(record, f"{len(row)} fields, not {len(self._names)}")
+            raise record.malformed(f"{len(row)} fields, not {len(self._names)}")
         if self._places is None:
             return dict(zip(self._names, row, strict=True))
         return {name: row[place] for name, place in self._places}
@@ -232,7 +232,7 @@ def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | 
         if found is not None or not more:
             return found
         if len(content) > LARGEST_HEADER:
-            raise malformed(LocatedRecord(b"", path, 1), f"no header in {LARGEST_HEADER} bytes")
+            raise LocatedRecord(b"", path, 1).malformed(f"no header in {LARGEST_HEADER} bytes")
 
 
 def _header_in(content: bytes, path: str, dialect: Dialect, *, is_whole: bool) -> list[str] | None:
@@ -253,11 +253,6 @@ def is_blank(record: LocatedRecord) -> bool:
     """Whether there is nothing in ``record`` but a newline."""
     data = record.data.removeprefix(BYTE_ORDER_MARK) if record.number == 1 else record.data
     return data in (b"\n", b"\r\n")
-
-
-def malformed(record: LocatedRecord, reason: str) -> MalformedItem:
-    """The error that says what is wrong with ``record``."""
-    return MalformedItem(f"{record.path}, record {record.number}: {reason}")
 
 
 def _names(header: list[str], record: LocatedRecord) -> list[str]:

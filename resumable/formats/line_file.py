@@ -37,15 +37,7 @@ class LineFile(RecordFile):
         ]
 
     def read_few(self, records: list[int], gather: object = None) -> list[bytes]:
-        ends = self.positions.ends(records, gather).item
-        data = self.content.data()
-        found = []
-        for line in records:
-            cut = data[ends(line - 1) if line else 0 : ends(line)]
-            if cut.endswith(b"\n"):
-                cut = cut[:-2] if cut.endswith(b"\r\n") else cut[:-1]
-            found.append(cut)
-        return found
+        return list(map(stripped, super().read_few(records, gather)))
 
     def _read_run(self, lines: range, gather: object) -> list[bytes] | None:
         """The same as `read`, for consecutive lines; None if newlines are elsewhere."""

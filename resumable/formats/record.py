@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
 from ..core.block import Indices
+from ..errors import MalformedItem
 
 
 class FoundRecords(NamedTuple):
@@ -61,6 +62,10 @@ class LocatedRecord(NamedTuple):
     data: bytes
     path: str
     number: int
+
+    def malformed(self, reason: str, kind: str = "record") -> MalformedItem:
+        """The error that says what is wrong with it; ``kind`` is what its format calls a record."""
+        return MalformedItem(f"{self.path}, {kind} {self.number}: {reason}")
 
 
 class Format(NamedTuple):

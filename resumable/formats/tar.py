@@ -171,9 +171,9 @@ class DecodeSample:
             reason = str(damage)
             if len(record.data) == SHORT:
                 reason = "the archive is cut short or damaged in it or right after it"
-            raise _malformed(record, reason) from None
+            raise record.malformed(reason, TAR.record) from None
         except ValueError as error:
-            raise _malformed(record, str(error)) from None
+            raise record.malformed(str(error), TAR.record) from None
         if self._decode:
             for extension, data in sample.items():
                 function = self._function(extension) if extension != KEY else None
@@ -181,7 +181,8 @@ class DecodeSample:
                     try:
                         sample[extension] = function(data)
                     except Exception as error:
-                        raise _malformed(record, _reason(sample, extension, error)) from error
+                        reason = _reason(sample, extension, error)
+                        raise record.malformed(reason, TAR.record) from error
         return sample
 
     def _function(self, extension: str) -> Callable[[bytes], Any] | None:
@@ -234,7 +235,3 @@ def _reason(sample: Sample, extension: str, error: Exception) -> str:
 
 def _text(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
-
-
-def _malformed(record: LocatedRecord, reason: str) -> MalformedItem:
-    return MalformedItem(f"{record.path}, sample {record.number}: {reason}")

@@ -162,26 +162,22 @@ class RecordDecoder:
         try:
             return self.decode(content)
         except MalformedItem as error:
-            raise _malformed(record, str(error)) from error
+            raise record.malformed(str(error)) from error
 
 
 def _content(record: LocatedRecord) -> bytes:
     data, checksum_of = record.data, _checksum_of()
     if len(data) < HEAD.size:
-        raise _malformed(record, "cut off within its length")
+        raise record.malformed("cut off within its length")
     length, checksum = HEAD.unpack_from(data)
     if _masked(checksum_of(data[:8])) != checksum:
-        raise _malformed(record, "its length has a wrong checksum; no record after it can be found")
+        raise record.malformed("its length has a wrong checksum; no record after it can be found")
     if length + FRAME != len(data):
-        raise _malformed(record, f"cut off, of {length} bytes of content")
+        raise record.malformed(f"cut off, of {length} bytes of content")
     content = data[HEAD.size : -TAIL.size]
     if _masked(checksum_of(content)) != TAIL.unpack_from(data, HEAD.size + length)[0]:
-        raise _malformed(record, "its content has a wrong checksum")
+        raise record.malformed("its content has a wrong checksum")
     return content
-
-
-def _malformed(record: LocatedRecord, reason: str) -> MalformedItem:
-    return MalformedItem(f"{record.path}, record {record.number}: {reason}")
 
 
 def _masked(checksum: int) -> int:

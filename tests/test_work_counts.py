@@ -31,8 +31,9 @@ from graphs import six_stages
 
 import resumable as rs
 from resumable.core.block import stack
+from resumable.core.random_access import EPOCHS_AHEAD
 from resumable.order import turns
-from resumable.order.permutation import Permutation
+from resumable.order.permutation import Permutation, permutation
 from resumable.order.random_bits import random_rows
 
 PACKAGE = str(Path(rs.__file__).parent)
@@ -759,6 +760,44 @@ def test_a_pass_costs_the_same_however_many_there_are(epochs: int, permuted: lis
         assert len(list(iterator)) == 50_000
     assert len(permuted) <= 12
     assert sum(permuted) <= 50_000 + FIRST_BLOCK
+
+
+@pytest.fixture
+def orders(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The length of each order that is set up."""
+    made: list[int] = []
+    original = Permutation.__init__
+
+    def counted(self: Permutation, length: int, key: int) -> None:
+        made.append(length)
+        original(self, length, key)
+
+    monkeypatch.setattr(Permutation, "__init__", counted)
+    permutation.cache_clear()
+    return made
+
+
+@pytest.mark.parametrize("ranks", [7, 73, 1024])
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_many_ranks_over_few_items_set_up_few_orders_ahead(
+    ranks: int, batch_size: int, orders: list[int]
+) -> None:
+    epochs = rs.range(57).shuffle(0).repeat()
+    with iter(epochs.shard(0, ranks).batch(batch_size)) as iterator:
+        for batches in (1, 101):
+            iterator.pull(batches - iterator.step)
+            # An item of the rank may need an order of its own.
+            assert len(orders) <= batches * batch_size + 2 * EPOCHS_AHEAD
+
+
+def test_partitions_of_short_epochs_share_the_orders_they_set_up(orders: list[int]) -> None:
+    partitions = rs.range(100).shuffle(0).repeat().partition(64, lambda part: part.map(abs))
+    with iter(partitions) as iterator:
+        next(iterator)
+        assert len(orders) <= EPOCHS_AHEAD
+        assert len([next(iterator) for _ in range(6400)]) == 6400
+    # Ahead of the loop is what one partition plans; each order is set up for all of them.
+    assert len(orders) <= 64 + 3 * EPOCHS_AHEAD
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,10 @@ class IndexedIterator(SourceIterator[T]):
     def __init__(self, stage: Stage[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         # `_base` holds the items; the maps lead from our indices to its indices.
-        self._base, self._maps = by_index(stage, epoch).flattened()
+        indexed = by_index(stage, epoch)
+        self._base, self._maps = indexed.flattened()
+        self._first_block = indexed.most_ahead(FIRST_BLOCK)
+        self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         assert stage.length is not None
         self._length = countable(stage.length)
@@ -223,12 +226,12 @@ class IndexedIterator(SourceIterator[T]):
         item next; where computing items has no effects, the item itself. `chain` needs no Python
         code for an item, and the number of entries left gives the position.
         """
-        size = FIRST_BLOCK
+        size = self._first_block
         while self._end < self._length:
             values = self._run(min(size, self._length - self._end))
             self._cursor = iter(values)
             self._end += length_hint(self._cursor)
-            size = LARGEST_BLOCK
+            size = self._largest_block
             yield self._cursor
         self._at_end = True
 
@@ -252,7 +255,7 @@ class IndexedIterator(SourceIterator[T]):
             return np.arange(position, position + count, dtype=np.int64)
         start = position - self._block_start
         if start < 0 or start + count > len(self._block):
-            size = LARGEST_BLOCK if len(self._block) else FIRST_BLOCK
+            size = self._largest_block if len(self._block) else self._first_block
             size = min(size, self._length - position)
             block = np.arange(position, position + max(size, count), dtype=np.int64)
             for index_map in self._maps:

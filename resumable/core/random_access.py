@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from .block import Block, Indices, block_items
 from .runs import Joined, Plain, Run, choose
 
 T = TypeVar("T")
+
+EPOCHS_AHEAD: Final = 32
+"""How many epochs of a `repeat` are planned ahead. Whoever reads a strided part of short epochs may need
+one item of each."""
 
 
 @final
@@ -31,10 +36,13 @@ class Indexed(Generic[T]):
         default a run that uses ``gather`` and ``item``.
       between: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
+      indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
+        has an order of its own to be set up, so this bounds how many indices are planned ahead.
     """
 
     __slots__ = (
-        "base", "between", "every_epoch", "gather", "index_map", "item", "prepare", "run", "span",
+        "base", "between", "every_epoch", "gather", "index_map", "indices_per_epoch", "item", "prepare",
+        "run", "span",
     )  # fmt: skip
 
     def __init__(
@@ -46,6 +54,7 @@ class Indexed(Generic[T]):
         between: Callable[[int, int], Block] | None = None,
         *,
         every_epoch: bool = False,
+        indices_per_epoch: float = math.inf,
     ) -> None:
         self.gather = gather
         self.between = between or (
@@ -55,6 +64,7 @@ class Indexed(Generic[T]):
         self.span = span
         self.prepare = prepare
         self.every_epoch = every_epoch
+        self.indices_per_epoch = indices_per_epoch
         self.run = prepare or partial(Plain, gather, self.item, span is not None)
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
@@ -67,6 +77,7 @@ class Indexed(Generic[T]):
         index_map: Callable[[Indices], Indices],
         *,
         every_epoch: bool = False,
+        stride: float = 1,
     ) -> Indexed[T]:
         """The items of ``base`` in another order.
 
@@ -74,12 +85,14 @@ class Indexed(Generic[T]):
           base: holds the items.
           index_map: turns indices of the result into those of ``base``, both of shape (n,).
           every_epoch: whether the items, in this order, are the same in every epoch.
+          stride: how far apart in ``base`` neighbours lie; 0 if they may lie anywhere.
         """
         indexed = cls(
             lambda indices: base.gather(index_map(indices)),
             lambda index: base.item(int(index_map(np.array([index], np.int64))[0])),
             prepare=lambda indices: base.run(index_map(indices)),
             every_epoch=every_epoch,
+            indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
         )
         indexed.base, indexed.index_map = base, index_map
         return indexed
@@ -113,6 +126,7 @@ class Indexed(Generic[T]):
                 blocks, items, list(map(methodcaller("run", indices), inputs))
             ),
             every_epoch=every_epoch,
+            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
         )
 
     @classmethod
@@ -120,6 +134,8 @@ class Indexed(Generic[T]):
         cls,
         input_at: Callable[[int], Indexed[T]],
         route: Callable[[Indices], tuple[Indices, Indices]],
+        *,
+        indices_per_epoch: float = math.inf,
     ) -> Indexed[T]:
         """Items that are each taken from one of several inputs.
 
@@ -127,6 +143,7 @@ class Indexed(Generic[T]):
           input_at: returns the input with a number.
           route: returns for indices of shape (n,) the number of the input of each item, and its
             index there; both of shape (n,).
+          indices_per_epoch: as of the result.
         """
 
         def prepare(indices: Indices) -> Run[T]:
@@ -137,8 +154,15 @@ class Indexed(Generic[T]):
             return input_at(int(numbers[0])).item(int(indices[0]))
 
         return cls(
-            lambda indices: prepare(indices).gather(range(len(indices))), item, prepare=prepare
+            lambda indices: prepare(indices).gather(range(len(indices))),
+            item,
+            prepare=prepare,
+            indices_per_epoch=indices_per_epoch,
         )
+
+    def most_ahead(self, indices: int) -> int:
+        """How many of up to ``indices`` consecutive ones are planned at once, at least 1."""
+        return max(int(min(indices, EPOCHS_AHEAD * self.indices_per_epoch)), 1)
 
     def flattened(self) -> tuple[Indexed[T], list[Callable[[Indices], Indices]]]:
         """The base that holds the items, and the maps from our indices to its; shape is kept."""

@@ -90,6 +90,7 @@ class Batch(CallsFunction[Any]):
             lambda indices: [item(index) for index in indices.tolist()],
             item,
             prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
+            indices_per_epoch=upstream.indices_per_epoch / size,
         )
 
     def collated(self, block: Block) -> Any:
@@ -145,7 +146,8 @@ class Batches(Run[Any]):
 
     def _prepare(self, place: int) -> None:
         size, shift = self._size, self._shift
-        count = (LARGEST_BLOCK if self._known else FIRST_BLOCK) // size
+        most = self._upstream.most_ahead(LARGEST_BLOCK if self._known else FIRST_BLOCK)
+        count = most // size
         numbers = self._indices[place : place + max(count, 1)]
         check_reach(min(int(numbers.max()) * shift + size, self._items) - 1)
         starts = numbers * shift

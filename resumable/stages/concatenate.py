@@ -75,7 +75,11 @@ class Concatenate(Combine[T]):
             numbers = np.searchsorted(ends, indices, side="right")
             return numbers, indices - starts[numbers]
 
-        return Indexed.chosen(inputs.__getitem__, route)
+        return Indexed.chosen(
+            inputs.__getitem__,
+            route,
+            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+        )
 
 
 class _ConcatenateIterator(StageIterator[T]):

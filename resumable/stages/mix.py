@@ -160,7 +160,11 @@ class Mix(LookedUp[T], Combine[T]):
                 indices = turns.turns_with_items(indices)
             return turns.items_of(indices)
 
-        return Indexed.chosen(inputs.__getitem__, route)
+        return Indexed.chosen(
+            inputs.__getitem__,
+            route,
+            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+        )
 
     def _indexed(self, upstream: Stage[T], epoch: int) -> Indexed[T] | None:
         if self.stop == "cycle":

@@ -56,4 +56,4 @@ class Part(LookedUp[T], Transform[T]):
                 check_reach(int(indices.max()) * self.count + self.index)
             return indices * self.count + self.index
 
-        return upstream and Indexed.reordered(upstream, dealt)
+        return upstream and Indexed.reordered(upstream, dealt, stride=self.count)

@@ -102,7 +102,11 @@ class Repeat(Transform[T]):
             lambda number: by_index(upstream, self.epoch_of(epoch, number))
         )
 
-        return Indexed.chosen(indexed, lambda indices: np.divmod(indices, length))
+        return Indexed.chosen(
+            indexed,
+            lambda indices: np.divmod(indices, length),
+            indices_per_epoch=min(length, first.indices_per_epoch),
+        )
 
     @derived
     def alike(self) -> bool:
@@ -230,16 +234,16 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
 
         Called at the start of a pass.
         """
-        if not self._stage.upstream.random_access:
+        length = self._stage.upstream.length
+        if not self._stage.upstream.random_access or not length or length == math.inf:
             return 0
-        length = len(self._stage.upstream)
-        passes = count // length if length else 0
+        passes = count // int(length)
         if self._epochs is not None:
             passes = min(passes, self._epochs - self._pass)
         if passes < 2:
             return 0
         self._begin(self._pass + passes - 1)
-        return (passes - 1) * length
+        return (passes - 1) * int(length)
 
     def _looked_up(self) -> IndexedIterator[T] | None:
         """All passes as one that looks up its items, from here on; None if they may differ."""

@@ -102,7 +102,7 @@ class Shard(LookedUp[T], Transform[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.reordered(upstream, self._global_indices)
+        return upstream and Indexed.reordered(upstream, self._global_indices, stride=self.count)
 
     def place_in_last(self, rest: int) -> int | None:
         """Which of the ``rest`` items of a short last round goes to this rank; None for none."""

@@ -85,7 +85,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         # Looked up for each run of indices, in a cache: setting up a permutation takes time.
         if block is None:
             return Indexed.reordered(
-                upstream, lambda indices: permutation(count, seed, epoch)(indices)
+                upstream, lambda indices: permutation(count, seed, epoch)(indices), stride=0
             )
         return Indexed.reordered(
             upstream, lambda indices: block_permutation(count, block, seed, epoch)(indices)

@@ -112,6 +112,7 @@ class Window(Transform[Any]):
             lambda indices: list(map(item, indices.tolist())),
             item,
             prepare=prepare if upstream.prepare is not None else None,
+            indices_per_epoch=upstream.indices_per_epoch / step,
         )
 
     def windows_of(self, items: int) -> int:

@@ -227,6 +227,26 @@ def test_nested_repeats_count_on(length: int, inner: int, outer: int) -> None:
     assert list(rs.range(length).shuffle(3).repeat(inner).repeat(outer)) == epochs
 
 
+def test_an_endless_repeat_that_is_repeated_may_be_skipped_and_retried() -> None:
+    endless = rs.range(3).repeat().repeat(2)
+    with iter(endless) as iterator:
+        assert iterator.skip(2) == 2
+        assert next(iterator) == 2
+    failed: list[int] = []
+
+    def fail_once(item: int) -> int:
+        if item == 1 and not failed:
+            failed.append(item)
+            raise OSError("once")
+        return item
+
+    with iter(endless.map(fail_once)) as iterator:
+        assert next(iterator) == 0
+        with pytest.raises(OSError, match="once"):
+            next(iterator)
+        assert [next(iterator) for _ in range(4)] == [1, 2, 0, 1]
+
+
 def test_an_endless_repeat_cut_short_has_new_orders_each_time() -> None:
     items = list(rs.range(4).shuffle(1).repeat().take(8).repeat(4))
     passes = [tuple(items[start : start + 8]) for start in range(0, 32, 8)]

@@ -13,13 +13,12 @@ from ..core.carried import CallsFunction
 from ..core.graph import walk
 from ..core.indexed import looks_up
 from ..core.stage import Stage, runs_ahead
+from ..stages.partition import Partition
+from .partitioned import ONE_PROCESSOR, advise_workers, partition_of
 from .report import brief
 
 IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
-ONE_PROCESSOR: Final = (0.75, 1.25)
-"""The same share for threads that compute in turn, since Python runs one at a time."""
-
 
 CALLED_BY: Final = {"Map": "map(fn", "RandomMap": "random_map(fn, seed"}
 """Stages that take workers, and how a call of their method begins."""
@@ -47,7 +46,9 @@ def advise(
     """
     named = f"The bottleneck is {brief(stage.label)} at {path}: {share} % of the time."
     name = type(stage).__name__
-    if runs_ahead(stage) and name != "Prefetch":
+    if (partition := _of_workers(stage, above)) is not None:
+        hint = _partition_hint(stage, partition, cpu_share)
+    elif runs_ahead(stage) and name not in ("Prefetch", "Partition"):
         hint = _workers_hint(stage, cpu_share)
     elif name in CALLED_BY:
         hint = _map_hint(stage, above, cpu_share)
@@ -113,9 +114,17 @@ ONE_BY_ONE: Final = Hint(
     _workers_are_used,
     "It works on one item at a time in Python: make its function faster.",
 )
+STEP_BY_STEP: Final = Hint(
+    "Each step needs the one before: move whatever does not into a map with workers.",
+    _workers_are_used,
+    "Each step needs the one before: make its function faster.",
+)
 HINTS: Final = {
     **dict.fromkeys(
-        ("Concatenate", "Enumerate", "Interleave", "Mix", "Repeat", "Shard", "Skip", "Take", "Zip"),
+        (
+            *("Concatenate", "Enumerate", "Interleave", "Mix", "Part", "Partition", "Repeat"),
+            *("Shard", "Skip", "Take", "Zip"),
+        ),
         HANDS_ON,
     ),
     "Filter": ONE_BY_ONE,
@@ -126,11 +135,7 @@ HINTS: Final = {
         _pieces_are_unbatched,
         "It makes one piece at a time from what its function opens: make the pieces larger.",
     ),
-    "Scan": Hint(
-        "Each step needs the one before: move whatever does not into a map with workers.",
-        _workers_are_used,
-        "Each step needs the one before: make its function faster.",
-    ),
+    "Scan": STEP_BY_STEP,
     "Unbatch": Hint(
         "It takes batches apart into single Python objects: map whole batches where that is "
         "possible.",
@@ -157,6 +162,23 @@ HINTS: Final = {
         "It moves batches one by one: make them larger, so that there are fewer.",
     ),
 }
+
+
+def _of_workers(stage: Stage[Any], above: list[Stage[Any]]) -> Partition[Any] | None:
+    """The partition whose workers could share what ``stage`` does; None if that does not help."""
+    if isinstance(stage, Partition) and runs_ahead(stage) and stage.executor == "thread":
+        return stage
+    name = type(stage).__name__
+    takes_workers = name in CALLED_BY or HINTS.get(name) in (ONE_BY_ONE, STEP_BY_STEP)
+    return partition_of(above) if takes_workers or not stage.inputs else None
+
+
+def _partition_hint(stage: Stage[Any], partition: Partition[Any], cpu_share: float | None) -> str:
+    waits = cpu_share is not None and cpu_share < IDLE
+    hint = advise_workers(partition, waits=waits, cpu_share=cpu_share)
+    if type(stage).__name__ in CALLED_BY and runs_ahead(stage):
+        return f"{hint} Leave out the workers of its own: each partition has a pool of them."
+    return hint
 
 
 def _workers_hint(stage: Stage[Any], cpu_share: float | None) -> str:

@@ -22,6 +22,7 @@ from ..verify.counted import counted
 from ..verify.report import stage_costs
 from .advice import advise, advise_on_loop
 from .ledger import Ledger, Totals
+from .partitioned import run_elsewhere, run_here
 from .passes import Clocks, Pace, run
 from .report import AROUND, Report, StageTime, percent
 from .saving import Saving, measure_saving
@@ -84,8 +85,14 @@ class _Measurement:
         self._ledger = Ledger(self._readers, clocks.seconds, cost=cost)
         self._reads: Counter[int] = Counter()
         self._timed = self._built(
-            "the stages could not be timed", lambda stage: timed(stage, self._ledger)
+            "the stages could not be timed", lambda stage: timed(run_here(stage), self._ledger)
         )
+        self._elsewhere = [found.label for found in run_elsewhere(self._stage).values()]
+        if self._timed is not None and self._elsewhere:
+            self._notes.append(
+                f"the stages in {' and '.join(self._elsewhere)} were timed in this process, without "
+                "its workers"
+            )
         self._counting = self._built(
             "what a resume reads again was not counted",
             lambda stage: counted(without_threads(stage), self._reads, sources_only=True),
@@ -106,7 +113,7 @@ class _Measurement:
         else:
             whole = self._plain_passes()
             times, slowdown = self._staged_pass(whole)
-            saved = self._saved(whole.items // 2)
+            saved = self._saved(range(whole.items // 2, whole.items))
         part = whole.steady
         timeable = part.items and part.seconds > 0
         cpu_share = part.cpu_seconds / part.seconds if timeable else None
@@ -158,7 +165,7 @@ class _Measurement:
         self._tell("timing its stages")
         staged, times = self._run_timed(self._timed, whole.items)
         before, after = whole.steady, staged.steady
-        if not (before.seconds > 0 and after.items):
+        if self._elsewhere or not (before.seconds > 0 and after.items):
             return times, None
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
@@ -196,11 +203,11 @@ class _Measurement:
         totals = last.since(first if pace.rest.items else start)
         return pace, _Times(totals, pace.steady.items)
 
-    def _saved(self, position: int) -> tuple[Saving, State] | None:
+    def _saved(self, run: range) -> tuple[Saving, State] | None:
         self._tell("saving and resuming")
         try:
             return measure_saving(
-                self._pipeline, self._counting, self._reads, position, self._clocks.seconds
+                self._pipeline, self._counting, self._reads, run, self._clocks.seconds
             )
         except (Exception, SystemExit) as error:
             self._notes.append(f"no state could be saved: {type(error).__name__}: {error}")

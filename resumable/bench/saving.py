@@ -13,6 +13,7 @@ from ..pipeline import Pipeline
 from ..state.encoding import dumps
 from ..state.value import State
 from ..triggers import AtEnd
+from ..verify.counted import after_resume, reads_of_next
 
 TIMINGS: Final = 50
 """How often a state is taken at each position."""
@@ -42,31 +43,35 @@ def measure_saving(
     pipeline: Pipeline[Any],
     counting: Pipeline[Any] | None,
     reads: Counter[int],
-    position: int,
+    run: range,
     clock: Callable[[], float],
 ) -> tuple[Saving, State]:
-    """Save on the way to ``position`` and there, and resume from there; returns the state too.
+    """Save on the way to a position and there, and resume from there; returns the state too.
 
     Args:
       pipeline: to save and to resume.
       counting: the same pipeline without threads, which counts in ``reads`` what it reads; None to
         count nothing.
       reads: items read from each source.
-      position: in items.
+      run: the items from the position on, up to the last one that may be drawn.
       clock: of seconds.
     """
     states, taking, saving = {}, [], []
+    position, items = run.start, min(after_resume(pipeline.stage), len(run))
+    before = max(position - items, 0)
     with tempfile.TemporaryDirectory(prefix="resumable-bench-") as folder:
         with Checkpointer(folder, AtEnd(), save_at_end=False) as checkpointer:
             iterator = checkpointer.resume(pipeline).iterator
-            for stop in sorted({0, position // 2, max(position - 1, 0), position}):
+            for stop in sorted({0, position // 2, before, position}):
                 iterator.skip(stop - iterator.step)
                 for _ in range(TIMINGS):
                     states[stop], seconds = _clocked(clock, iterator.get_state)
                     taking.append(seconds)
                 saving.append(_clocked(clock, checkpointer.save)[1])
         _, resuming = _clocked(clock, lambda: _first_item(folder, pipeline))
-    reread = None if counting is None else _reread(counting, reads, states, position)
+    reread = None
+    if counting is not None:
+        reread = _reread(counting, reads, states[before], states[position], items)
     state = states[position]
     size = len(dumps(state))
     return Saving(position, size, median(taking), median(saving), resuming, reread), state
@@ -84,20 +89,16 @@ def _first_item(folder: str, pipeline: Pipeline[Any]) -> None:
 
 
 def _reread(
-    pipeline: Pipeline[Any], reads: Counter[int], states: dict[int, State], position: int
+    pipeline: Pipeline[Any], reads: Counter[int], before: State, state: State, items: int
 ) -> int:
-    """What a resume at ``position`` reads for its first item beyond what that item takes."""
-    if not position:
-        return 0
-    before = _reads_of_last(pipeline, reads, states[position - 1], 2)
-    return max(_reads_of_last(pipeline, reads, states[position], 1) - before, 0)
+    """What a resume from ``state`` reads for the next ``items`` beyond what these take.
 
-
-def _reads_of_last(pipeline: Pipeline[Any], reads: Counter[int], state: State, items: int) -> int:
-    """How many source items are read for the last of ``items`` items after ``state``."""
+    What they take is seen in a run from ``before``, so many items earlier or at the start: when it
+    comes to them it has read again all that a resume does.
+    """
     with pipeline.resume(state) as iterator:
-        for _ in range(items - 1):
-            next(iterator, None)
-        already = reads.total()
-        next(iterator, None)
-        return reads.total() - already
+        position = iterator.step
+        resumed = reads_of_next(iterator, items, reads)
+    with pipeline.resume(before) as iterator:
+        reads_of_next(iterator, position - iterator.step, reads)
+        return max(resumed - reads_of_next(iterator, items, reads), 0)

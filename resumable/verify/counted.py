@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, final
+from itertools import islice
+from typing import Any, Final, TypeVar, final
 
 from ..core.block import Block, Indices, block_length
-from ..core.graph import rebuilt
+from ..core.graph import rebuilt, walk
 from ..core.random_access import Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
+from ..stages.partition import Partition
 
 T = TypeVar("T")
+
+AFTER_RESUME: Final = 20
+"""Items drawn after a resume to see what it reads again, at least."""
+
+
+def after_resume(stage: Stage[Any]) -> int:
+    """How many items to draw after a resume so that all that it reads again has been read.
+
+    Each partition reads its own again when it has its first turn.
+    """
+    turns = (found.count for found, _ in walk(stage) if isinstance(found, Partition))
+    return max(AFTER_RESUME, *turns, 0)
+
+
+def reads_of_next(iterator: Iterator[Any], items: int, counter: Counter[int]) -> int:
+    """How many items the sources deliver for the next ``items``; ``counter`` counts them."""
+    before = counter.total()
+    for _ in islice(iterator, items):
+        pass
+    return counter.total() - before
 
 
 def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> Stage[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -19,11 +18,9 @@ from ..pipeline import Pipeline
 from ..state.encoding import dumps
 from ..state.value import State
 from ..triggers import AtEnd, AtSteps
-from .counted import counted
+from .counted import after_resume, counted, reads_of_next
 from .runs import Digests, Run, Timed, Watch, draw
 
-AFTER_RESUME: Final = 20
-"""Items drawn after a resume to see what it reads again."""
 TIMINGS: Final = 50
 
 
@@ -196,22 +193,14 @@ class Measure(Work):
     def _reread(self, stage: Stage[Any]) -> int:
         counter: Counter[int] = Counter()
         pipeline: Pipeline[Any] = Pipeline(counted(stage, counter, sources_only=True))
-        most = 0
+        most, items = 0, after_resume(stage)
         with iter(pipeline) as iterator:
             for _ in _stopping(iterator, self.positions):
                 state = iterator.get_state()
-                needed = _reads(iterator, counter)
+                needed = reads_of_next(iterator, items, counter)
                 with pipeline.resume(state) as resumed:
-                    most = max(most, _reads(resumed, counter) - needed)
+                    most = max(most, reads_of_next(resumed, items, counter) - needed)
         return most
-
-
-def _reads(iterator: Iterator[Any], counter: Counter[int]) -> int:
-    """How many items are read from the sources for the next items."""
-    before = counter.total()
-    for _ in itertools.islice(iterator, AFTER_RESUME):
-        pass
-    return counter.total() - before
 
 
 def _stopping(iterator: PipelineIterator[Any], positions: tuple[int, ...]) -> Iterator[None]:

@@ -148,3 +148,41 @@ def test_a_loop_over_batches_is_not_told_to_batch() -> None:
     assert "batch(n)" in advise_on_loop(60, stream.stage)
     assert "batch(n)" in advise_on_loop(60, stream.batch(4).unbatch().stage)
     assert "batch(n)" not in advise_on_loop(60, stream.batch(4).map(alike).prefetch(2).stage)
+
+
+def in_partitions(fn: Any, **options: Any) -> rs.Pipeline[Any]:
+    return rs.range(99).partition(24, fn, **options).shard(0, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "fn"),
+    [
+        ("Map", lambda part: part.map(alike)),
+        ("Filter", lambda part: part.filter(alike)),
+        ("FlatMap", lambda part: part.flat_map(twice)),
+        ("Scan", lambda part: part.scan(carried, 0)),
+        ("RandomMap", lambda part: part.random_map(drawn, 0)),
+        ("Range", lambda part: part),
+    ],
+)
+def test_workers_of_what_is_in_partitions_are_those_of_the_partition(name: str, fn: Any) -> None:
+    plain = in_partitions(fn)
+    assert 'partition(24, fn, workers=n, executor="process"), with n up to 12' in advice(
+        plain, name
+    )
+    assert "partition(24, fn, workers=n), with n up to 12" in advice(plain, name, cpu_share=0.1)
+    threads = in_partitions(fn, workers=2)
+    assert "threads, which compute in Python in turn" in advice(threads, name, cpu_share=1.0)
+    assert "give partition more of them, up to 12" in advice(threads, name, cpu_share=0.1)
+    assert "make its function faster" in advice(in_partitions(fn, workers=12), name)
+
+
+def test_a_map_in_partitions_is_told_to_leave_its_own_workers_out() -> None:
+    pooled = in_partitions(lambda part: part.map(alike, workers=2))
+    assert "Leave out the workers of its own" in advice(pooled, "Map")
+
+
+def test_partitions_as_the_bottleneck_get_an_advice_of_their_own() -> None:
+    threads = in_partitions(lambda part: part.map(alike), workers=2)
+    assert "give partition more of them" in advice(threads, "Partition")
+    assert "hands items on" in advice(in_partitions(lambda part: part.map(alike)), "Partition")

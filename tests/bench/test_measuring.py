@@ -283,6 +283,16 @@ def test_a_function_with_state_begins_each_pass_as_it_was() -> None:
     assert report.saving is not None
 
 
+def test_partitions_that_processes_run_are_timed_by_the_loop() -> None:
+    numbers = rs.range(12).partition(3, lambda part: part.map(abs), workers=1, executor="process")
+    report = measure(numbers, seconds=9, clocks=Clocks(Clock(), Clock()))
+    assert (report.complete, report.items, report.slowdown) == (True, 11, None)
+    (note,) = report.notes
+    assert "Partition(count=3, workers=1, executor='process') were timed in this process" in note
+    assert report.stages[1].stage == "Map(fn=abs)"
+    assert report.saving is not None
+
+
 def test_a_state_that_cannot_be_saved_is_a_note() -> None:
     pipeline = rs.from_iterable(lambda: iter([object()] * 9)).shuffle(0, window=3, carry=True)
     report = measure(pipeline, seconds=9)
@@ -299,6 +309,8 @@ def test_what_a_resume_reads_again_is_counted() -> None:
         (stream.batch(10), 50),
         (rs.range(100).shuffle(0, window=10), 10 - 1),
         (stream.shuffle(0, window=10), 60 - 1),
+        # In each of four partitions, at the first turn of each.
+        (rs.range(100).partition(4, lambda part: part.shuffle(0, window=10)), 4 * (10 - 1)),
     ):
         report = measure(pipeline, seconds=9)
         assert report.saving is not None

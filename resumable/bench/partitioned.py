@@ -1,0 +1,61 @@
+"""Time and advise on stages in partitions, which workers may run whole."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any, Final
+
+from ..core.graph import tuned, walk
+from ..core.stage import Stage
+from ..stages.partition import Partition
+
+ONE_PROCESSOR: Final = (0.75, 1.25)
+"""The part of the time in which threads compute that do so in turn, since Python runs one at a time."""
+
+
+def run_elsewhere(stage: Stage[Any]) -> dict[int, Partition[Any]]:
+    """The partitions of the graph that processes run, whose work no clock of this process sees."""
+    return {
+        number: found
+        for number, (found, _) in enumerate(walk(stage))
+        if isinstance(found, Partition) and found.workers and found.executor != "thread"
+    }
+
+
+def run_here(stage: Stage[Any]) -> Stage[Any]:
+    """``stage``, with those partitions run by the loop itself."""
+    by_the_loop = {"workers": 0, "executor": "thread"}
+    return tuned(stage, dict.fromkeys(run_elsewhere(stage), by_the_loop))
+
+
+def partition_of(above: Iterable[Stage[Any]]) -> Partition[Any] | None:
+    """The partition among the stages after one, if there is one: then its workers run that stage."""
+    return next((later for later in above if isinstance(later, Partition)), None)
+
+
+def advise_workers(partition: Partition[Any], *, waits: bool, cpu_share: float | None) -> str:
+    """A hint for a partition whose stages take the time.
+
+    Args:
+      partition: with its workers.
+      waits: whether its stages mostly wait.
+      cpu_share: the part of the time in which the process computed; None if unknown.
+    """
+    least, most = ONE_PROCESSOR
+    most_workers = len(partition.numbers)
+    call = f"partition({partition.count}, fn, workers=n"
+    if not partition.workers:
+        how = f"{call})" if waits else f'{call}, executor="process")'
+        return f"Workers can run whole partitions: {how}, with n up to {most_workers}."
+    if partition.executor == "thread" and cpu_share is not None and least <= cpu_share <= most:
+        return (
+            "The workers of its partitions are threads, which compute in Python in turn; processes "
+            f'share the work: {call}, executor="process").'
+        )
+    enough = most_workers
+    if partition.executor == "process":
+        enough = min(enough, os.cpu_count() or 1)
+    if partition.workers >= enough:
+        return "Workers run its partitions, as many as there is room for: make its function faster."
+    return f"Workers run its partitions: give partition more of them, up to {most_workers}."

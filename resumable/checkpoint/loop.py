@@ -16,6 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, Generic, TypeVar, final
 
+from ..core.ended import warn_of_ended_run
 from ..core.iterator import PipelineIterator
 from ..errors import InvalidArgument, WorkerError
 from ..triggers.base import Progress, Trigger
@@ -96,6 +97,8 @@ class ResumedLoop(Generic[T]):
                     self._end_after(error, interrupted=self._counts() != before)
                 else:
                     self.finish()
+                    if self.step == self._first_step > 0:
+                        warn_of_ended_run(self.step, "use another folder, or resume with step=0")
         except StopIteration as error:
             raise RuntimeError(
                 "a listener, a trigger or a signal handler raised StopIteration"

@@ -87,7 +87,8 @@ def test_a_listener_cannot_save_before_the_save_and_need_not_after_it() -> None:
 def test_any_clock_of_the_calendar_gives_checkpoints_that_can_be_read(now: Any) -> None:
     store = rs.Memory()
     assert run(store, rs.EverySteps(5), wall_clock=lambda: now) == list(NUMBERS)
-    assert run(store, rs.EverySteps(5)) == []
+    with pytest.warns(RuntimeWarning, match="come to its end at step 20"):
+        assert run(store, rs.EverySteps(5)) == []
 
 
 def test_what_could_not_be_read_is_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,26 @@ def test_the_example_of_the_design_saves_and_resumes(tmp_path: Path) -> None:
     rest, checkpointer = train(tmp_path / "run" / "input", rs.EverySteps(3))
     assert first + rest == ALL
     assert checkpointer.step == 20
-    assert train(tmp_path / "run" / "input", rs.EverySteps(3))[0] == []
+    with pytest.warns(RuntimeWarning, match="come to its end at step 20"):
+        assert train(tmp_path / "run" / "input", rs.EverySteps(3))[0] == []
+
+
+def test_an_ended_run_says_once_that_it_delivers_nothing() -> None:
+    store = rs.Memory()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # not the first time, nor where there was never an item
+        assert len(train(store, rs.AtEnd())[0]) == 20
+        assert list(rs.Checkpointer(rs.Memory(), rs.AtEnd()).resume(rs.range(0))) == []
+    with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:
+        loop = checkpointer.resume(pipeline())
+        with pytest.warns(
+            RuntimeWarning,
+            match="end at step 20, .*repeat or take; to begin anew, use another folder",
+        ) as told:
+            assert list(loop) == list(loop) == []
+    assert [Path(one.filename) for one in told] == [Path(__file__)]
+    with rs.Checkpointer(store, rs.AtEnd()) as checkpointer:
+        assert len(list(checkpointer.resume(pipeline(), step=0))) == 20
 
 
 def test_a_save_at_step_k_holds_k_items(tmp_path: Path) -> None:
@@ -78,6 +98,7 @@ def test_a_save_at_step_k_holds_k_items(tmp_path: Path) -> None:
 
 
 @given(st.integers(1, 7), st.lists(st.integers(1, 6), max_size=6))
+@pytest.mark.filterwarnings("ignore:this run had come to its end")
 def test_any_sequence_of_clean_stops_delivers_every_item_once(
     every: int, lengths: list[int]
 ) -> None:

@@ -265,6 +265,7 @@ def test_readers_need_no_lock(tmp_path: Path) -> None:
     checkpointer.close()
 
 
+@pytest.mark.filterwarnings("ignore:this run had come to its end")
 class TestTheFile:
     """What is locked is never deleted, may hold anything, and must be a regular file."""
 
@@ -318,10 +319,12 @@ class TestTheFile:
             "loop = rs.Checkpointer(store, rs.EverySteps(5)).resume(rs.range(20), step=20)\n"
             "assert (list(loop), loop.step) == ([], 20)\n"
         )
-        done = run_python("-W", "error", "-c", code, folder=tmp_path)
+        quiet = ("-W", "error", "-W", "ignore:this run had come to its end")
+        done = run_python(*quiet, "-c", code, folder=tmp_path)
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.filterwarnings("ignore:this run had come to its end")
 class TestWithoutLocks:
     """A file system without locks, or without room for the file: a warning, and the loop runs."""
 

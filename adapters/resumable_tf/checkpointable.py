@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+from tensorflow.python.checkpoint.checkpoint_context import in_async_metrics_context
 
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
@@ -59,6 +61,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
 
         Raises:
           StopIteration: at its end; the next call begins the next epoch.
+          IteratorClosed: after `close`.
         """
         _check_is_eager()
         try:
@@ -67,8 +70,25 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
             self._iterator = self.pipeline.start(self._iterator.epoch + 1)
             raise
 
+    def close(self) -> None:
+        """End threads and processes of the pipeline; may be called again. The state stays readable.
+
+        TensorFlow keeps what it has saved asynchronously until the process ends, so nothing else ends them.
+        """
+        self._iterator.close()
+
     def serialize(self) -> bytes:
-        """The state, for TensorFlow to put into its checkpoint."""
+        """The state, for TensorFlow to put into its checkpoint.
+
+        Raises:
+          InvalidArgument: in TensorFlow's thread for asynchronous checkpoints, where the input has moved on.
+        """
+        if in_async_metrics_context():
+            raise rs.InvalidArgument(
+                f"the input {self.pipeline!r} has joined its Checkpoint after the first asynchronous "
+                "save, and TensorFlow takes no copy of such an object at later ones; put it in before "
+                "the first save, or make a new Checkpoint"
+            )
         return rs.dumps(self._iterator.get_state())
 
     def deserialize(self, string_value: bytes) -> None:
@@ -81,11 +101,21 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         self._was_restored = True
 
     def _copy_trackable_to_cpu(self, object_map: Any) -> None:
-        # TensorFlow's asynchronous checkpoints serialise later, when the input has moved on.
-        snapshot = object_map.get(self)
-        if snapshot is None:
-            snapshot = object_map[self] = _Snapshot()
-        snapshot.data = self.serialize()
+        # TensorFlow's asynchronous checkpoints serialise a copy later, when the input has moved on. The
+        # first save calls this; the second one traces a `tf.function` that calls it, and from then on
+        # only that runs. What its graph captures at call time is computed anew for each save, in the
+        # thread that saves, before the variables are copied.
+        snapshot = object_map.setdefault(self, _Snapshot())
+
+        def take() -> tf.Tensor:
+            snapshot.data = self.serialize()
+            return tf.constant(0)
+
+        if tf.inside_function():
+            nothing = tf.TensorSpec((), tf.int32)
+            tf1.get_default_graph().capture_call_time_value(take, nothing)
+        else:
+            take()
 
     def check_restored(self) -> None:
         """Make sure that the last ``restore`` has restored this input too.

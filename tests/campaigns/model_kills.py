@@ -4,24 +4,22 @@ Run as `PYTHONPATH=.:tests:adapters python -m campaigns.model_kills --kills 200`
 installed; the suite runs a short form.
 """
 
-# TensorFlow is imported once, and each training runs in a fork of this process, which itself must not run
-# any of its operations. It says when it begins to train; it is killed some time after that.
-
 from __future__ import annotations
 
 import argparse
 import os
 import random
 import shutil
-import signal
 import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
+from campaigns.lives import live_and_be_killed
 from resumable_tf import AsyncCheckpointSaverHook
 from tf_adapter.model_runs import problems_of, train_model
 from tf_adapter.sessions import models
@@ -67,7 +65,9 @@ def campaign(kills: int, seed: int, folder: Path) -> Report:
         if number % KILLS_A_FOLDER == 0:
             shutil.rmtree(place, ignore_errors=True)
             place = folder / f"{number}"
-        _one_life(place, chosen.uniform(0, LONGEST_LIFE))
+        place.mkdir(parents=True, exist_ok=True)
+        train = partial(_train, place)
+        live_and_be_killed(train, chosen.uniform(0, LONGEST_LIFE))
         report.kills += 1
         report.unfinished += bool(list(place.glob(".*.unfinished")))
         report.problems += [f"kill {number}: {problem}" for problem in problems_of(place)]
@@ -76,36 +76,15 @@ def campaign(kills: int, seed: int, folder: Path) -> Report:
     return report
 
 
-def _one_life(folder: Path, seconds: float) -> None:
-    """Let a training live for ``seconds`` after its session is created."""
-    folder.mkdir(parents=True, exist_ok=True)
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _train(folder, writing)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        assert pipe.read(1), "the training did not begin"
-        time.sleep(seconds)
-        os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"it ended by itself: {os.waitstatus_to_exitcode(status)}"
-
-
 def _train(folder: Path, descriptor: int) -> None:
     """Train until killed."""
-    try:
-        tf1.logging.set_verbosity(tf1.logging.ERROR)
-        tf.get_logger().setLevel("ERROR")
+    tf1.logging.set_verbosity(tf1.logging.ERROR)
+    tf.get_logger().setLevel("ERROR")
 
-        def hooks() -> list[tf1.train.SessionRunHook]:
-            return [Began(descriptor), AsyncCheckpointSaverHook(str(folder), save_steps=2)]
+    def hooks() -> list[tf1.train.SessionRunHook]:
+        return [Began(descriptor), AsyncCheckpointSaverHook(str(folder), save_steps=2)]
 
-        train_model(folder, hooks, last_step=10**9, size=SIZE)
-    finally:
-        sys.excepthook(*sys.exc_info())
-        os._exit(1)
+    train_model(folder, hooks, last_step=10**9, size=SIZE)
 
 
 def main() -> int:

@@ -102,26 +102,6 @@ def test_each_restore_is_checked_by_itself(tmp_path: Path) -> None:
         source.check_restored()
 
 
-def test_a_checkpoint_that_is_written_beside_the_training_has_the_state_of_its_step(
-    tmp_path: Path,
-) -> None:
-    source = CheckpointableInput(rs.range(10**6))
-    step = tf.Variable(0)
-    checkpoint = tf.train.Checkpoint(step=step, source=source)
-    options = tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
-    path = None
-    for _ in source:
-        step.assign_add(1)
-        if int(step) in (11, 30):
-            path = checkpoint.save(str(tmp_path / "model"), options=options)
-        if int(step) == 300:
-            break
-    checkpoint.sync()
-    again, restored = tf.Variable(0), CheckpointableInput(rs.range(10**6))
-    tf.train.Checkpoint(step=again, source=restored).restore(path)
-    assert int(again) == restored.step == 30
-
-
 def test_another_pipeline_is_refused_and_the_position_kept(tmp_path: Path) -> None:
     path = tf.train.Checkpoint(source=CheckpointableInput(rs.range(3))).save(str(tmp_path / "m"))
     source = CheckpointableInput(rs.range(4))

@@ -1,0 +1,39 @@
+"""Let a training run in a fork of this process for some time, and kill it."""
+
+# TensorFlow is imported once, by the process that forks, which itself must not run any of its operations.
+# The training says when it begins; it is killed some time after that.
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+__all__ = ["live_and_be_killed"]
+
+
+def live_and_be_killed(train: Callable[[int], object], seconds: float) -> None:
+    """Run ``train`` in a process of its own, and kill that ``seconds`` after the training began.
+
+    Args:
+      train: is given a descriptor, to which it writes a byte when it begins; it must not return.
+      seconds: from then on.
+    """
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reading)
+            train(writing)
+        finally:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        assert pipe.read(1), "the training did not begin"
+        time.sleep(seconds)
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"it ended by itself: {os.waitstatus_to_exitcode(status)}"

@@ -23,7 +23,10 @@ from resumable_tf import CheckpointableInput
 
 import resumable as rs
 
-LONGEST_LIFE = 2.0
+MOST_SAVES = 12
+"""Of a life."""
+LONGEST = 0.03
+"""Seconds from the last of them to the kill."""
 SAVE_EVERY = 3
 STEP_SECONDS = 0.002
 NUMBERS = rs.range(10**6).shuffle(1)
@@ -52,7 +55,8 @@ def campaign(kills: int, seed: int, folder: Path) -> Report:
     report = Report()
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(kills):
-        live_and_be_killed(partial(_train, folder), chosen.uniform(0, LONGEST_LIFE))
+        saves = chosen.randint(1, MOST_SAVES)
+        live_and_be_killed(partial(_train, folder), chosen.uniform(0, LONGEST), saves)
         report.kills += 1
         step, items = _life(folder)
         report.resumed.append(step)
@@ -76,12 +80,12 @@ def _train(folder: Path, descriptor: int) -> None:
     options = tf.train.CheckpointOptions(experimental_enable_async_checkpoint=True)
     with open(folder / "life", "wb", buffering=0) as life:
         life.write(f"{int(step)}\n".encode())
-        os.write(descriptor, b"+")
         for item in source:
             life.write(f"{item}\n".encode())
             time.sleep(STEP_SECONDS)
             if int(step.assign_add(1)) % SAVE_EVERY == 0:
                 manager.save(int(step), options=options)
+                os.write(descriptor, b"+")
 
 
 def _life(folder: Path) -> tuple[int, list[int]]:

@@ -1,7 +1,7 @@
 """Let a training run in a fork of this process for some time, and kill it."""
 
 # TensorFlow is imported once, by the process that forks, which itself must not run any of its operations.
-# The training says when it begins; it is killed some time after that.
+# The training says how far it is; it is killed some time after that.
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from collections.abc import Callable
 __all__ = ["live_and_be_killed"]
 
 
-def live_and_be_killed(train: Callable[[int], object], seconds: float) -> None:
-    """Run ``train`` in a process of its own, and kill that ``seconds`` after the training began.
+def live_and_be_killed(train: Callable[[int], object], seconds: float, marks: int = 1) -> None:
+    """Run ``train`` in a process of its own, and kill that ``seconds`` after it has come to a place.
 
     Args:
-      train: is given a descriptor, to which it writes a byte when it begins; it must not return.
+      train: is given a descriptor, to which it writes a byte at each such place; it must not return.
       seconds: from then on.
+      marks: how many bytes to wait for.
     """
     reading, writing = os.pipe()
     child = os.fork()
@@ -32,7 +33,7 @@ def live_and_be_killed(train: Callable[[int], object], seconds: float) -> None:
             os._exit(1)
     os.close(writing)
     with open(reading, "rb") as pipe:
-        assert pipe.read(1), "the training did not begin"
+        assert len(pipe.read(marks)) == marks, "the training did not come so far"
         time.sleep(seconds)
         os.kill(child, signal.SIGKILL)
     _, status = os.waitpid(child, 0)

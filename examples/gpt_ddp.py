@@ -3,9 +3,10 @@
     torchrun --nproc-per-node 2 gpt_ddp.py --workers 2
     torchrun --nproc-per-node 4 gpt_ddp.py              # goes on where the two were killed
 
-Documents are filtered, tokenised and packed into rows in 24 partitions, which ranks and workers own.
-So each document is read and tokenised by one of them only, once an epoch, also if their numbers change
-in the middle of one. All ranks save one checkpoint, without talking to each other.
+Documents of two corpora are filtered, tokenised, packed into rows and mixed in 24 partitions, which
+ranks and workers own. So each document is read and tokenised by one of them only, once an epoch, also if
+their numbers change in the middle of one; and one row in four is code, on any number of ranks. All ranks
+save one checkpoint, without talking to each other.
 """
 
 from __future__ import annotations
@@ -32,28 +33,53 @@ BATCH = 4
 MODELS = 4  # more than there may be checkpoints
 RUN = Path("run")
 TRAINED = Path("trained.jsonl")
-WORDS = [
-    "the",
-    "state",
-    "of",
-    "a",
-    "pipeline",
-    "is",
-    "a",
-    "position",
-    "and",
-    "nothing",
-    "else",
-    "so",
-    "it",
-    "is",
-    "small",
-]
+WEIGHTS = {"code": 1, "prose": 3}  # rows of each corpus
+WORDS = {
+    "code": [
+        "def",
+        "return",
+        "for",
+        "in",
+        "if",
+        "else",
+        ":",
+        "=",
+        "+",
+        "(",
+        ")",
+        "[",
+        "]",
+        "items",
+        "state",
+    ],
+    "prose": [
+        "the",
+        "state",
+        "of",
+        "a",
+        "pipeline",
+        "is",
+        "a",
+        "position",
+        "and",
+        "nothing",
+        "else",
+        "so",
+        "it",
+        "is",
+        "small",
+    ],
+}
+
+
+def mixed(**parts: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
+    """What each partition does with its part of each corpus."""
+    return rs.mix({name: rows(part) for name, part in parts.items()}, weights=WEIGHTS).batch(BATCH)
 
 
 def rows(part: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
-    """What each partition does with its documents; it never ends, so no rank ends before the others."""
-    return part.repeat().filter(is_long).map(tokenize).pack(LENGTH + 1, window=32).batch(BATCH)
+    """Rows of tokens that never end, so no rank ends before the others."""
+    return part.repeat().filter(is_long).map(tokenize).pack(LENGTH + 1, window=32)
 
 
 def is_long(document: dict[str, Any]) -> bool:
@@ -69,7 +95,7 @@ def tokenize(document: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.int64]]:
 def main() -> None:
     """Write the documents if they are not there, and train from the last checkpoint or the start."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--documents", type=int, default=20_000, help="of each corpus")
     parser.add_argument("--steps", type=int, default=500, help="of each rank")
     parser.add_argument("--every", type=int, default=50, help="steps between checkpoints")
     parser.add_argument(
@@ -79,15 +105,12 @@ def main() -> None:
 
     distributed.init_process_group("gloo") if "RANK" in os.environ else alone()
     rank, ranks = distributed.get_rank(), distributed.get_world_size()
-    documents = Path(f"documents-{options.documents}.jsonl")
     if rank == 0:
-        write_documents(documents, options.documents)
+        write_documents(options.documents)
     distributed.barrier()
 
     batches = (
-        rs.jsonl(documents)
-        .shuffle(seed=0)
-        .partition(PARTITIONS, rows, workers=options.workers)
+        rs.partition(corpora(options.documents), PARTITIONS, mixed, workers=options.workers)
         .shard(rank, ranks)
         .take(options.steps)
     )
@@ -200,17 +223,30 @@ def digests(batch: dict[str, Any]) -> list[int]:
     return [zlib.crc32(row.tobytes()) for row in batch["tokens"]]
 
 
-def write_documents(path: Path, count: int) -> None:
-    """Documents of all lengths, the same every time; the file is whole or not there."""
-    if path.exists():
-        return
-    rng = random.Random(0)
-    unfinished = path.with_suffix(".part")
-    with unfinished.open("w", encoding="utf-8") as file:
-        for number in range(count):
-            text = " ".join([f"{number}:", *rng.choices(WORDS, k=rng.randint(1, 12))])
-            file.write(json.dumps({"text": text}) + "\n")
-    os.replace(unfinished, path)
+def corpora(documents: int) -> dict[str, rs.Pipeline[Any]]:
+    """The documents of each corpus, in an order of its own."""
+    paths = {name: file_of(name, documents) for name in WEIGHTS}
+    return {name: rs.jsonl(path).shuffle(seed=0) for name, path in paths.items()}
+
+
+def file_of(corpus: str, documents: int) -> Path:
+    """The file with so many documents of a corpus."""
+    return Path(f"{corpus}-{documents}.jsonl")
+
+
+def write_documents(count: int) -> None:
+    """Documents of all lengths, the same every time; each file is whole or not there."""
+    for name, words in WORDS.items():
+        path = file_of(name, count)
+        if path.exists():
+            continue
+        rng = random.Random(0)
+        unfinished = path.with_suffix(".part")
+        with unfinished.open("w", encoding="utf-8") as file:
+            for number in range(count):
+                text = " ".join([f"{name} {number}:", *rng.choices(words, k=rng.randint(1, 12))])
+                file.write(json.dumps({"text": text}) + "\n")
+        os.replace(unfinished, path)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from .pipeline import lines as lines
     from .pipeline import mix as mix
     from .pipeline import parquet as parquet
+    from .pipeline import partition as partition
     from .pipeline import range as range
     from .pipeline import tar as tar
     from .pipeline import tfrecord as tfrecord
@@ -95,7 +96,7 @@ _NAMES_OF = {
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
     "pipeline": "Pipeline arrow concatenate csv files from_arrays from_iterable from_sequence "
-    "image_folder interleave jsonl lines mix parquet range tar tfrecord zip",
+    "image_folder interleave jsonl lines mix parquet partition range tar tfrecord zip",
     "state.encoding": "dumps loads",
     "state.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",

@@ -38,6 +38,7 @@ from .sources.identity import check_identity
 from .sources.iterable import FromIterable
 from .sources.range import Range
 from .sources.sequence import FromSequence, Indexable, is_sequence
+from .stages import partitioning
 from .stages.batch import Batch
 from .stages.bucket import Bucket
 from .stages.cache import Cache
@@ -51,7 +52,7 @@ from .stages.map import Map
 from .stages.map_batches import MapBatches
 from .stages.mix import Mix
 from .stages.pack import WINDOW, BestFitPack, ConcatenatePack
-from .stages.partition import Partition, dealt, partition
+from .stages.partition import Partition, dealt
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
 from .stages.repeat import Repeat
@@ -512,13 +513,8 @@ class Pipeline(Generic[T]):
           count: number of partitions, from 1 to 16,384.
           fn: called once, with the pipeline of the items of partition 0; returns a pipeline built upon it.
         """
-        check_callable("fn", fn)
-
-        def build(part: Stage[T]) -> Stage[U]:
-            return as_stage(fn(Pipeline(part)), "the result of fn")
-
         options = {"workers": workers, "executor": executor, "buffer_size": buffer_size}
-        return Pipeline(partition(self.stage, count, build, **options))
+        return Pipeline(partitioning.partition([self.stage], count, fn, Pipeline, **options))
 
     @explained_by(Shard)
     def shard(self, index: int, count: int, *, uneven: str | None = None) -> Pipeline[T]:
@@ -945,6 +941,43 @@ def tfrecord(
     decoder = RecordDecoder(decode)
     located = records(TFRECORD, paths, index_dir=index_dir, storage_options=storage_options)
     return Pipeline(Map(located, decoder, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Partition)
+def partition(  # noqa: D417  # the others stand below, from `Partition`
+    sources: Mapping[str, Any] | Sequence[Any],
+    count: int,
+    fn: Callable[..., Pipeline[U]],
+    *,
+    workers: int = 0,
+    executor: str | Executor = "thread",
+    buffer_size: int = 4,
+) -> Pipeline[U]:
+    """Divide the work on several pipelines among ranks and workers: a part of each in every partition.
+
+    So a mixture is exact in what ``fn`` makes of the items, such as rows of tokens, on any number of
+    ranks and workers:
+
+    >>> sources = {"code": rs.range(8), "prose": rs.range(100, 124)}
+    >>> def mixed(code, prose):
+    ...     parts = {"code": code.filter(lambda number: number != 2), "prose": prose}
+    ...     return rs.mix(parts, weights={"code": 1, "prose": 3})
+    >>> items = list(rs.partition(sources, 2, mixed))
+    >>> [sum(number < 100 for number in items[first : first + 8]) for first in (0, 8, 16)]
+    [2, 2, 2]
+
+    A part that ``fn`` uses twice delivers its items in both places. See `Pipeline.partition` for the parts
+    of one pipeline, and `resumable.stages.partition.Partition`:
+
+    Args:
+      sources: a dict of pipelines, or a list or tuple of them, all with random access.
+      count: number of partitions, from 1 to 16,384.
+      fn: called once, with the part of each source for partition 0: as keyword arguments with the names of a
+        dict, or in the order of a list; returns a pipeline built upon all of them.
+    """
+    options = {"workers": workers, "executor": executor, "buffer_size": buffer_size}
+    checked = partitioning.checked_sources(sources)
+    return Pipeline(partitioning.partition(checked, count, fn, Pipeline, **options))
 
 
 @explained_by(Zip, upstreams="pipelines")

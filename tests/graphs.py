@@ -469,6 +469,21 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             .prefetch(2)
             .take(9)
         ),
+        "partition of several": lambda: rs.partition(
+            {"few": rs.range(19).shuffle(2), "many": rs.range(100, 160)},
+            4,
+            lambda few, many: rs.mix(
+                few.filter(lambda item: item % 4).repeat(),
+                many.shuffle(3, window=5),
+                weights=(1, 3),
+            ).batch(3),
+            workers=2,
+        ).shard(0, 2),
+        "partition of several evened out": lambda: rs.partition(
+            (rs.range(9), rs.range(100, 105)),
+            4,
+            lambda one, two: rs.concatenate(one, two.map(double)),
+        ).shard(2, 3, uneven="pad"),
         "partition empty": lambda: rs.range(2).partition(4, lambda part: part).shard(1, 4),
         "shard drop": lambda: rs.range(23).shuffle(1).shard(1, 4).repeat(2),
         "shard pad": lambda: rs.range(23).shard(3, 4, uneven="pad").batch(2),

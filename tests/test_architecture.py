@@ -40,7 +40,7 @@ PUBLIC = {
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
     "When", "WorkerError", "arrow", "concatenate", "csv", "decoders", "dumps", "every", "files",
     "from_arrays", "from_iterable", "from_sequence", "image_classes", "image_folder", "interleave",
-    "jsonl", "lines", "loads", "merge_states", "mix", "padded", "parquet", "range", "tar", "task_name", "tfrecord",
+    "jsonl", "lines", "loads", "merge_states", "mix", "padded", "parquet", "partition", "range", "tar", "task_name", "tfrecord",
     "zip",
 }  # fmt: skip
 

@@ -97,6 +97,7 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "partition": lambda p, x: p.partition(x, lambda part: part),
     "partition of ranks": lambda p, x: p.partition(9, lambda part: part.map(alone)).shard(x, 9),
     "partition workers": lambda p, x: p.partition(3, lambda part: part, buffer_size=x, workers=1),
+    "partition of several": lambda p, x: rs.partition([p, p], x, lambda one, two: rs.zip(one, two)),
     "shard": lambda p, x: p.shard(0, x),
     "shard index": lambda p, x: p.shard(x, 2**63 - 1),
     "shard last": lambda p, x: p.shard(x - 1 if type(x) is int else 0, x),

@@ -1,27 +1,27 @@
-"""Divide the work of a pipeline into independent parts, which ranks and workers own."""
+"""Divide the work of pipelines into independent parts, which ranks and workers own."""
 
-# `fn` is called once, with a `Part` for partition 0; what it builds is the upstream of the stage. So
-# it stands in the fingerprint, in descriptions and in whatever walks or rebuilds a graph, like any
-# other stages. The pipelines of the other partitions are copies with another number in the `Part`.
+# `fn` is called once, with a `Part` of each source for partition 0; what it builds is the upstream of
+# the stage. So it stands in the fingerprint, in descriptions and in whatever walks or rebuilds a graph,
+# like any other stages. The pipelines of the other partitions are copies with another number in the parts.
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_below, check_choice, check_int
+from ..core.arguments import check_below, check_choice
 from ..core.derived import derived
 from ..core.graph import walk, with_inputs
 from ..core.stage import PARTS, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, Transform
-from ..errors import InvalidArgument, InvalidType
-from ..state.merging import MOST_PARTITIONS
+from ..errors import InvalidArgument
 from ..workers.crew import Crew, check_crew
 from .even_steps import EvenIterator
 from .filter import Filter
@@ -39,9 +39,13 @@ class Partition(Transform[T]):
     """The items of independent partitions, one of each in turn.
 
     Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
-    k + 2 ``count`` and so on of the pipeline that is partitioned. So ``fn`` may filter, pack, shuffle
+    k + 2 ``count`` and so on of each pipeline that is partitioned. So ``fn`` may filter, pack, shuffle
     and batch, and nothing of the items of other partitions is read for it. ``count`` is fixed for a
     run; let it be a multiple of all numbers of ranks and workers that you expect.
+
+    ``fn`` builds upon its parts alone. All partitions would deliver another pipeline in full, so one is
+    refused in it; `resumable.partition` deals out several. A pipeline that a function within ``fn``
+    makes or refers to cannot be seen: such a function must make it of the item that it gets.
 
     Ranks own partitions: ``shard(rank, ranks)`` after it, or after stages upon it that take one item
     at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``, leaves each rank the
@@ -76,9 +80,9 @@ class Partition(Transform[T]):
     Raises:
       InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
         argument has the wrong type.
-      InvalidArgument: if a number is out of its range, if ``fn`` does not build upon the pipeline it
-        gets, partitions again or holds functions that carry state, if there are more ranks than
-        partitions, or if ``uneven`` is another word or needs lengths that are unknown.
+      InvalidArgument: if a number is out of its range, if ``fn`` leaves out a part that it gets, builds
+        upon another source, partitions again or holds functions that carry state, if there are more
+        ranks than partitions, or if ``uneven`` is another word or needs lengths that are unknown.
       MissingDependency: for processes without the extra ``parallel``.
 
     >>> numbers = rs.range(12).partition(3, lambda part: part.filter(lambda n: n % 4).batch(2))
@@ -103,7 +107,7 @@ class Partition(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if _part_of(self.upstream) is None:
+        if not self._parts:
             raise InvalidArgument(
                 f"upstream must be what fn builds of a part, got {self.upstream!r}; use "
                 "Pipeline.partition"
@@ -127,12 +131,13 @@ class Partition(Transform[T]):
             raise InvalidArgument(
                 f"count of ranks must be at most the number of partitions, {self.count}, got {self.ranks}"
             )
-        if self.uneven != "keep" and self.upstream.length is None:
+        if self.uneven != "keep" and self.length is None:
             raise InvalidArgument(
                 f"uneven must be 'keep' over partitions whose length is unknown, got {self.uneven!r}: no "
                 "rank sees where the others end; repeat() within the partitions never ends"
             )
-        if self.uneven == "pad" and self.length and not self.own_total():
+        finite = self.length is not None and self.length != math.inf
+        if self.uneven == "pad" and finite and self.length and not self.own_total():
             raise InvalidArgument(
                 f"uneven='pad' repeats items of a rank, but the partitions of rank {self.index} of "
                 f"{self.ranks} have none"
@@ -146,13 +151,12 @@ class Partition(Transform[T]):
     @derived
     def count(self) -> int:
         """Number of partitions of all ranks."""
-        return self._part.count
+        return self._parts[0].count
 
-    @property
-    def _part(self) -> Part[Any]:
-        part = _part_of(self.upstream)
-        assert part is not None
-        return part
+    @derived
+    def _parts(self) -> tuple[Part[Any], ...]:
+        """The parts on which the pipeline of partition 0 is built."""
+        return tuple(_parts_of(self.upstream))
 
     @property
     def numbers(self) -> range:
@@ -170,9 +174,14 @@ class Partition(Transform[T]):
 
     @derived
     def length(self) -> int | float | None:
-        longest = self.upstream.length
-        if longest is None or longest == math.inf:
-            return longest
+        # That of the first is usually enough to know, and no other pipeline need be made for it.
+        if self.upstream.length is None:
+            return None
+        lengths = [length for _, length in self._lengths]
+        if None in lengths:
+            return None
+        if math.inf in lengths:
+            return math.inf
         return self.own_total() if self.uneven == "keep" else self.steps_after({})
 
     def own_total(self) -> int:
@@ -187,16 +196,20 @@ class Partition(Transform[T]):
         return max(min(left) if self.uneven == "drop" else max(left), 0)
 
     def _total(self, rank: int) -> int:
-        numbers = range(rank, self.count, self.ranks)
-        # The first partitions get one item more of what is dealt out.
-        whole = self._part.upstream.length
-        assert whole is not None
-        rest = 0 if whole == math.inf else int(whole) % self.count
-        more = len(range(rank, rest, self.ranks))
-        longer, shorter = self.upstream.length, self.pipeline(self.count - 1).length
-        assert longer is not None
-        assert shorter is not None
-        return more * int(longer) + (len(numbers) - more) * int(shorter)
+        return sum(
+            len(range(alike.start + (rank - alike.start) % self.ranks, alike.stop, self.ranks))
+            * int(length or 0)
+            for alike, length in self._lengths
+        )
+
+    @derived
+    def _lengths(self) -> tuple[tuple[range, int | float | None], ...]:
+        """Runs of partitions that have equally many items of each source, and the length of each."""
+        # The first partitions get one item more of a source than the others.
+        sources = [part.upstream.length for part in self._parts]
+        rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
+        runs = map(range, *zip(*pairwise(sorted({0, self.count} | rests)), strict=True))
+        return tuple((alike, self.pipeline(alike.start).length) for alike in runs)
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
@@ -231,24 +244,6 @@ class Partition(Transform[T]):
         )
 
 
-def partition(
-    upstream: Stage[Any], count: int, fn: Callable[[Stage[Any]], Stage[T]], **options: Any
-) -> Partition[T]:
-    """The stage that runs ``fn`` over each of ``count`` parts of ``upstream``."""
-    count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)
-    if not upstream.random_access:
-        raise InvalidType(
-            f"partition needs items by their index, got {upstream!r}; put stages that drop or add items "
-            "into the function, and of files that are streams deal out the names: "
-            "files(paths).partition(count, lambda part: part.flat_map(read))"
-        )
-    part: Part[Any] = Part(upstream, 0, count)
-    built = fn(part)
-    if all(stage is not part for stage, _ in walk(built)):
-        raise InvalidArgument(f"fn must build upon the pipeline that it gets, got {built!r}")
-    return Partition(built, **options)
-
-
 def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:
     """``stage`` for rank ``index`` of ``count``, if it delivers the items of partitions.
 
@@ -275,9 +270,13 @@ def has_partitions(stage: Stage[Any]) -> bool:
     return any(isinstance(found, Partition) for found, _ in walk(stage))
 
 
-def _part_of(stage: Stage[Any]) -> Part[Any] | None:
-    """The part on which the pipeline of a partition is built; None if there is none."""
-    return next((found for found, _ in walk(stage) if isinstance(found, Part)), None)
+def _parts_of(stage: Stage[Any]) -> Iterator[Part[Any]]:
+    """The parts on which the pipeline of a partition is built."""
+    if isinstance(stage, Part):
+        yield stage
+        return
+    for upstream in stage.inputs:
+        yield from _parts_of(upstream)
 
 
 def _numbered(stage: Stage[T], number: int) -> Stage[T]:

@@ -47,7 +47,9 @@ def test_kills_at_any_moments_leave_the_same_weights(tmp_path: Path) -> None:
     program.check_kills(tmp_path, result, runs=1, kills=3)
 
 
-def test_ranks_and_workers_may_change_after_each_kill(tmp_path: Path) -> None:
+def test_ranks_and_workers_may_change_after_each_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lives = [
         (2, 2, 9),
         (1, 3, 8),
@@ -59,11 +61,19 @@ def test_ranks_and_workers_may_change_after_each_kill(tmp_path: Path) -> None:
     assert sorted(got) == [*range(1, 17)]
     counts = [len(rows) for _, rows in sorted(got.items())]
     assert sorted(set(counts)) == [1, 2, 4], "each of the three lives counts"
-    documents = rs.jsonl(tmp_path / "documents-200.jsonl").shuffle(seed=0)
-    order = iter(documents.partition(gpt_ddp.PARTITIONS, gpt_ddp.rows))
+    monkeypatch.chdir(tmp_path)
+    order = iter(rs.partition(gpt_ddp.corpora(200), gpt_ddp.PARTITIONS, gpt_ddp.mixed))
     for step, rows in sorted(got.items()):
-        expected = [gpt_ddp.digests(batch) for batch in islice(order, len(rows))]
+        batches = list(islice(order, len(rows)))
+        # Every batch of four rows has one of code and three of prose.
+        assert {code_rows(batch) for batch in batches} == {1}, f"step {step}"
+        expected = [gpt_ddp.digests(batch) for batch in batches]
         assert sorted(rows) == sorted(expected), f"step {step}"
+
+
+def code_rows(batch: dict[str, Any]) -> int:
+    """How many rows of ``batch`` have documents of the corpus of code."""
+    return sum(row.astype("uint8").tobytes().startswith(b"code ") for row in batch["tokens"])
 
 
 def launch(folder: Path, ranks: int, workers: int, entries: int | None) -> None:

@@ -130,6 +130,9 @@ IN_PARTITIONS = (
 )
 """Pipelines whose work is divided."""
 
+OF_SEVERAL = ("partition of several", "partition of several evened out")
+"""Partitions that have a part of each of several sources."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -310,5 +313,6 @@ if __name__ == "__main__":
         write_tables(FOLDER)
     write("states-7.json", published(OF_TENSORFLOW) | states(TABLES))
     write("states-8.json", published(IN_PARTITIONS))
+    write("states-sources.json", published(OF_SEVERAL))
     write("block_orders.json", block_orders())
     write("checkpoint-1.ckpt", checkpoint())

@@ -1,0 +1,134 @@
+"""Deal sources out into parts, and let a function build the pipeline of a partition upon them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from ..core.arguments import check_callable, check_int
+from ..core.stage import Stage, as_stage
+from ..errors import InvalidArgument, InvalidType, shorten
+from ..state.merging import MOST_PARTITIONS
+from .part import Part
+from .partition import Partition
+
+T = TypeVar("T")
+
+Sources: TypeAlias = "Mapping[str, Stage[Any]] | Sequence[Stage[Any]]"
+"""What is partitioned together; where it has names, the function takes the parts by them."""
+
+
+def partition(
+    sources: Sources,
+    count: int,
+    fn: Callable[..., Any],
+    wrap: Callable[[Stage[Any]], Any],
+    **options: Any,
+) -> Partition[Any]:
+    """The stage that runs what ``fn`` builds over each of ``count`` parts of ``sources``.
+
+    Args:
+      sources: stages with random access.
+      count: number of partitions.
+      fn: takes what ``wrap`` makes of a part of each source.
+      wrap: makes what users build with out of a stage.
+      options: fields of `Partition`.
+    """
+    count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)
+    named = dict(_labelled(sources))
+    for source in named.values():
+        _check_random_access(source)
+    parts: dict[str, Part[Any]] = {label: Part(one, 0, count) for label, one in named.items()}
+    built = as_stage(_called(fn, sources, list(map(wrap, parts.values()))), "the result of fn")
+    _check_built(built, parts, count)
+    return Partition(built, **options)
+
+
+def checked_sources(sources: Any) -> Sources:
+    """The stages of ``sources``, with their names if they have some.
+
+    Raises:
+      InvalidType: if they are neither a dict nor a sequence of pipelines.
+      InvalidArgument: if there is none.
+    """
+    if isinstance(sources, Mapping):
+        for name in sources:
+            if not isinstance(name, str):
+                raise InvalidType(f"names of sources must be strings, got {shorten(name)}")
+        found: Sources = {
+            name: as_stage(one, f"sources[{name!r}]") for name, one in sources.items()
+        }
+    elif isinstance(sources, (list, tuple)):
+        found = [as_stage(one, f"sources[{place}]") for place, one in enumerate(sources)]
+    else:
+        raise InvalidType(
+            f"sources must be a dict or a list of pipelines, got {shorten(sources)}; for one pipeline "
+            "write pipeline.partition(count, fn)"
+        )
+    if not found:
+        raise InvalidArgument("sources must be one pipeline or more, got none")
+    return found
+
+
+def _labelled(sources: Sources) -> Iterator[tuple[str, Stage[Any]]]:
+    """Each source with what errors call it."""
+    if isinstance(sources, Mapping):
+        yield from ((repr(name), source) for name, source in sources.items())
+    else:
+        yield from ((f"number {place}", source) for place, source in enumerate(sources))
+
+
+def _check_random_access(source: Stage[Any]) -> None:
+    if not source.random_access:
+        raise InvalidType(
+            f"partition needs items by their index, got {source!r}; put stages that drop or add items "
+            "into the function, and of files that are streams deal out the names: "
+            "files(paths).partition(count, lambda part: part.flat_map(read))"
+        )
+
+
+def _called(fn: Callable[..., Any], sources: Sources, parts: list[Any]) -> Any:
+    """What ``fn`` returns for ``parts``, which it takes by the names of ``sources`` if they have some."""
+    check_callable("fn", fn)
+    by_name = dict(zip(sources, parts, strict=True)) if isinstance(sources, Mapping) else {}
+    by_place = [] if by_name else parts
+    try:
+        signature = inspect.signature(fn)
+    except (TypeError, ValueError):  # as of some functions in C
+        return fn(*by_place, **by_name)
+    try:
+        signature.bind(*by_place, **by_name)
+    except TypeError as error:
+        wanted = (
+            f"a keyword argument for each name, {', '.join(map(repr, by_name))}, or **parts"
+            if by_name
+            else f"{len(parts)} positional argument{'s' * (len(parts) > 1)}, a pipeline for each source"
+        )
+        raise InvalidArgument(f"fn must take {wanted}; got fn{signature}: {error}") from None
+    return fn(*by_place, **by_name)
+
+
+def _check_built(built: Stage[Any], parts: Mapping[str, Part[Any]], count: int) -> None:
+    """Refuse a pipeline of a partition that leaves out a part, or has another source."""
+    beginnings = list(_beginnings(built, list(parts.values())))
+    for label, part in parts.items():
+        if all(found is not part for found in beginnings):
+            which = "the pipeline" if len(parts) == 1 else f"the part of source {label}"
+            raise InvalidArgument(f"fn must build upon {which} that it gets, got {built!r}")
+    for found in beginnings:
+        if all(found is not part for part in parts.values()):
+            raise InvalidArgument(
+                f"fn must build upon the parts that it gets alone, got {found.label} in it: each of the "
+                f"{count} partitions would deliver all of its items; to deal it out too, write "
+                "rs.partition({'name': pipeline, 'other': pipeline}, count, fn)"
+            )
+
+
+def _beginnings(stage: Stage[Any], parts: Sequence[Part[Any]]) -> Iterator[Stage[Any]]:
+    """The ``parts`` upon which ``stage`` is built, and the sources that stand on none of them."""
+    if not stage.inputs or any(stage is part for part in parts):
+        yield stage
+        return
+    for upstream in stage.inputs:
+        yield from _beginnings(upstream, parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -40,7 +40,14 @@ class ExternalSource(Stage[T]):
 
 def inexact_sources(stage: Stage[Any]) -> Iterator[tuple[ExternalSource[Any], str]]:
     """The sources below ``stage`` whose position cannot be restored, with their paths."""
-    for found, path in walk(stage):
+    return inexact_among(walk(stage))
+
+
+def inexact_among(
+    stages: Iterable[tuple[Stage[Any], str]],
+) -> Iterator[tuple[ExternalSource[Any], str]]:
+    """Those of ``stages``, given with their paths, that are sources whose position cannot be restored."""
+    for found, path in stages:
         if isinstance(found, ExternalSource) and found.inexact_policy is not None:
             yield found, path
 

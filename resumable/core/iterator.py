@@ -29,10 +29,11 @@ from ..errors import (
     StateMismatch,
     UnencodableState,
 )
+from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, take_state, unpack, unpack_count
 from .arguments import check_int
 from .block import Block, block_length
-from .external_source import apply_policy, inexact_sources, inexactness
+from .external_source import apply_policy, inexact_among, inexactness
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
 from .skipped import iterators, skipped_items
@@ -67,11 +68,18 @@ class _Pass(Generic[T]):
       due: the step of the next snapshot.
       source: the remaining items of the root; None before they are asked for, and after a `pull`.
       prepared: the step up to which items of ``source`` were prepared.
+      restored: the step and the epoch of the state that it began with, if that said which epoch it was.
     """
 
     def __init__(
-        self, root: StageIterator[T], epoch: int, good: tuple[State | None, int], step: int
+        self,
+        root: StageIterator[T],
+        epoch: int,
+        good: tuple[State | None, int],
+        step: int,
+        restored: tuple[int, int] | None = None,
     ) -> None:
+        self.restored = restored
         self.root = root
         self.epoch = epoch
         self.good = good
@@ -109,7 +117,8 @@ class PipelineIterator(StageIterator[T]):
 
     State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
     positions of the stages, and ``ahead``, the number of items handed out since these
-    positions: 0, except after an exception. Taking it is O(number of stages). A ``position`` counts
+    positions: 0, except after an exception. Behind a stage that `resumes_before`, it also has
+    ``epoch_reached``, the epoch of the last item. Taking it is O(number of stages). A ``position`` counts
     the items that a stage has handed out in its pass, singly or in batches; that of a `shard`
     counts the items of all ranks.
 
@@ -128,7 +137,9 @@ class PipelineIterator(StageIterator[T]):
     def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
         self._stage = stage
         self._fingerprint = fingerprint(stage)
-        self._inexact = list(inexact_sources(stage))
+        stages = list(walk(stage))
+        self._inexact = list(inexact_among(stages))
+        self._resumes_before = any([found.resumes_before for found, _ in stages])
         self._closed = False
         self.step = 0
         self._pass: _Pass[T] = _Pass(stage.start(epoch), epoch, (None, 0), 0)
@@ -176,7 +187,10 @@ class PipelineIterator(StageIterator[T]):
         It changes with the first item of the next epoch, not after the last item of this one. The
         same is true after a resume.
         """
-        return self._pass.root.epoch
+        here = self._pass
+        if here.restored is not None and here.restored[0] == self.step:
+            return here.restored[1]
+        return here.root.epoch
 
     @property
     def skipped(self) -> dict[str, int]:
@@ -256,16 +270,22 @@ class PipelineIterator(StageIterator[T]):
             state = freeze(state)
         except UnencodableState as error:
             raise StateMismatch(f"this is not a state: {error}", self._stage) from None
-        names = ("fingerprint", "epoch", "step", "ahead", "pipeline")
-        saved, epoch, step, ahead, positions = unpack(self._stage, state, *names)
+        names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
+        saved, epoch, step, ahead, positions, reached = unpack(
+            self._stage, state, *names, optional=EPOCH_REACHED
+        )
         step = unpack_count(self._stage, "step", step)
         ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
         relied_on = EVERYTHING if ahead else NOTHING
         if reason := explain_mismatch(saved, self._stage, relied_on):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
+        restored = None
+        if reached is not None:
+            restored = step, unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED
-        new = _Pass(self._started(epoch, positions), epoch, (positions, step - ahead), step)
+        root = self._started(epoch, positions)
+        new = _Pass(root, epoch, (positions, step - ahead), step, restored)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
@@ -301,7 +321,7 @@ class PipelineIterator(StageIterator[T]):
         return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
 
     def _described(self, positions: State, step: int, ahead: int) -> State:
-        return {
+        state = {
             # A resume draws ``ahead`` items again, so every field that groups items must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
             "epoch": self._pass.epoch,
@@ -309,6 +329,7 @@ class PipelineIterator(StageIterator[T]):
             "ahead": ahead,
             "pipeline": freeze(positions),
         }
+        return {**state, EPOCH_REACHED: self.epoch} if self._resumes_before else state
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
@@ -393,7 +414,7 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        self._pass = _Pass(root, before.epoch, before.good, self.step)
+        self._pass = _Pass(root, before.epoch, before.good, self.step, before.restored)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
         """Refuse a call that began at ``step`` if the iterator has been moved since."""

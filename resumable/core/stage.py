@@ -64,6 +64,10 @@ class Stage(ABC, Generic[T]):
     """Increased when the shape of the state changes. States of a newer version are refused. Those
     of an older version are passed to `set_state`, which recognises them by their keys."""
 
+    resumes_before: ClassVar[bool] = False
+    """Whether its state has upstream's from before items that were handed out. From a resume to the
+    next item, upstream then cannot tell the epoch, so the state of the pipeline does."""
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if not isinstance(cls.identity, Mapping) or not all(

@@ -67,6 +67,7 @@ class Bucket(Transform[Any]):
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last"), ALWAYS)  # fmt: skip
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    resumes_before = True
     state_cost = "a group and an offset; a resume reads the group it is inside again"
 
     length_of: Callable[[Any], int]

@@ -38,6 +38,7 @@ class FlatMap(Transform[T]):
     """
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    resumes_before = True
     state_cost = "an offset; a resume reads the item it is inside again"
 
     fn: Callable[[Any], Iterable[T]]

@@ -57,6 +57,7 @@ class MapBatches(CallsInWorkers[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS, "batch_size": ALWAYS}
+    resumes_before = True
 
     _: KW_ONLY
     batch_size: int

@@ -35,6 +35,7 @@ class Packs(Transform[Columns]):
 
     shown_as: ClassVar[Mapping[str, str]] = {"row_length": "length"}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    resumes_before = True
     tails: ClassVar[tuple[str, ...]]
 
     row_length: int

@@ -43,6 +43,7 @@ class Unbatch(Transform[Any]):
     """
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    resumes_before = True
     state_cost = "an offset; a resume reads the batch it is inside again"
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:

@@ -63,6 +63,7 @@ class Window(Transform[Any]):
         ("size", "shift", "drop_last"), ITEMS
     )
     relies_on: ClassVar[Reliance] = PARTS
+    resumes_before = True
 
     _: KW_ONLY
     size: int

@@ -52,6 +52,7 @@ class WindowShuffle(IndexedTransform[T]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("seed", "window", "carry"), ALWAYS)
+    resumes_before = True
 
     seed: int
     _: KW_ONLY

@@ -27,6 +27,8 @@ BEFORE: Final = 30
 """How much is shown of fingerprints, before and after the place where they differ."""
 
 TOP: Final = ("fingerprint", "epoch", "step", "ahead", "pipeline")
+EPOCH_REACHED: Final = "epoch_reached"
+"""A further key, where stages resume from before items that were handed out."""
 
 
 def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -117,7 +119,12 @@ def _joined(merged: list[State]) -> State:
         raise StateMismatch(
             "the states are nested too deeply to be joined within Python's recursion limit"
         ) from None
-    return {**first, "step": max(state["step"] for state in merged), "pipeline": pipeline}
+    furthest = {
+        name: max(state[name] for state in merged)
+        for name in ("step", EPOCH_REACHED)
+        if all(name in state for state in merged)
+    }
+    return {**first, **furthest, "pipeline": pipeline}
 
 
 def _has_ended(value: Any) -> bool:
@@ -140,12 +147,12 @@ def _checked(state: Any) -> State:
         state = freeze(state)
     except UnencodableState as error:
         raise StateMismatch(f"this is not a state: {error}") from None
-    if not isinstance(state, dict) or state.keys() != set(TOP):
+    if not isinstance(state, dict) or state.keys() - {EPOCH_REACHED} != set(TOP):
         raise StateMismatch(f"this is not the state of a pipeline: {shorten(state)}")
     if not isinstance(state["fingerprint"], str):
         shown = shorten(state["fingerprint"])
         raise StateMismatch(f"saved fingerprint must be a string, got {shown}")
-    for name in ("epoch", "step", "ahead"):
+    for name in ("epoch", "step", "ahead", *({EPOCH_REACHED} & state.keys())):
         unpack_count(None, name, state[name])
     return state
 

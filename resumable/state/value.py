@@ -144,8 +144,14 @@ def taken_state(taken: TakenState) -> State:
     return taken
 
 
-def unpack(stage: object, state: Any, *names: str) -> tuple[Any, ...]:
+def unpack(stage: object, state: Any, *names: str, optional: str = "") -> tuple[Any, ...]:
     """The values of ``names`` in ``state``, a dict that must have exactly these keys.
+
+    Args:
+      stage: named by errors.
+      state: what is unpacked.
+      names: of the keys.
+      optional: one of ``names`` that may be missing; its value is then None.
 
     Raises:
       StateMismatch: if ``state`` is not such a dict; the error names ``stage``.
@@ -153,6 +159,8 @@ def unpack(stage: object, state: Any, *names: str) -> tuple[Any, ...]:
     if not isinstance(state, dict):
         hint = "; use resumable.loads first" if isinstance(state, bytes) else ""
         raise StateMismatch(f"the state must be a dict, got {shorten(state)}{hint}", stage)
+    if optional and optional not in state:
+        state = {**state, optional: None}
     if state.keys() != set(names):
         hint = looks_like(state) or "; was it saved by another stage?"
         raise StateMismatch(

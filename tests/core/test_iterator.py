@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import stream
+from graphs import document, stream
 
 import resumable as rs
 from resumable.core.block import block_items
@@ -241,6 +241,40 @@ def test_step_and_epoch_tell_where_it_is() -> None:
     assert [epoch for _, epoch in seen] == [0, 0, 1, 1, 2, 2]
     with pipeline.resume(state) as iterator:
         assert (iterator.step, iterator.epoch) == (6, 2)
+
+
+REGROUPED: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
+    "flat_map": lambda numbers: numbers.flat_map(lambda item: [item] * 3),
+    "unbatch": lambda numbers: numbers.batch(7).unbatch(),
+    "rebatch": lambda numbers: numbers.batch(5).rebatch(2),
+    "map_batches": lambda numbers: numbers.map_batches(list, 4),
+    "bucket": lambda numbers: numbers.map(document).bucket(len, batch_size=2, window=7),
+    "pack": lambda numbers: numbers.map(document).pack(16, window=7),
+    "pack concatenated": lambda numbers: numbers.map(document).pack(
+        16, how="concatenate", window=7
+    ),
+    "window": lambda numbers: numbers.window(3, shift=2),
+    "shuffle in a window": lambda numbers: numbers.shuffle(0, window=3),
+    "interleave": lambda numbers: numbers.interleave(lambda item: [item] * 3, cycle_length=2),
+    "prefetch": lambda numbers: numbers.map_batches(list, 4).prefetch(2),
+    "map behind it": lambda numbers: numbers.map_batches(list, 4).map(abs),
+}
+
+
+@pytest.mark.parametrize("name", REGROUPED)
+@pytest.mark.parametrize("numbers", [rs.range(7), stream(7), stream(1)], ids=repr)
+def test_the_epoch_after_a_resume_is_that_of_the_save(name: str, numbers: rs.Pipeline[Any]) -> None:
+    pipeline = REGROUPED[name](numbers.repeat(5))
+    with iter(pipeline) as iterator:
+        for _ in itertools.chain([None], iterator):
+            state, epoch = through_bytes(iterator), iterator.epoch
+            with pipeline.resume(rs.loads(state)) as resumed:
+                assert resumed.epoch == epoch
+                assert through_bytes(resumed) == state
+    without = {**rs.loads(state)}
+    assert (name in ("interleave",)) == (without.pop("epoch_reached", None) is None)
+    with pipeline.resume(without) as resumed:  # as earlier versions saved it
+        assert next(resumed, None) is None
 
 
 def test_start_at_a_later_epoch_gives_that_epochs_order_and_resumes_in_it() -> None:

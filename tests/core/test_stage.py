@@ -20,7 +20,7 @@ from resumable.testing import check_stage
 
 STAGE = {
     "alternatives", "identity", "indexed", "inputs", "label", "length", "random_access",
-    "relies_on", "shown_as", "start", "state_cost", "state_levels", "version",
+    "relies_on", "resumes_before", "shown_as", "start", "state_cost", "state_levels", "version",
 }  # fmt: skip
 ITERATOR = {
     "blocks", "close", "epoch", "get_state", "inputs", "items", "mark", "pull", "set_state",

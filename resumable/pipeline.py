@@ -981,13 +981,13 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
 
 
 @explained_by(Zip, upstreams="pipelines")
-def zip(*pipelines: Any) -> Pipeline[Any]:
+def zip(*pipelines: Any, strict: bool = False) -> Pipeline[Any]:
     """Tuples of one item of each pipeline, until the first ends; see `resumable.stages.zip.Zip`.
 
     A dict of pipelines gives dicts with one item of each.
     """
     upstreams, names = _named(pipelines)
-    return Pipeline(Zip(upstreams, names=names))
+    return Pipeline(Zip(upstreams, names=names, strict=strict))
 
 
 @explained_by(Concatenate, upstreams="pipelines")

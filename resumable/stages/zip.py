@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain, islice
 from typing import Any, ClassVar, final
 
+from ..core.arguments import check_bool
 from ..core.block import Block, block_items, block_length, slice_block
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.stage_iterator import Items, StageIterator
+from ..errors import InvalidArgument
 
 
 @final
@@ -21,13 +23,18 @@ from ..core.stage_iterator import Items, StageIterator
 class Zip(Combine[Any]):
     """Tuples of one item of each upstream, until the first of them ends; dicts if they have names.
 
+    What longer upstreams have beyond that is left out, unless ``strict`` refuses it.
+
     State: the upstreams'. Random access if all upstreams have it; columns stay columns.
 
     Args:
       upstreams: one or more, or one dict of them.
+      strict: whether all upstreams must have the same number of items. Known lengths are compared at
+        once, others when the first upstream ends. May differ between save and resume.
 
     Raises:
-      InvalidArgument: if there is no upstream.
+      InvalidArgument: if there is no upstream, or under ``strict`` if their lengths differ; while
+        iterating, in the place of the end, if one of them had further items.
       InvalidType: if one is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.zip(rs.range(3), rs.from_sequence("ab")))
@@ -36,6 +43,24 @@ class Zip(Combine[Any]):
 
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
     state_cost = "nothing"
+
+    _: KW_ONLY
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bool("strict", self.strict)
+        known = {length: at for at, length in enumerate(self.lengths) if length is not None}
+        if self.strict and len(known) > 1:
+            shown = " and ".join(f"{length} of {self.called(at)}" for length, at in known.items())
+            raise InvalidArgument(
+                f"strict=True needs pipelines of one length, got {shown}; strict=False leaves out what "
+                "the longer ones have beyond the shortest"
+            )
+
+    def called(self, number: int) -> str:
+        """What errors call an upstream."""
+        return f"upstreams[{number}]" if self.names is None else repr(self.names[number])
 
     @derived
     def length(self) -> int | float | None:
@@ -75,17 +100,23 @@ class _ZipIterator(CombineIterator[Any]):
 
     def pull(self, count: int) -> Block:
         blocks: list[Block] = []
+        lengths = []
         for upstream in self._upstreams:
+            lengths.append(count)
             blocks.append(upstream.pull(count))
             # Later upstreams are not read for tuples that cannot be completed.
             count = block_length(blocks[-1])
+        self._check_ends(lengths, count)
         return (
             self._stage.zipped([slice_block(block, 0, count) for block in blocks]) if count else []
         )
 
     def items(self) -> Items[Any]:
         # As in `pull`, later upstreams are not read once an earlier one has ended.
-        rows = builtins.zip(*(upstream.items() for upstream in self._upstreams), strict=False)
+        if self._stage.strict:
+            rows = self._strict_rows()
+        else:
+            rows = builtins.zip(*(upstream.items() for upstream in self._upstreams), strict=False)
         names = self._stage.names
         if names is None:
             return Items(rows)
@@ -104,6 +135,49 @@ class _ZipIterator(CombineIterator[Any]):
         return min([0 if found is None else found[1] for found in known]) // size
 
     def skip(self, count: int) -> int:
+        lengths = []
         for upstream in self._upstreams:
+            lengths.append(count)
             count = upstream.skip(count)
+        self._check_ends(lengths, count)
         return count
+
+    def _strict_rows(self) -> Iterator[tuple[Any, ...]]:
+        """The rows, and at their end the check that no upstream has further items."""
+        ended = [False] * len(self._upstreams)
+
+        def rest_of(number: int) -> Iterator[Any]:
+            ended[number] = True
+            yield from ()
+
+        streams = [
+            chain(upstream.items(), rest_of(number))
+            for number, upstream in enumerate(self._upstreams)
+        ]
+        yield from builtins.zip(*streams, strict=False)
+        first = ended.index(True)
+        for number, stream in enumerate(streams):
+            # Those before the first one that ended have given an item of the row it lacks.
+            if number < first or next(stream, rest_of) is not rest_of:
+                raise self._differ(first, number)
+
+    def _check_ends(self, asked: list[int], made: int) -> None:
+        """Under ``strict``, refuse that some upstreams have more than the ``made`` items of another.
+
+        Args:
+          asked: how many items each upstream was asked for.
+          made: how many rows there are.
+        """
+        if not self._stage.strict or made == asked[0]:
+            return
+        first = next(number for number, count in enumerate([*asked[1:], made]) if count == made)
+        for number, upstream in enumerate(self._upstreams):
+            if number < first or (number > first and upstream.skip(1)):
+                raise self._differ(first, number)
+
+    def _differ(self, ended: int, longer: int) -> InvalidArgument:
+        called = self._stage.called
+        return InvalidArgument(
+            f"strict=True needs pipelines of one length, but {called(longer)} has items after "
+            f"{called(ended)} has ended; strict=False leaves them out"
+        )

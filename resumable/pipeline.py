@@ -124,8 +124,8 @@ class Pipeline(Generic[T]):
     def resume(self, state: State) -> PipelineIterator[T]:
         """A new iterator at ``state``.
 
-        A state saved after the last item of an epoch continues with the next epoch. After the last
-        epoch there are no items.
+        Where a `repeat` counts epochs, a state saved after the last item of one continues with the next
+        epoch. After the last epoch, or without `repeat` after the last item, there are no items.
 
         Args:
           state: what `get_state` of an iterator returned, in this process or another one.
@@ -236,11 +236,22 @@ class Pipeline(Generic[T]):
           args: positional arguments after the upstream.
           options: keyword arguments.
 
+        Raises:
+          InvalidType: if ``stage`` is a function of a pipeline, or returns neither a stage nor a pipeline.
+
         >>> from resumable.stages.take import Take
         >>> list(rs.range(9).apply(Take, 2))
         [0, 1]
         """
-        return Pipeline(stage(self.stage, *args, **options))
+        try:
+            return Pipeline(stage(self.stage, *args, **options))
+        except AttributeError as error:
+            if error.obj is self.stage and hasattr(Pipeline, error.name or ""):
+                raise InvalidType(
+                    f"stage must take a stage, not a pipeline, got {shorten(stage)}, which asks it for "
+                    f"{error.name}; write fn(pipeline) instead of pipeline.apply(fn)"
+                ) from error
+            raise
 
     @explained_by(Map)
     def map(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,34 @@ import resumable as rs
 
 class Nowhere(Executor):
     """An executor that is never used."""
+
+
+class Table:
+    """What a table of pyarrow looks like."""
+
+    columns = ()
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: int) -> str:
+        return f"column {index}"
+
+
+Table.__module__ = "pyarrow.lib"
+
+
+async def wait(item: Any) -> Any:
+    return item
+
+
+async def wait_often(item: Any) -> AsyncIterator[Any]:
+    yield item
+
+
+class Waiter:
+    async def __call__(self, item: Any) -> Any:
+        return item
 
 
 ten: Any = rs.range(10)
@@ -62,6 +91,15 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines(__file__, encoding="utf-16"), ValueError, "newline as one byte"),
     (lambda: rs.lines(__file__, encoding="klingon"), ValueError, "known to Python"),
     (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
+    (lambda: rs.from_sequence(Table()), TypeError, r"a pyarrow Table are columns; use from_sequence\(table.to_pylist\(\)\)"),
+    (lambda: rs.from_iterable(Table()), TypeError, "must give rows, but those of a pyarrow Table are columns"),  # type: ignore[call-overload]
+    (lambda: ten.map(wait), TypeError, "fn must be a plain function, got the async .*wait"),
+    (lambda: ten.map(partial(wait)), TypeError, "fn must be a plain function, got the async"),
+    (lambda: ten.map(Waiter()), TypeError, "fn must be a plain function, got the async"),
+    (lambda: ten.filter(wait), TypeError, "predicate must be a plain function, got the async"),
+    (lambda: ten.flat_map(wait_often), TypeError, "fn must be a plain function, got the async"),
+    (lambda: ten.apply(lambda pipeline: pipeline.map(abs)), TypeError, r"asks it for map; write fn\(pipeline\) instead"),
+    (lambda: rs.mix([ten, ten]), TypeError, r"one by one, as in mix\(\*pipelines\)"),
     (lambda: rs.zip(), ValueError, "at least one upstream"),
     (lambda: rs.zip(ten, [1]), TypeError, r"upstreams\[1\] must be a pipeline, got \[1\]; wrap"),
     (lambda: rs.concatenate(ten, None), TypeError, "must be a pipeline, got None"),

@@ -192,8 +192,11 @@ def test_state_survives_serialisation() -> None:
     assert loaded["float"].dtype == np.float32
     assert loaded["array"].dtype == np.dtype(">i2")
     assert (loaded["array"] == state["array"]).all()
-    with pytest.raises(rs.UnencodableState, match="keys of a state must be strings"):
-        rs.dumps({"inner": {1: 2}})
+    keyed = {"inner": {1: 2, -(2**63): 3, 2**64 - 1: 4, "1": 5}}
+    assert rs.loads(rs.dumps(keyed)) == keyed
+    for key in (2**64, True, 1.0, None, (1,), np.int64(1)):
+        with pytest.raises(rs.UnencodableState, match="keys of a state must be strings or 64-bit"):
+            rs.dumps({"inner": {key: 2}})
 
 
 @pytest.mark.parametrize("drop_last", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -87,9 +88,18 @@ def check_bool(name: str, value: Any) -> bool:
 
 
 def check_callable(name: str, value: Any) -> Callable[..., Any]:
-    """Return ``value`` if it can be called."""
+    """Return ``value`` if it can be called, and what it returns need not be awaited."""
     if not callable(value):
         raise InvalidType(f"{name} must be callable, got {shorten(value)}")
+    if any(
+        is_async(each)
+        for each in (value, getattr(value, "__call__", None))  # noqa: B004
+        for is_async in (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    ):
+        raise InvalidType(
+            f"{name} must be a plain function, got the async {shorten(value)}, whose results would have to "
+            "be awaited; call asyncio.run in a plain one, and let workers=n call it at the same time"
+        )
     return value  # type: ignore[no-any-return]
 
 

@@ -40,6 +40,7 @@ from .recent import (
     sample,
     sampled,
 )
+from .sequence import check_no_table
 
 T = TypeVar("T")
 
@@ -129,6 +130,7 @@ class FromIterable(ExternalSource[T]):
             raise InvalidType(
                 f"iterable must have an order, got the set {shorten(target)}; pass sorted(...)"
             )
+        check_no_table("iterable", target)
         if not hasattr(target, "__iter__") and not _is_old_sequence(target):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
         if hasattr(target, "__next__") or protocol is TELL:

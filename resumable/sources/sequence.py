@@ -77,6 +77,7 @@ class FromSequence(LookedUp[T]):
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         sequence: Any = self.sequence
+        check_no_table("sequence", sequence)
         if not is_sequence(self.sequence):
             raise InvalidType(
                 "sequence must have __len__ and __getitem__ by position, "
@@ -129,6 +130,21 @@ class FromSequence(LookedUp[T]):
     def __repr__(self) -> str:
         kind = type(self.sequence).__name__
         return f"FromSequence({kind} of {self._length} items, by index)"
+
+
+def check_no_table(name: str, value: Any) -> None:
+    """Refuse a table of pyarrow or pandas, whose items are its columns and not its rows.
+
+    Raises:
+      InvalidType: naming ways to its rows.
+    """
+    library = type(value).__module__.partition(".")[0]
+    if (library, hasattr(value, "columns")) in (("pyarrow", True), ("pandas", True)):
+        rows = "to_pylist()" if library == "pyarrow" else 'to_dict("records")'
+        raise InvalidType(
+            f"{name} must give rows, but those of a {library} {type(value).__name__} are columns; use "
+            f"from_sequence(table.{rows}) or from_arrays with a dict of its columns as arrays"
+        )
 
 
 def _between(sequence: Any) -> Callable[[int, int], Block]:

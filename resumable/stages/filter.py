@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import compress
-from typing import Any, ClassVar, TypeVar, final
+from itertools import chain, compress
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
 from ..core.carried import CallsFunction
@@ -17,6 +18,9 @@ from ..core.transform import SteadyIterator
 
 T = TypeVar("T")
 
+MOST_DROPPED: Final = 100_000
+"""Items of a pass that may be dropped before the first one is passed on, until that is said."""
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -24,7 +28,8 @@ class Filter(CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
-    ``predicate`` tells which items remain.
+    ``predicate`` tells which items remain. If it refuses the first 100,000 items of a pass, a
+    `RuntimeWarning` says so, once.
 
     Args:
       upstream: stage whose items are tested.
@@ -49,6 +54,9 @@ class Filter(CallsFunction[T]):
 class _FilterIterator(SteadyIterator[T]):
     _stage: Filter[T]
 
+    # How many items were dropped before the first one that was passed on; below 0 from then on.
+    _dropped = 0
+
     def pull(self, count: int) -> Block:
         kept: list[Block] = []
         predicate = self._stage.predicate
@@ -60,6 +68,8 @@ class _FilterIterator(SteadyIterator[T]):
             if len(flags) != len(items):  # `map` takes a StopIteration for its end
                 raise RuntimeError("a user function raised StopIteration")
             rows = list(compress(items if block is items else range(len(items)), flags))
+            if self._dropped >= 0:
+                self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
             if len(items) < missing:
                 break
@@ -67,4 +77,32 @@ class _FilterIterator(SteadyIterator[T]):
         return concatenate(kept)
 
     def items(self) -> Items[T]:
-        return self._upstream.items().through(partial(builtins.filter, self._stage.predicate))
+        kept = partial(builtins.filter, self._stage.predicate)
+        if self._dropped < 0:
+            return self._upstream.items().through(kept)
+        return self._upstream.items().through(lambda items: chain(self._first(items), kept(items)))
+
+    def _first(self, items: Iterator[T]) -> Iterator[T]:
+        """The first of ``items`` that is passed on, if there is one."""
+        predicate = self._stage.predicate
+        for item in items:
+            try:
+                passed = bool(predicate(item))
+            except StopIteration as error:
+                raise RuntimeError("a user function raised StopIteration") from error
+            self._note(1, passed=passed)
+            if passed:
+                yield item
+                return
+
+    def _note(self, tested: int, *, passed: bool) -> None:
+        """Count what was dropped before the first item that was passed on, and say if it is too much."""
+        self._dropped = -1 if passed else self._dropped + tested
+        if self._dropped >= MOST_DROPPED:
+            self._dropped = -1
+            warnings.warn(
+                f"{self._stage.label} has dropped the first {MOST_DROPPED:,} items of a pass without passing "
+                "one on; is its predicate the wrong way round?",
+                RuntimeWarning,
+                stacklevel=2,
+            )

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import CorruptCheckpoint, UnencodableState
 from .bounds import ALWAYS_WITHIN, ARRAY, BIG_INT, COMPLEX, SCALAR, TUPLE, explain_excess
 from .foreign import looks_like
-from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_plain_dtype
+from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_key, is_plain_dtype
 
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
@@ -143,7 +143,7 @@ def _unpacked(data: bytes | memoryview) -> Any:
         data,
         ext_hook=_extension,
         object_pairs_hook=_unique,
-        strict_map_key=True,
+        strict_map_key=False,  # `_unique` looks at the keys
         unicode_errors="surrogatepass",
     )
 
@@ -217,8 +217,8 @@ def _unique(pairs: list[tuple[Any, Any]]) -> State:
     unique = dict(pairs)
     if len(unique) != len(pairs):
         raise CorruptCheckpoint("not a serialised state: a key stands twice in one dict")
-    if not ONLY_STRINGS.issuperset(map(type, unique)):
-        raise CorruptCheckpoint("not a serialised state: a key is no string")
+    if not ONLY_STRINGS.issuperset(map(type, unique)) and not all(map(is_key, unique)):
+        raise CorruptCheckpoint("not a serialised state: a key is neither a string nor an integer")
     return unique
 
 

@@ -1,7 +1,7 @@
 """State as a value: what it may hold, copying it, and taking it apart.
 
 A state is a nested dict of ints, strings, bytes, floats, bools, None, lists and
-string-keyed dicts. It may also hold tuples, integers beyond 64 bits, complex numbers, and NumPy arrays
+string-keyed dicts. The dicts of foreign objects may have 64-bit integers as keys too. It may also hold tuples, integers beyond 64 bits, complex numbers, and NumPy arrays
 and scalars of bool, integer, float and complex dtypes, all of them exactly.
 """
 
@@ -68,7 +68,7 @@ def _copied(value: Any, depth: int) -> Any:
     if kind is dict:
         copied = value.copy()
         for key, item in value.items():
-            if type(key) is not str:
+            if type(key) is not str and not is_key(key):
                 raise _Refused
             if type(item) not in PLAIN:
                 copied[key] = _copied(item, depth + 1)
@@ -91,9 +91,10 @@ def _refuse(value: Any, where: str, depth: int) -> None:
         raise UnencodableState(f"{_cut(where)} is nested deeper than {MAX_DEPTH} levels")
     if kind is dict:
         for key, item in value.items():
-            if type(key) is not str:
+            if not is_key(key):
                 raise UnencodableState(
-                    f"{_cut(where)} has the key {shorten(key)}; keys of a state must be strings"
+                    f"{_cut(where)} has the key {shorten(key)}; keys of a state must be strings or "
+                    "64-bit integers"
                 )
             _refuse(item, f"{where}[{key!r}]", depth + 1)
         return
@@ -110,6 +111,11 @@ def _refuse(value: Any, where: str, depth: int) -> None:
     raise UnencodableState(
         f"{_cut(where)} holds a {described}, which has no exact serialised form{way_out}"
     )
+
+
+def is_key(key: Any) -> bool:
+    """Whether a dict of a state may have ``key``: a string, or an integer that msgpack knows."""
+    return type(key) is str or (type(key) is int and -(2**63) <= key < 2**64)
 
 
 def _cut(where: str) -> str:

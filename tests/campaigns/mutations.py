@@ -336,7 +336,7 @@ MUTATIONS: Final = [
     ),
     Mutation(
         VALUE,
-        "if type(key) is not str:\n                raise _Refused",
+        "if type(key) is not str and not is_key(key):\n                raise _Refused",
         "if False:\n                raise _Refused",
     ),
     Mutation(VALUE, "if state.keys() != set(names):", "if not set(names) <= state.keys():"),

@@ -484,6 +484,21 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
             4,
             lambda one, two: rs.concatenate(one, two.map(double)),
         ).shard(2, 3, uneven="pad"),
+        "partition drawn": lambda: (
+            rs.range(40)
+            .partition(4, lambda part: part.filter(lambda item: item % 7))
+            .random_map(with_noise, 3)
+            .shard(1, 2)
+            .filter(lambda item: item[0] % 5)
+            .random_map(with_noise, 4)
+        ),
+        "partition drawn by batches": lambda: (
+            rs.range(40)
+            .partition(4, lambda part: part.map(double))
+            .shard(1, 3)
+            .batch(2)
+            .random_map(with_noise, 3)
+        ),
         "partition empty": lambda: rs.range(2).partition(4, lambda part: part).shard(1, 4),
         "shard drop": lambda: rs.range(23).shuffle(1).shard(1, 4).repeat(2),
         "shard pad": lambda: rs.range(23).shard(3, 4, uneven="pad").batch(2),

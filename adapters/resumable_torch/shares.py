@@ -18,6 +18,7 @@ from resumable.core.transform import PassThrough
 from resumable.stages.filter import Filter
 from resumable.stages.map import Map
 from resumable.stages.partition import Partition, dealt
+from resumable.stages.random_map import RandomMap
 from resumable.state.merging import PARTITIONS, joined_states
 from resumable.state.value import State
 
@@ -69,8 +70,12 @@ def _owned(stage: Stage[Any]) -> Partition[Any] | None:
     Their partitions have known lengths, so to pass over items of others costs nothing.
     """
     while not isinstance(stage, Partition):
-        if isinstance(stage, (Map, Filter)):
+        if isinstance(stage, (Map, Filter, RandomMap)):
             if stage.carries_state or getattr(stage, "on_error", "raise") != "raise":
+                return None
+            if (
+                isinstance(stage, RandomMap) and not stage.over_partitions
+            ):  # it counts the rank's items
                 return None
         elif not isinstance(stage, PassThrough):
             return None

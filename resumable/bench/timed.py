@@ -71,6 +71,8 @@ class Timed(PassThrough[T]):
       ledger: called when that stage is entered and left.
     """
 
+    blind = True
+
     number: int
     ledger: Ledger
 

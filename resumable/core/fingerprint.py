@@ -171,6 +171,9 @@ def _likely_cause(name: str, field: str) -> str:
         "ranks": "it may change only where no later stage holds items of its rank",
         "over_ranks": "was a shard added or removed before it? An earlier version gave every rank "
         "the same random numbers, and this version cannot continue them",
+        "over_partitions": "was a partition added or removed before it? Version 0.2 gave an item behind "
+        "partitions random numbers that depended on the number of ranks, and this version cannot continue "
+        "them",
         "batch_size": "it may change only where no later stage counts or shuffles batches",
     }
     cause = causes.get(f"{name}.{field}") or causes.get(field)

@@ -65,6 +65,9 @@ class PassThrough(IndexedTransform[T]):
     It can be added and removed between a save and a resume, and is left out of the fingerprint.
     """
 
+    blind: ClassVar[bool] = False
+    """Whether it never looks at an item, so that each may travel through it within something else."""
+
     relies_on: ClassVar[Reliance] = NOTHING
     state_levels = 0
     state_cost = "nothing"

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar, final
@@ -28,6 +28,7 @@ from .filter import Filter
 from .map import CallsPerItem
 from .part import Part
 from .partition_iterator import PartitionIterator
+from .placed_partitions import PlacedPartitionIterator
 from .repeat import Repeat
 
 T = TypeVar("T")
@@ -104,6 +105,8 @@ class Partition(Transform[T]):
     workers: int = 0
     executor: str | Executor = "thread"
     buffer_size: int = 4
+    # Whether items come with their places, for a random map.
+    placing: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,7 +228,10 @@ class Partition(Transform[T]):
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
         """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
         crew = self._crew._replace(workers=0) if plainly else self._crew
-        return PartitionIterator(self, self.numbers, self.pipelines, epoch, crew)
+        own = self, self.numbers, self.pipelines, epoch, crew
+        return (
+            PlacedPartitionIterator(self.count, *own) if self.placing else PartitionIterator(*own)
+        )
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
         """The partitions of this rank that rank ``index`` of ``count`` gets of them."""

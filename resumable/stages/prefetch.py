@@ -38,6 +38,8 @@ class Prefetch(PassThrough[T]):
     [0, 1, 2, 3, 4]
     """
 
+    blind = True
+
     buffer_size: int
 
     def __post_init__(self) -> None:

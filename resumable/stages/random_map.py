@@ -11,14 +11,22 @@ import numpy as np
 from ..core.arguments import check_seed
 from ..core.block import Block
 from ..core.derived import derived
-from ..core.stage import ALWAYS, ITEMS, NOTHING, Reliance, Stage
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
+from ..core.stage_iterator import Items, Mark, StageIterator
 from ..core.transform import PassThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
 from .map import CallsPerItem
+from .partition import has_partitions
 from .places import Placed, Places, dealt_order, is_dealt
+from .placing import (
+    DrawsInPartition,
+    copied_from,
+    keeps_places,
+    makes_one_of_one,
+    with_places,
+)
 
 T = TypeVar("T")
 
@@ -35,9 +43,15 @@ class RandomMap(CallsPerItem[T]):
     a run with the same number of ranks draws them again. An item that ``uneven="pad"`` repeats has
     a place of its own each time.
 
+    After a ``partition``, before or after its ``shard``, the place is the number of the partition and
+    the item's position in it. So it depends neither on the ranks nor on which partitions have ended;
+    ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between, and an item that ``uneven="pad"``
+    repeats has the same place again. Other stages between, a function that carries state, and
+    ``on_error="skip"`` fix the number of ranks.
+
     State: O(1), the place and upstream's; the function's own, if it carries one; the numbers of
-    items tried and dropped, if items may be dropped. Random access is kept unless items may be
-    dropped or the function carries state.
+    items tried and dropped, if items may be dropped. After a ``partition`` the place needs none. Random
+    access is kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -61,24 +75,40 @@ class RandomMap(CallsPerItem[T]):
         "seed": ALWAYS,
         "on_error": ALWAYS,
         "over_ranks": ALWAYS,
+        "over_partitions": ALWAYS,
     }
-    shown_as: ClassVar[Mapping[str, str]] = {"over_ranks": "seed by rank"}
+    shown_as: ClassVar[Mapping[str, str]] = {
+        "over_ranks": "seed by rank",
+        "over_partitions": "seed by partition",
+    }
 
     _: KW_ONLY
     seed: int = 0
     # Whether the places are those of an order that `shard` dealt out. Earlier versions counted the
     # items of each rank separately.
     over_ranks: bool = field(init=False, repr=False, default=False)
+    # Whether the places are those of items in their partitions. Version 0.2 counted the items of each
+    # rank.
+    over_partitions: bool = field(init=False, repr=False, default=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
         super().__post_init__()
         object.__setattr__(self, "over_ranks", is_dealt(self.upstream))
+        over_partitions = makes_one_of_one(self) and keeps_places(self.upstream)
+        object.__setattr__(self, "over_partitions", over_partitions)
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """If items keep their places in the shared order, their numbers here do not matter."""
-        return super().relies_on | (ITEMS if dealt_order(self.upstream) is None else NOTHING)
+        """If items keep their places in the shared order, their numbers here do not matter.
+
+        Where the items of a rank are counted, those of its partitions are.
+        """
+        own = super().relies_on
+        if dealt_order(self.upstream) is not None:
+            return own
+        counts_parts = has_partitions(self.upstream) and not self.over_partitions
+        return own | ITEMS | (PARTS if counts_parts else NOTHING)
 
     @property
     def state_levels(self) -> int:
@@ -87,29 +117,37 @@ class RandomMap(CallsPerItem[T]):
     @property
     def state_cost(self) -> str:
         own = super().state_cost
+        if self.over_partitions:
+            return own
         return "the position" if own == "nothing" else f"the position and {own}"
 
     @derived
-    def read(self) -> Stage[Placed]:
+    def read(self) -> Stage[Any]:
+        if self.over_partitions:
+            return with_places(self.upstream)
         return Places(self.upstream, seed=self.seed)
 
-    @derived
-    def called(self) -> Callable[[Placed], T]:
+    @property
+    def called(self) -> Callable[[Any], T]:
+        if self.over_partitions:
+            return DrawsInPartition(self.fn, self.seed)
         return _WithGenerator(self.fn)
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
-        return _RandomMapIterator(self, super().start_calling(epoch))
+        mapped = super().start_calling(epoch)
+        if self.over_partitions:
+            return _OverPartitionsIterator(self, mapped)
+        return _RandomMapIterator(self, mapped)
 
 
-class _RandomMapIterator(PassThroughIterator[T]):
-    """A map over `Places`; its state is theirs if the map adds nothing to it."""
+class _MappedIterator(PassThroughIterator[T]):
+    """Moves as a map over `RandomMap.read`."""
 
     _stage: RandomMap[T]
 
     def __init__(self, stage: RandomMap[T], mapped: StageIterator[T]) -> None:
         self._stage = stage
         self._upstream = mapped
-        self._flat = stage.on_error == "raise"
 
     def pull(self, count: int) -> Block:
         return self._upstream.pull(count)
@@ -122,6 +160,34 @@ class _RandomMapIterator(PassThroughIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         return self._upstream.blocks(size)
+
+
+class _OverPartitionsIterator(_MappedIterator[T]):
+    """A map over copies of the stages before it, which deliver items with their places."""
+
+    def mark(self) -> Mark:
+        return self._upstream.mark()
+
+    def set_state(self, state: State) -> None:
+        try:
+            self._upstream.set_state(state)
+        except StateMismatch as error:
+            found = copied_from(self._stage.upstream, self._stage.read, error.stage)
+            error.stage = found or error.stage
+            raise
+
+    def copies(self) -> Iterator[tuple[Stage[Any], StageIterator[Any]]]:
+        """What it reads, as a pipeline and the iterator of it."""
+        (reading,) = self._upstream.inputs
+        yield self._stage.read, reading
+
+
+class _RandomMapIterator(_MappedIterator[T]):
+    """A map over `Places`; its state is theirs if the map adds nothing to it."""
+
+    def __init__(self, stage: RandomMap[T], mapped: StageIterator[T]) -> None:
+        super().__init__(stage, mapped)
+        self._flat = stage.on_error == "raise"
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         found = self._upstream.state_at(offset)

@@ -58,6 +58,8 @@ def counted(stage: Stage[Any], counter: Counter[int], *, sources_only: bool) -> 
 class Counted(PassThrough[T]):
     """Upstream's items, counted. State: upstream's own."""
 
+    blind = True
+
     number: int
     counter: Counter[int]
 

@@ -155,6 +155,8 @@ def _is_the_users(stage: Stage[Any]) -> bool:
 class _Watched(PassThrough[T]):
     """Upstream's items, counted. What is looked up by index is not: its length is known."""
 
+    blind = True
+
     number: int
     flows: dict[int, Flow] = field(repr=False)
 

@@ -133,6 +133,9 @@ IN_PARTITIONS = (
 OF_SEVERAL = ("partition of several", "partition of several evened out")
 """Partitions that have a part of each of several sources."""
 
+DRAWN = ("partition drawn", "partition drawn by batches")
+"""Partitions whose items meet random numbers behind them."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -314,5 +317,6 @@ if __name__ == "__main__":
     write("states-7.json", published(OF_TENSORFLOW) | states(TABLES))
     write("states-8.json", published(IN_PARTITIONS))
     write("states-sources.json", published(OF_SEVERAL))
+    write("states-drawn.json", published(DRAWN))
     write("block_orders.json", block_orders())
     write("checkpoint-1.ckpt", checkpoint())

@@ -154,6 +154,7 @@ def test_the_workers_of_all_ranks_together_read_everything_once(
             .partition(6, lambda part: part.map(read).filter(good))
             .shard(rank, 2)
             .map(abs)
+            .random_map(lambda number, rng: number, seed=1)
             .prefetch(2)
         )
         loader = loader_over(pipeline, batch_size, num_workers=3)
@@ -271,7 +272,7 @@ class Summing:
         lambda: partitioned(40, 6).repeat(2),
         lambda: partitioned(40, 6).map(Summing()),
         lambda: partitioned(40, 6).map(abs, on_error="skip"),
-        lambda: partitioned(40, 6).random_map(lambda number, rng: number + rng.random(), seed=1),
+        lambda: partitioned(40, 6).batch(2).random_map(lambda pair, rng: rng.random(), seed=1),
         lambda: rs.range(40).partition(4, lambda part: part).shard(1, 3, uneven="pad"),
         lambda: rs.range(40).partition(4, lambda part: part).shard(1, 3, uneven="drop"),
         lambda: rs.mix(partitioned(40, 6), partitioned(30, 2), seed=1, weights=[1, 2]),

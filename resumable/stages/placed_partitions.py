@@ -1,0 +1,50 @@
+"""Motion through the partitions of a rank whose items come with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain, repeat
+from typing import Any
+
+import numpy as np
+
+from ..core.block import Block, Indices, block_items
+from .partition_iterator import PartitionIterator
+
+
+class PlacedPartitionIterator(PartitionIterator[Any]):
+    """The same motion; each item is a tuple of the epoch, its place, and the item itself.
+
+    The place is position * ``count`` + number of the partition: whoever owns the partition, and
+    whichever others have ended, it is the same.
+
+    Args:
+      count: number of partitions of all ranks.
+      others: arguments of `PartitionIterator`.
+    """
+
+    def __init__(self, count: int, *others: Any) -> None:
+        super().__init__(*others)
+        self._count_of_all = count
+
+    def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
+        places = self._places(numbers)
+        block, there = super().pull_each(numbers)
+        items = zip(repeat(self._start_epoch), places[there].tolist(), block_items(block))
+        return list(items), there
+
+    def _runs(self, most: int) -> Iterator[Iterator[Any]]:
+        for run in super()._runs(most):
+            places = self._places(np.array(self._numbers, np.int64)).tolist()
+            # One more than there are turns: the run ends by itself, and so tells why.
+            yield zip(repeat(self._start_epoch), chain(places, [-1]), run)
+
+    def _places(self, numbers: Indices) -> Indices:
+        """The place of the item of each of ``numbers``, the turns that come next."""
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        # How many of these turns the same partition has had before each.
+        before = np.empty_like(numbers)
+        before[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
+        positions = np.array(self._counted.positions, np.int64)[numbers] + before
+        return positions * self._count_of_all + np.array(self._numbered, np.int64)[numbers]

@@ -1,0 +1,114 @@
+"""Let items travel with their places in their partitions, up to a stage that draws random numbers."""
+
+# The place of an item is known where its partition hands it out, and nowhere else: how many items a
+# rank has had before depends on how many ranks there are, and on which partitions have ended. So the
+# stages between the partitions and a `RandomMap` are copied for it. The copies take items with their
+# places, and give the functions of the user the items alone.
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Generic, TypeAlias, TypeVar, final
+
+import numpy as np
+
+from ..core.graph import walk, with_inputs
+from ..core.stage import Stage
+from ..core.transform import PassThrough
+from ..order.random_bits import derive, generator
+from .filter import Filter
+from .map import CallsPerItem, Map
+from .partition import Partition
+from .repeat import Repeat
+
+T = TypeVar("T")
+
+InPartition: TypeAlias = tuple[int, int, Any]
+"""The epoch of a pass over partitions, a place in it, and the item at that place.
+
+The place is position * number of partitions + number of the partition.
+"""
+
+
+def keeps_places(stage: Stage[Any]) -> bool:
+    """Whether each item of ``stage`` is made of one item of a partition, and of nothing else."""
+    while not isinstance(stage, Partition):
+        if not makes_one_of_one(stage):
+            return False
+        (stage,) = stage.inputs
+    return True
+
+
+def makes_one_of_one(stage: Stage[Any]) -> bool:
+    """Whether ``stage`` makes an item of one item, or of none, and holds nothing of its rank."""
+    if isinstance(stage, PassThrough):
+        return stage.blind
+    if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
+        return False
+    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts what it tried
+    return not (drops or getattr(stage, "carries_state", False))
+
+
+def with_places(stage: Stage[Any]) -> Stage[InPartition]:
+    """A copy of ``stage``, which `keeps_places`, that delivers its items with their places."""
+    if isinstance(stage, Partition):
+        return dataclasses.replace(stage, placing=True)
+    (upstream,) = map(with_places, stage.inputs)
+    if isinstance(stage, CallsPerItem):
+        # What a random map calls takes the place with the item.
+        called = OfItem(stage.called) if isinstance(stage, Map) else stage.called
+        return Map(upstream, KeepsPlace(called), workers=stage.workers, executor=stage.executor)
+    if isinstance(stage, Filter):
+        return Filter(upstream, OfItem(stage.predicate))
+    return with_inputs(stage, (upstream,))
+
+
+def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any] | None:
+    """The stage before ``stage``, or itself, of which ``found`` is the copy in ``copy``."""
+    pairs = zip(walk(copy), walk(stage), strict=True)
+    return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
+
+
+@final
+class OfItem(Generic[T]):
+    """Calls a function with the item alone."""
+
+    def __init__(self, fn: Callable[[Any], T]) -> None:
+        self._fn = fn
+
+    def __call__(self, placed: InPartition) -> T:
+        return self._fn(placed[2])
+
+    def __repr__(self) -> str:
+        return repr(self._fn)
+
+
+@final
+class DrawsInPartition(Generic[T]):
+    """Calls a function with an item and the generator of its place; it is sent to workers."""
+
+    def __init__(self, fn: Callable[[Any, np.random.Generator], T], seed: int) -> None:
+        self._fn = fn
+        self._seed = seed
+
+    def __call__(self, placed: InPartition) -> T:
+        epoch, place, item = placed
+        return self._fn(item, generator(derive(self._seed, epoch), place))
+
+    def __repr__(self) -> str:
+        return repr(self._fn)
+
+
+@final
+class KeepsPlace:
+    """Calls a function that takes an item with its place, and returns its result with that place."""
+
+    def __init__(self, fn: Callable[[InPartition], Any]) -> None:
+        self._fn = fn
+
+    def __call__(self, placed: InPartition) -> InPartition:
+        return *placed[:2], self._fn(placed)
+
+    def __repr__(self) -> str:
+        return repr(self._fn)

@@ -36,7 +36,7 @@ from .parts import WholeSteps
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
-from .run import part_of
+from .run import former_work, part_of
 from .saver import Saver
 from .store import Store, StoreLock
 
@@ -159,10 +159,11 @@ class Checkpointer:
           NameInUse: if another loop, here or elsewhere, writes to the store under the same name.
           NoValidCheckpoint: if there are checkpoints and all are damaged, or there is none for ``step``.
           NewerFormat: if a later version of the library wrote the latest checkpoint.
-          StateMismatch: if the checkpoint belongs to another pipeline.
+          StateMismatch: if the checkpoint belongs to another pipeline, or if the ranks have saved parts
+            that can never make a whole, as their pipelines differ.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
           InvalidArgument: if `resume` was called before, if ``step`` is below 0, if there are several
-            ranks and a state of ``pipeline`` is of use to one of them alone, or if the signals of the
+            ranks and ``pipeline`` is that of another one, or if the signals of the
             trigger cannot be received: outside the main thread, or where a handler was not installed
             by Python.
           InvalidType: if an argument has the wrong type.
@@ -191,7 +192,8 @@ class Checkpointer:
             loop = self._make_loop(iterator, checkpoint, part, signals, bar, lock)
             if step is not None:
                 supersede_after(self._steps, step)
-            self._steps.begin(part, iterator.step)
+            former = former_work(self.ranks, pipeline.stage)
+            self._steps.begin(part, iterator.step, former, anew=step is not None)
             if lock.is_held:
                 self._steps.remove_unfinished()
             undo.pop_all()

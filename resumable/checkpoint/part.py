@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 RUN: Final = r"[0-9a-f]{12}"
+HALF: Final = 6
+"""Digits of a run that say what is done in a step; as many before them say where the run began."""
 
 
 @final
@@ -30,6 +32,16 @@ class Part:
     def siblings(self) -> Iterator[Part]:
         """The parts that make the whole, by rank."""
         return (replace(self, rank=rank) for rank in range(self.ranks))
+
+    @property
+    def began(self) -> str:
+        """The digits that say where the run began."""
+        return self.run[:HALF]
+
+    @property
+    def work(self) -> str:
+        """The digits that say what the run does in a step."""
+        return self.run[HALF:]
 
     @property
     def is_possible(self) -> bool:

@@ -25,6 +25,8 @@
 # - The states are joined. Where that cannot be, as where a stage keeps items of its rank, as many ranks
 #   go on as there were, each from its own state.
 # - Where a part is damaged, its step is: the first rank that finds out sets all parts of it aside.
+# - Parts that can never become whole, as those of ranks with different pipelines, are an error at the
+#   next resume or save (`conflicts.py`), and stay where they are.
 # - Nobody saves another number of parts meanwhile: each rank locks its own file, and then looks
 #   whether one of another number of ranks is locked.
 
@@ -37,6 +39,7 @@ from typing import Final, final
 from ..errors import CorruptCheckpoint, StateMismatch
 from ..state.merging import merge_states
 from ..state.value import State
+from .conflicts import Watch, conflict_at_resume, refusal
 from .envelope import Checkpoint, decode, encode
 from .part import WHOLE, Part
 from .store import Store, StoreLock
@@ -67,6 +70,7 @@ class WholeSteps(Store):
         # The newest step that is settled; and one that may be, with the newest step of each rank when
         # it was found to be whole.
         self._settled = -1
+        self._watch: Watch | None = None
         self._settling: tuple[int, dict[int, int]] | None = None
 
     def lock(self) -> StoreLock:
@@ -76,12 +80,25 @@ class WholeSteps(Store):
         """The run of the whole ``step``; empty for that of one rank, and for the start."""
         return "" if step is None else self._parts_of(step)[0].run
 
-    def begin(self, part: Part, step: int) -> None:
-        """Save ``part`` from now on, in a loop that resumes after ``step``."""
-        self._part = part
-        self._own = self._store.part(part)
+    def begin(self, part: Part, step: int, former_work: str = "", *, anew: bool = False) -> None:
+        """Save ``part`` from now on, in a loop that resumes after ``step``.
+
+        Args:
+          part: of this rank.
+          step: that it resumes from.
+          former_work: how version 0.2 called what the rank does in a step.
+          anew: whether the user chose the step, and so gives up what was saved after it.
+
+        Raises:
+          StateMismatch: if what was saved after ``step`` can never become whole; nothing is deleted.
+        """
         # The newest first: so no other rank takes what is left of an earlier one for its rest.
         listed = sorted(self._store.parts(), key=lambda pair: -pair[0])
+        conflict = None if anew else conflict_at_resume(listed, part, step, former_work)
+        if conflict is not None:
+            raise refusal(conflict, self._read, repr(self._store), step)
+        self._part = part
+        self._own = self._store.part(part)
         alone = {(found.rank, found.ranks) for _, found in listed} == {(part.rank, part.ranks)}
         if alone and part != WHOLE and len(listed) >= MANY:
             warnings.warn(
@@ -90,6 +107,8 @@ class WholeSteps(Store):
                 RuntimeWarning,
                 stacklevel=3,
             )
+        if part != WHOLE:
+            self._watch = Watch(part, step, listed)
         for later, found in listed:
             mine = (found.rank, found.ranks) == (part.rank, part.ranks)
             if later > step and mine and part != WHOLE:
@@ -99,6 +118,8 @@ class WholeSteps(Store):
         place = self._own.save(step, data)
         if self._part == WHOLE:
             self._listed[step] = [WHOLE]
+        if self._watch is not None:
+            self._check_others(self._watch)
         return place
 
     def load(self, step: int) -> bytes:
@@ -186,6 +207,13 @@ class WholeSteps(Store):
 
     def __repr__(self) -> str:
         return repr(self._store)
+
+    def _check_others(self, watch: Watch) -> None:
+        """Refuse to go on if the other ranks save what never makes a whole with the parts of this one."""
+        if conflict := watch.conflict(self._list()):
+            raise refusal(conflict, self._read, repr(self._store), max(self._listed, default=0))
+        if watch.is_over((whole, parts[0]) for whole, parts in self._listed.items()):
+            self._watch = None
 
     def _list(self) -> list[tuple[int, Part]]:
         """Step and part of all that is there now."""

@@ -1,7 +1,7 @@
 """A run of several ranks: what its parts have in common, whoever was killed on the way."""
 
 # A run is what a number of ranks do with a pipeline from one checkpoint on. Its name follows from these
-# three alone, so each rank finds it by itself. Since a resume is exact, the state of a rank at a step
+# three alone, so each rank finds it by itself; what names the rank in the pipeline is left out. Since a resume is exact, the state of a rank at a step
 # of a run is always the same, in whichever life of the rank it is taken. So parts of one run and step
 # fit together, and no others do: those of another number of ranks, of a batch of another size, or of
 # a run that began elsewhere count other items in as many steps.
@@ -11,16 +11,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..core.fingerprint import depends_on_rank, fingerprint
+from ..core.fingerprint import fingerprint, shared_fingerprint
 from ..core.stage import EPOCHS, ITEMS, Stage
 from ..errors import InvalidArgument
 from ..stages.places import deal_of
 from ..state.encoding import dumps
 from .envelope import Checkpoint
-from .part import WHOLE, Part
-
-HALF = 6
-"""Digits that say what is done in a step; as many before them say where the run began."""
+from .part import HALF, WHOLE, Part
 
 
 def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None, run: str) -> Part:
@@ -34,8 +31,7 @@ def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None
       run: in which that was saved.
 
     Raises:
-      InvalidArgument: if the pipeline is that of another rank, or its state is of use to the same rank
-        alone.
+      InvalidArgument: if the pipeline is that of another rank.
     """
     if ranks == 1:
         return WHOLE
@@ -45,16 +41,19 @@ def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None
             f"rank and ranks must be those of shard in the pipeline, shard({deal.rank}, {deal.ranks}), "
             f"got rank={rank} and ranks={ranks}"
         )
-    if depends_on_rank(stage):
-        raise InvalidArgument(
-            f"ranks must be 1, got {ranks}: after shard this pipeline takes more items on one rank than "
-            "on another (filter, flat_map, pack ...), so a rank can resume from its own state only; "
-            "put shard behind that, or give each rank a name of its own"
-        )
-    work = _digest(f"{ranks} {fingerprint(stage, ITEMS | EPOCHS)}".encode())
+    work = _work(ranks, shared_fingerprint(stage))
     if run.endswith(work):
         return Part(rank, ranks, run)
     return Part(rank, ranks, _digest(_identity(resumed, run)) + work)
+
+
+def former_work(ranks: int, stage: Stage[Any]) -> str:
+    """How version 0.2 called what a rank does in a step; it named the rank where a stage held items of it."""
+    return _work(ranks, fingerprint(stage, ITEMS | EPOCHS))
+
+
+def _work(ranks: int, identity: str) -> str:
+    return _digest(f"{ranks} {identity}".encode())
 
 
 def _identity(checkpoint: Checkpoint | None, run: str) -> bytes:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 from ..errors import CorruptCheckpoint, NewerFormat, StateMismatch
 from ..state.merging import merge_states
+from .conflicts import Listed, conflicts_among, is_of_its_rank
 from .envelope import Checkpoint, decode
 from .files import read_checkpoint_file
-from .names import FileName, parse_file_name
+from .names import CheckpointNames, FileName, parse_file_name
 from .part import WHOLE, Part
 
 MOST_NAMED: Final = 3
+
+Conflicts: TypeAlias = Mapping[tuple[str, int, str], str]
+"""Why parts never become whole, by the name of their input, their step and their run."""
 
 
 @final
@@ -35,6 +39,7 @@ class FoundFile:
       problem: why the content is not valid; None if it is.
       part: whose part it is, of several that of rank 0; the whole if the file name says no other.
       incomplete: whether the only problem is that parts are missing, as of a save that is not done.
+      restriction: why only as many ranks can resume, each from its own part; None if any number can.
     """
 
     path: Path
@@ -47,6 +52,7 @@ class FoundFile:
     problem: str | None
     part: Part = WHOLE
     incomplete: bool = False
+    restriction: str | None = None
 
 
 def survey(folder: Path) -> Iterator[FoundFile]:
@@ -57,6 +63,7 @@ def survey(folder: Path) -> Iterator[FoundFile]:
     """
     named = {name: parse_file_name(name) for name in os.listdir(folder)}
     known = {name: found for name, found in named.items() if found is not None}
+    conflicts = _conflicts(folder, known.values())
     in_order = sorted(known, key=lambda name: (*_together(known[name]), name))
     for (*_, run, _), names in groupby(in_order, key=lambda name: _together(known[name])):
         found = [
@@ -65,7 +72,7 @@ def survey(folder: Path) -> Iterator[FoundFile]:
         if not run:
             yield from found
         elif found:
-            yield _joined(found)
+            yield _joined(found, conflicts)
 
 
 def _together(found: FileName) -> tuple[str, int, str, str]:
@@ -86,42 +93,71 @@ def _examined(path: Path, named: FileName) -> FoundFile | None:
         )
 
 
-def _joined(parts: list[FoundFile]) -> FoundFile:
+def _conflicts(folder: Path, files: Iterable[FileName]) -> Conflicts:
+    """Why a step of a run never becomes whole, by what its files have in common."""
+    by_name: dict[str, list[Listed]] = {}
+    for file in files:
+        if file.aside is None:
+            by_name.setdefault(file.name, []).append((file.step, file.part))
+    found = {}
+    for name, listed in by_name.items():
+
+        def read(step: int, part: Part, name: str = name) -> Checkpoint:
+            return decode(read_checkpoint_file(folder / CheckpointNames(name, part).of(step)))
+
+        for conflict in conflicts_among(listed):
+            for part in filter(None, (conflict.one, conflict.other)):
+                found[name, conflict.step, part.run] = conflict.reason(read)
+    return found
+
+
+def _joined(parts: list[FoundFile], conflicts: Conflicts) -> FoundFile:
     """The parts of a step as one."""
     first = parts[0]
     place = f"-{first.part.rank:05d}-of-"
-    checkpoint, problem, incomplete = _merged(parts)
-    return replace(
+    joined = replace(
         first,
         path=first.path.with_name(first.path.name.replace(place, "-*-of-")),
         size=sum(part.size for part in parts),
         modified=max(part.modified for part in parts),
-        checkpoint=checkpoint,
-        problem=problem,
         part=replace(first.part, rank=0),
-        incomplete=incomplete,
+        checkpoint=None,
     )
+    damaged = next((found for found in parts if found.problem is not None), None)
+    if damaged is not None:
+        return replace(joined, problem=f"the part of {damaged.part}: {damaged.problem}")
+    if missing := _missing(parts):
+        assert first.name is not None
+        assert first.step is not None
+        reason = conflicts.get((first.name, first.step, first.part.run))
+        if reason is None or first.aside is not None:
+            return replace(joined, problem=missing, incomplete=True)
+        return replace(joined, problem=f"{missing}, and never becomes whole: {reason}")
+    return _merged(joined, [found.checkpoint for found in parts if found.checkpoint is not None])
 
 
-def _merged(parts: list[FoundFile]) -> tuple[Checkpoint | None, str | None, bool]:
-    """The checkpoint that ``parts`` make; or why they make none, and if for lack of a part alone."""
-    for found in parts:
-        if found.problem is not None:
-            return None, f"the part of {found.part}: {found.problem}", False
+def _missing(parts: list[FoundFile]) -> str | None:
+    """Which parts are missing, in words; None if all are there."""
     there = {found.part.rank for found in parts}
     ranks = parts[0].part.ranks
-    if missing := ranks - len(there):
-        first = [str(rank) for rank in range(len(there) + MOST_NAMED) if rank not in there]
-        named = ", ".join(first[: min(missing, MOST_NAMED)]) + (
-            " ..." if missing > MOST_NAMED else ""
-        )
-        return None, f"it has {len(there)} of {ranks} parts, and lacks that of rank {named}", True
-    checkpoints = [found.checkpoint for found in parts if found.checkpoint is not None]
+    missing = ranks - len(there)
+    if not missing:
+        return None
+    first = [str(rank) for rank in range(len(there) + MOST_NAMED) if rank not in there]
+    named = ", ".join(first[: min(missing, MOST_NAMED)]) + (" ..." if missing > MOST_NAMED else "")
+    return f"it has {len(there)} of {ranks} parts, and lacks that of rank {named}"
+
+
+def _merged(joined: FoundFile, checkpoints: list[Checkpoint]) -> FoundFile:
+    """``joined`` with the checkpoint that these parts make; or why they make none."""
+    first, states = checkpoints[0], [one.state for one in checkpoints]
     try:
-        state = merge_states([one.state for one in checkpoints])
+        state = merge_states(states)
     except StateMismatch as error:
-        return None, str(error), False
-    return Checkpoint(checkpoints[0].step, checkpoints[0].time, state), None, False
+        if is_of_its_rank(states):
+            return replace(joined, checkpoint=first, restriction=str(error))
+        return replace(joined, problem=str(error))
+    return replace(joined, checkpoint=Checkpoint(first.step, first.time, state))
 
 
 def examine(path: Path) -> FoundFile:

@@ -99,6 +99,8 @@ def _row(file: FoundFile) -> tuple[str, ...]:
     when = file.modified if file.checkpoint is None else file.checkpoint.time
     step = "" if file.step is None else str(file.step)
     verdict = "valid" if file.problem is None else file.problem
+    if file.restriction is not None:
+        verdict = f"valid for {file.part.ranks} ranks only: {file.restriction}"
     if file.aside is not None:
         verdict = f"set aside as {file.aside}" + (f": {file.problem}" if file.problem else "")
     return file.path.name, step, show_age(time.time() - when), f"{file.size:,}", verdict
@@ -115,6 +117,7 @@ def _describe(file: FoundFile) -> dict[str, Any]:
         "bytes": file.size,
         "valid": file.problem is None,
         "incomplete": file.incomplete,
+        "restriction": file.restriction,
         "problem": file.problem,
         "set_aside": file.aside,
     }

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
 from .graph import below
-from .stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
+from .stage import ALWAYS, ANYTHING, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from .transform import PassThrough
 
 LONGEST_VALUE: Final = 200
@@ -29,6 +29,17 @@ def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
 
 
+def shared_fingerprint(stage: Stage[Any]) -> str:
+    """What identifies a pipeline on all ranks, and the items of each step by number.
+
+    Fields that must be equal only where something relies on the `RANK` or its `PARTS` say which rank it
+    is, and are left out.
+    """
+    shared = ITEMS | EPOCHS
+    identity = _identified(stage, shared, considered=ALWAYS | shared)
+    return json.dumps(_bare(identity), separators=(",", ":"))
+
+
 def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHING) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
     if not isinstance(saved, str):
@@ -40,20 +51,6 @@ def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHIN
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
     return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline")
-
-
-def depends_on_rank(stage: Stage[Any], relied_on: Reliance = NOTHING) -> bool:
-    """Whether a state of the pipeline up to ``stage`` is of use to the same rank alone.
-
-    Args:
-      stage: the last stage.
-      relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
-    """
-    if not isinstance(stage, PassThrough):
-        if relied_on >= RANK and any(when >= RANK for when in stage.identity.values()):
-            return True
-        relied_on = relied_on | _reliance(stage)
-    return any(depends_on_rank(upstream, relied_on) for upstream in stage.inputs)
 
 
 def _reliance(stage: Stage[Any]) -> Reliance:
@@ -82,21 +79,26 @@ class _Identity(NamedTuple):
     upstreams: list[_Identity]
 
 
-def _identified(stage: Stage[Any], relied_on: Reliance) -> _Identity:
-    """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``."""
+def _identified(
+    stage: Stage[Any], relied_on: Reliance, considered: Reliance = ANYTHING
+) -> _Identity:
+    """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``.
+
+    Fields that are to be equal for none of what is ``considered`` are left out.
+    """
     if isinstance(stage, PassThrough):
-        return _identified(stage.upstream, relied_on)
+        return _identified(stage.upstream, relied_on, considered)
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
     # Sorted, because fingerprints are first compared as text.
     names = [
         name
-        for what in sorted(relied_on | ALWAYS)
+        for what in sorted((relied_on | ALWAYS) & considered)
         for name, when in stage.identity.items()
         if what in when
     ]
     fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
     relied_on |= _reliance(stage)
-    upstreams = [_identified(upstream, relied_on) for upstream in stage.inputs]
+    upstreams = [_identified(upstream, relied_on, considered) for upstream in stage.inputs]
     return _Identity(type(stage).__name__, stage.version, fields, stage.shown_as, upstreams)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from .columns import as_columns, as_rows
+from .differing import difference
 from .value import State, freeze, unpack_count
 
 PARTITIONS: Final = "partitions"
@@ -217,12 +218,15 @@ def _equal(one: Any, other: Any) -> bool:
 
 def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismatch:
     """The error for two states, each given with its number, that differ in their fingerprints."""
+    if found := difference(one[1], other[1]):
+        told = found.told(f"state {one[0]}", f"state {other[0]}")
+        cause = "" if found.is_of_rank else "; are they of different pipelines?"
+        return StateMismatch(f"the states of the ranks differ: {told}{cause}")
     alike = sum(1 for _ in takewhile(bool, map(str.__eq__, one[1], other[1])))
     place = slice(max(alike - BEFORE, 0), alike + BEFORE)
     shown = " and ".join(f"{text[place]!r} in state {number}" for number, text in (one, other))
     return StateMismatch(
-        f"the states of the ranks differ: fingerprint has {shown}; are they of different pipelines, or "
-        "does a stage after shard hold items of its rank?"
+        f"the states of the ranks differ: fingerprint has {shown}; are they of different pipelines?"
     )
 
 

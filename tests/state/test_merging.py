@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[Callable[[list[rs.State]], Any], str]] = {
         lambda states: states_of(
             lambda rank, ranks: pipeline(rank, ranks).scan(running_sum, 0), 3
         ),
-        r"fingerprint has .*Partition.*index.* hold items of its rank",
+        r"Scan holds items of its rank after Partition at pipeline\.upstream, so each rank",
     ),
     "another step of partitions": (
         lambda states: [states[0], states_of(pipeline, 1)[1]],

@@ -1,0 +1,165 @@
+"""Parts of steps that can never become whole, because the ranks of one run save under different names of it."""
+
+# Parts of several runs lie beside each other for a while in the ordinary course of things: after a
+# change of the pipeline the ranks start again one after the other, and what one of them saved before
+# stays until it comes. So not each such step is a conflict. What tells one is the name of a run, which
+# says where it began, and what is done in a step (`run.py`).
+#
+# - Two runs that began at the same checkpoint and do different things belong to ranks whose pipelines
+#   differ. A rank that finds its own parts of the run in which it goes on, and at the same steps those
+#   of another rank in such a run, has been here before: to start over once more would change nothing.
+# - While a rank runs, a part that another one saves in such a run tells the same at once. So does one
+#   of a run that does the same and began elsewhere: the ranks have resumed from different steps.
+# - What was there before a rank began may be left over, and is no evidence to it while it runs.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias, final
+
+from ..errors import ResumableError, StateMismatch
+from ..state.differing import difference
+from ..state.value import State
+from .envelope import Checkpoint
+from .part import Part
+
+Listed: TypeAlias = tuple[int, Part]
+"""A step and a part of it that lies in the store."""
+Read: TypeAlias = Callable[[int, Part], Checkpoint]
+
+
+class Conflict(NamedTuple):
+    """Two parts of one step that belong together, and are of different runs.
+
+    Attributes:
+      step: of the parts.
+      one: the first of them.
+      other: the second; None where the first is enough, as version 0.2 saved it for its rank alone.
+    """
+
+    step: int
+    one: Part
+    other: Part | None
+
+    def reason(self, read: Read) -> str:
+        """Why the step does not become whole, as the parts say, which ``read`` returns."""
+        one, other = self.one, self.other
+        if other is None:
+            return (
+                f"version 0.2 saved {one} in a run of its own, since a stage after the partitions holds "
+                "items of its rank; such parts never made a whole"
+            )
+        saved = f"{one} and {other} saved it in different runs"
+        if one.work == other.work:
+            return f"{saved}: they resumed from different steps"
+        try:
+            texts = [str(read(self.step, part).state["fingerprint"]) for part in (one, other)]
+        except (ResumableError, OSError, LookupError):  # the names are evidence enough
+            return f"{saved}: their pipelines differ"
+        found = difference(texts[0], texts[1])
+        if found is not None and found.is_of_rank:
+            held = found.told("", "")
+            return f"{saved}, as version 0.2 named it after the rank where {held}"
+        if found is None:
+            return f"{saved}: their steps differ in what they take, such as the size of a batch"
+        told = found.told(f"rank {one.rank}", f"rank {other.rank}")
+        return f"{saved}: their pipelines differ, as {told}"
+
+
+def refusal(conflict: Conflict, read: Read, where: str, step: int) -> StateMismatch:
+    """The error for a ``conflict`` in ``where``, found by a rank that resumes from ``step``."""
+    return StateMismatch(
+        f"step {conflict.step} in {where} can never become whole: {conflict.reason(read)}. Nothing was "
+        "deleted. All ranks must build the same pipeline but for their rank in shard(rank, ranks). To give "
+        f"up what they saved after step {step}, let each begin with resume(pipeline, step={step})"
+    )
+
+
+def conflict_at_resume(
+    listed: Iterable[Listed], part: Part, step: int, former_work: str
+) -> Conflict | None:
+    """What keeps the steps after ``step`` from becoming whole, as a rank sees it before it saves ``part``.
+
+    Args:
+      listed: all that lies in the store.
+      part: what the rank will save.
+      step: from which it resumes.
+      former_work: how version 0.2 called what the rank does in a step, if not as now.
+    """
+    listed = list(listed)
+    for later, found in listed:
+        mine = (found.rank, found.ranks, found.work) == (part.rank, part.ranks, former_work)
+        if later > step and mine and found.work != part.work:
+            return Conflict(later, found, None)
+    for later, there in _without_whole(listed, step):
+        for one, other in _apart(there):
+            concerned = part in (one, other) or one.ranks != part.ranks
+            if concerned and one.began == other.began:
+                return Conflict(later, one, other)
+    return None
+
+
+def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
+    """The steps of ``listed`` of which all ranks have parts, in runs that began at one checkpoint."""
+    for later, there in _without_whole(listed, -1):
+        for one, other in _apart(there):
+            if one.began == other.began:
+                yield Conflict(later, one, other)
+
+
+def is_of_its_rank(states: Sequence[State]) -> bool:
+    """Whether each of these ``states`` says that it is of use to the rank alone that saved it."""
+    texts = [str(state.get("fingerprint")) for state in states]
+    found = [difference(texts[0], text) for text in texts[1:]]
+    return all(one is not None and one.is_of_rank for one in found)
+
+
+@final
+class Watch:
+    """Whether the other ranks save what fits to the parts of one rank, until a step of its run is whole.
+
+    Args:
+      part: what the rank saves.
+      step: from which it resumed.
+      before: what lay in the store then.
+    """
+
+    def __init__(self, part: Part, step: int, before: Iterable[Listed]) -> None:
+        self._part = part
+        self._step = step
+        self._before = frozenset(before)
+
+    def conflict(self, listed: Iterable[Listed]) -> Conflict | None:
+        """What keeps the steps from becoming whole, where all of ``listed`` lies in the store now."""
+        for later, there in _without_whole(listed, self._step):
+            for found in there if self._part in there else ():
+                alike = (found.began == self._part.began) + (found.work == self._part.work)
+                if alike == 1 and (later, found) not in self._before:
+                    one, other = sorted((self._part, found), key=lambda part: part.rank)
+                    return Conflict(later, one, other)
+        return None
+
+    def is_over(self, whole: Iterable[Listed]) -> bool:
+        """Whether one of these steps that are ``whole``, each with a part of it, is of the run."""
+        return any(step > self._step and found.run == self._part.run for step, found in whole)
+
+
+def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[Part]]]:
+    """The steps after ``step`` of which all ranks have parts that make no whole, with these parts."""
+    found: dict[tuple[int, int], set[Part]] = {}
+    for later, part in listed:
+        if later > step and part.ranks > 1:
+            found.setdefault((later, part.ranks), set()).add(part)
+    for later, ranks in sorted(found):
+        there = found[later, ranks]
+        whole = any(there.issuperset(part.siblings) for part in there if part.rank == 0)
+        if not whole and len({part.rank for part in there}) == ranks:
+            yield later, sorted(there, key=lambda part: (part.rank, part.run))
+
+
+def _apart(there: list[Part]) -> Iterator[tuple[Part, Part]]:
+    """The pairs of different ranks and runs."""
+    for number, one in enumerate(there):
+        for other in there[number + 1 :]:
+            if other.rank != one.rank and other.run != one.run:
+                yield one, other

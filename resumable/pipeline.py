@@ -253,7 +253,7 @@ class Pipeline(Generic[T]):
                 ) from error
             raise
 
-    @explained_by(Map)
+    @explained_by(Map, fn_version="version")
     def map(
         self,
         fn: Callable[[T], U],
@@ -262,6 +262,7 @@ class Pipeline(Generic[T]):
         executor: str | Executor = "thread",
         on_error: str = "raise",
         on_skip: Callable[[int, Exception], object] | None = None,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Apply ``fn`` to every item; see `resumable.stages.map.Map`."""
         return Pipeline(
@@ -272,10 +273,11 @@ class Pipeline(Generic[T]):
                 executor=executor,
                 on_error=on_error,
                 on_skip=on_skip,
+                fn_version=version,
             )
         )
 
-    @explained_by(RandomMap)
+    @explained_by(RandomMap, fn_version="version")
     def random_map(
         self,
         fn: Callable[[T, np.random.Generator], U],
@@ -285,6 +287,7 @@ class Pipeline(Generic[T]):
         executor: str | Executor = "thread",
         on_error: str = "raise",
         on_skip: Callable[[int, Exception], object] | None = None,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Apply ``fn(item, rng)`` with a random generator for each item; see `resumable.stages.random_map.RandomMap`."""
         return Pipeline(
@@ -296,37 +299,55 @@ class Pipeline(Generic[T]):
                 executor=executor,
                 on_error=on_error,
                 on_skip=on_skip,
+                fn_version=version,
             )
         )
 
-    @explained_by(Filter)
-    def filter(self, predicate: Callable[[T], object]) -> Pipeline[T]:
+    @explained_by(Filter, fn_version="version")
+    def filter(
+        self, predicate: Callable[[T], object], *, version: str | int | None = None
+    ) -> Pipeline[T]:
         """Keep the items that ``predicate`` accepts; see `resumable.stages.filter.Filter`."""
-        return Pipeline(Filter(self.stage, predicate))
+        return Pipeline(Filter(self.stage, predicate, fn_version=version))
 
-    @explained_by(FlatMap)
-    def flat_map(self, fn: Callable[[T], Iterable[U]]) -> Pipeline[U]:
+    @explained_by(FlatMap, fn_version="version")
+    def flat_map(
+        self, fn: Callable[[T], Iterable[U]], *, version: str | int | None = None
+    ) -> Pipeline[U]:
         """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
-        return Pipeline(FlatMap(self.stage, fn))
+        return Pipeline(FlatMap(self.stage, fn, fn_version=version))
 
-    @explained_by(InterleaveMap)
+    @explained_by(InterleaveMap, fn_version="version")
     def interleave(
-        self, fn: Callable[[T], Iterable[U]], cycle_length: int, block_length: int = 1
+        self,
+        fn: Callable[[T], Iterable[U]],
+        cycle_length: int,
+        block_length: int = 1,
+        *,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Expand several items at once and take turns between them; see `resumable.stages.interleave_map.InterleaveMap`."""
         return Pipeline(
-            InterleaveMap(self.stage, fn, cycle_length=cycle_length, block_length=block_length)
+            InterleaveMap(
+                self.stage,
+                fn,
+                cycle_length=cycle_length,
+                block_length=block_length,
+                fn_version=version,
+            )
         )
 
-    @explained_by(Scan)
+    @explained_by(Scan, fn_version="version")
     def scan(
         self,
         fn: Callable[[Any, T], tuple[Any, U]],
         initial: Any,
         finish: Callable[[Any], Iterable[U]] | None = None,
+        *,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Map with a carried value, which is in the state; see `resumable.stages.scan.Scan`."""
-        return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish))
+        return Pipeline(Scan(self.stage, fn, initial=initial, finish=finish, fn_version=version))
 
     @explained_by(Shuffle, WindowShuffle)
     def shuffle(
@@ -371,7 +392,7 @@ class Pipeline(Generic[T]):
         """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
         return Pipeline(Unbatch(self.stage))
 
-    @explained_by(MapBatches)
+    @explained_by(MapBatches, fn_version="version")
     def map_batches(
         self,
         fn: Callable[[Any], Iterable[U]],
@@ -381,6 +402,7 @@ class Pipeline(Generic[T]):
         executor: str | Executor = "thread",
         on_error: str = "raise",
         on_skip: Callable[[int, Exception], object] | None = None,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Replace groups of items by those of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
         return Pipeline(
@@ -392,6 +414,7 @@ class Pipeline(Generic[T]):
                 executor=executor,
                 on_error=on_error,
                 on_skip=on_skip,
+                fn_version=version,
             )
         )
 
@@ -429,7 +452,7 @@ class Pipeline(Generic[T]):
             ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
         )
 
-    @explained_by(Bucket)
+    @explained_by(Bucket, fn_version="version")
     def bucket(
         self,
         length: Callable[[T], int],
@@ -442,6 +465,7 @@ class Pipeline(Generic[T]):
         multiple_of: int | None = None,
         collate: Callable[[list[T]], Any] | None = None,
         drop_last: bool = False,
+        version: str | int | None = None,
     ) -> Pipeline[Any]:
         """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
         return Pipeline(
@@ -456,6 +480,7 @@ class Pipeline(Generic[T]):
                 multiple_of=multiple_of,
                 collate=collate,
                 drop_last=drop_last,
+                fn_version=version,
             )
         )
 
@@ -498,10 +523,12 @@ class Pipeline(Generic[T]):
         """Stop after ``count`` items; see `resumable.stages.take.Take`."""
         return Pipeline(Take(self.stage, count))
 
-    @explained_by(TakeWhile)
-    def take_while(self, predicate: Callable[[T], object]) -> Pipeline[T]:
+    @explained_by(TakeWhile, fn_version="version")
+    def take_while(
+        self, predicate: Callable[[T], object], *, version: str | int | None = None
+    ) -> Pipeline[T]:
         """Stop at the first item that ``predicate`` refuses; see `resumable.stages.take_while.TakeWhile`."""
-        return Pipeline(TakeWhile(self.stage, predicate))
+        return Pipeline(TakeWhile(self.stage, predicate, fn_version=version))
 
     @explained_by(Skip)
     def skip(self, count: int) -> Pipeline[T]:

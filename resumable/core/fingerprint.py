@@ -160,6 +160,8 @@ def _as_json(value: Any) -> Any:
 def _likely_cause(name: str, field: str) -> str:
     causes = {
         "Part.count": "the number of partitions is fixed for a run",
+        "fn_version": "what the function drops or makes was changed since the save; go on with the function of "
+        "the save, or let a changed one keep the number and the order of its items",
         "seed": "is the seed taken from the clock, the rank or a changed setting?",
         "files": "were files added, removed, changed or listed in another order?",
         "length": "did the data set grow or shrink since the save?",

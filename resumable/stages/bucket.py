@@ -14,9 +14,9 @@ from ..core.arguments import check_bool, check_int, check_seed
 from ..core.block import Block, block_items
 from ..core.carried import check_stateless
 from ..core.derived import derived
+from ..core.function_version import FunctionVersion
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import Transform
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups
@@ -27,7 +27,7 @@ from ..order.random_bits import derive
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Bucket(Transform[Any]):
+class Bucket(FunctionVersion[Any]):
     """Batches of items of like length, so that little of them is padding.
 
     The items of a group of ``window`` are sorted by their length and cut into batches. The batches of the
@@ -52,6 +52,8 @@ class Bucket(Transform[Any]):
       collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
       drop_last: leave out the last batch of a group, or of its part between two boundaries, unless it
         has ``batch_size`` items; so with ``max_tokens`` alone always.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, there is neither
@@ -65,7 +67,7 @@ class Bucket(Transform[Any]):
     [[[4, 4, 0], [2, 2, 2]], [[1], [3]]]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last"), ALWAYS)  # fmt: skip
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last", "fn_version"), ALWAYS)  # fmt: skip
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     resumes_before = True
     state_cost = "a group and an offset; a resume reads the group it is inside again"

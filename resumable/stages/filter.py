@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
 from ..core.carried import CallsFunction
+from ..core.function_version import FunctionVersion
 from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import SteadyIterator
@@ -24,7 +25,7 @@ MOST_DROPPED: Final = 100_000
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Filter(CallsFunction[T]):
+class Filter(FunctionVersion[T], CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
@@ -34,6 +35,8 @@ class Filter(CallsFunction[T]):
     Args:
       upstream: stage whose items are tested.
       predicate: called with one item.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.

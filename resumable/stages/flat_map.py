@@ -8,16 +8,16 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..core.carried import check_stateless
 from ..core.expansion import ExpandingIterator
+from ..core.function_version import FunctionVersion
 from ..core.stage import ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class FlatMap(Transform[T]):
+class FlatMap(FunctionVersion[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
     State: O(1), upstream's state before the current item, and an offset. A resume reads that
@@ -28,6 +28,8 @@ class FlatMap(Transform[T]):
     Args:
       upstream: stage whose items are expanded.
       fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.

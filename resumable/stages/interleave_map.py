@@ -11,10 +11,11 @@ from typing import Any, ClassVar, Final, TypeVar, final
 from ..core.arguments import check_int
 from ..core.carried import check_stateless
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
+from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
-from ..core.transform import PassThrough, Transform, TransformIterator
+from ..core.transform import PassThrough, TransformIterator
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import (
     State,
@@ -39,7 +40,7 @@ ONE_FOR_ONE: Final = (PassThrough, Map, RandomMap, Enumerate)
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class InterleaveMap(Transform[T]):
+class InterleaveMap(FunctionVersion[T]):
     """Open ``cycle_length`` items through ``fn`` and take ``block_length`` items of each in turn.
 
     As in `tf.data.Dataset.interleave`, an expansion that ends frees its place. The next item of
@@ -55,6 +56,8 @@ class InterleaveMap(Transform[T]):
       fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items in a turn, at least 1.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
@@ -65,7 +68,11 @@ class InterleaveMap(Transform[T]):
     ['a', 'x', 'b', 'y', 'c', 'z']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"cycle_length": ALWAYS, "block_length": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {
+        **FunctionVersion.identity,
+        "cycle_length": ALWAYS,
+        "block_length": ALWAYS,
+    }
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_levels = 3
 

@@ -12,6 +12,7 @@ from ..core.arguments import check_callable, check_choice
 from ..core.block import Block, block_items, block_length
 from ..core.carried import CallsFunction
 from ..core.derived import derived
+from ..core.function_version import FunctionVersion
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, NOTHING, RANK, Reliance, Stage
 from ..core.stage_iterator import Items, StageIterator
@@ -26,13 +27,13 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CallsInWorkers(CallsFunction[T]):
+class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
     """A stage that calls a function with each item of `read`, in workers if there are any.
 
     Its arguments are those of `Map`.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {**FunctionVersion.identity, "on_error": ALWAYS}
 
     fn: Callable[..., T]
     _: KW_ONLY
@@ -135,6 +136,8 @@ class Map(CallsPerItem[T]):
       upstream: stage whose items are mapped.
       fn: called with one item; must return a new object each time, since several results may be
         waiting.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
       workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
         Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
         out. May differ between save and resume, as may ``executor``.

@@ -41,6 +41,8 @@ class MapBatches(CallsInWorkers[Any]):
       fn: called with a batch; returns an iterable of items, or columns: an array, or a dict or tuple
         of arrays of one length. It must return the same in every run, and carry no state of its own.
       batch_size: items in a group, at least 1.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group.
@@ -56,7 +58,7 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"on_error": ALWAYS, "batch_size": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
     resumes_before = True
 
     _: KW_ONLY

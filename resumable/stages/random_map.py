@@ -57,6 +57,8 @@ class RandomMap(CallsPerItem[T]):
       upstream: stage whose items are mapped.
       fn: called with an item and its generator.
       seed: in [0, 2**64).
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the item.
@@ -73,11 +75,12 @@ class RandomMap(CallsPerItem[T]):
 
     identity: ClassVar[Mapping[str, Reliance]] = {
         "seed": ALWAYS,
-        "on_error": ALWAYS,
+        **CallsPerItem.identity,
         "over_ranks": ALWAYS,
         "over_partitions": ALWAYS,
     }
     shown_as: ClassVar[Mapping[str, str]] = {
+        **CallsPerItem.shown_as,
         "over_ranks": "seed by rank",
         "over_partitions": "seed by partition",
     }

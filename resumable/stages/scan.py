@@ -12,6 +12,7 @@ from ..core.block import Block, block_items
 from ..core.carried import CallsFunction, check_stateless
 from ..core.derived import derived
 from ..core.expansion import close_expansion
+from ..core.function_version import FunctionVersion
 from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
@@ -33,7 +34,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Scan(CallsFunction[T]):
+class Scan(FunctionVersion[T], CallsFunction[T]):
     """The outputs of ``carry, output = fn(carry, item)``, with the carry handed on.
 
     The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
@@ -49,6 +50,8 @@ class Scan(CallsFunction[T]):
       initial: the first carry.
       finish: called with the last carry after the last item of each pass; returns an iterable of
         further outputs, the same in every run. With it the length is unknown.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       UnencodableState: if ``initial`` cannot be saved; by `get_state`, if the current carry
@@ -61,8 +64,13 @@ class Scan(CallsFunction[T]):
     [0, 1, 3, 6, 10]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"initial_digest": ALWAYS, "finishes": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = {
+        **FunctionVersion.identity,
+        "initial_digest": ALWAYS,
+        "finishes": ALWAYS,
+    }
     shown_as: ClassVar[Mapping[str, str]] = {
+        **FunctionVersion.shown_as,
         "initial_digest": "digest of initial",
         "finishes": "a finish",
     }

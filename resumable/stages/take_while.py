@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.carried import CallsFunction
+from ..core.function_version import FunctionVersion
 from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import TransformIterator
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class TakeWhile(CallsFunction[T]):
+class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     """The items before the first one for which ``predicate`` is false.
 
     That item is read and dropped, and none after it.
@@ -28,6 +29,8 @@ class TakeWhile(CallsFunction[T]):
     Args:
       upstream: stage whose items are tried.
       predicate: called with one item.
+      fn_version: a string or a number that you change with what the function does; a state of another one
+        is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.

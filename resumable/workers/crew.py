@@ -25,6 +25,7 @@ from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..errors import WorkerError
 from ..state.value import State, taken_state
 from .executors import Workers, close_all
+from .failure import Failure
 from .hiring import Calls, check_calls, check_executor, hired
 from .part_runner import Delivery, PartRunner, Place, Task
 from .staff import Staff
@@ -215,6 +216,7 @@ class WorkedPart(ItemByItem[T]):
         self._handed_out: Place | None = None
         self._received: Place | None = None
         self._end: Place | None = None
+        self._failure: Failure | None = None  # of the item after those that are ready
         self._answer: Answer[Any] | None = None
         self._alone = False  # whether the task in work, of one item, is the worker's only one
         self._deaths = 0  # over this partition, one after another
@@ -231,6 +233,9 @@ class WorkedPart(ItemByItem[T]):
                 if self._end is not None:
                     self._handed_out = self._end
                     return
+                if self._failure is not None:
+                    failure, self._failure = self._failure, None
+                    failure.throw()
                 self._team.begin()
                 self._receive()
             item, self._handed_out = self._ready.popleft()
@@ -243,6 +248,7 @@ class WorkedPart(ItemByItem[T]):
         if (
             self._answer is None
             and self._end is None
+            and self._failure is None
             and not self.hand.suspects
             and len(self._ready) + count <= self._team.buffer_size
         ):
@@ -284,6 +290,7 @@ class WorkedPart(ItemByItem[T]):
         self._ready.extend(zip(delivery.items, delivery.places, strict=True))
         if delivery.places:
             self._received = delivery.places[-1]
+        self._failure = delivery.failure
         if delivery.end is not None:
             self._end = delivery.end
             self._team.end_if_done()

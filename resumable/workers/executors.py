@@ -1,13 +1,12 @@
 """What a map's workers do, and the workers that are threads of this process."""
 
 # A map gives its workers chunks of items. All that runs in a worker is `attempt`. It never raises
-# an error in place of results: the results before the failed item are delivered first. The map then
-# submits the rest of the chunk again, which begins with that item, and so raises its error.
+# an error in place of results: they are delivered together, and the map raises the error once it has
+# handed the results out.
 
 from __future__ import annotations
 
 import pickle
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from functools import partial
@@ -15,7 +14,7 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items
-from ..errors import WorkerError
+from .failure import Failure, sendable_errors
 from .threads import PATIENCE, Answer, Job, Threads
 
 
@@ -26,10 +25,12 @@ class Outcome(NamedTuple):
       results: of the items whose call returned, in order.
       failed: the error of each item that was dropped, by its index in the chunk, in order; None
         where errors are not reported.
+      failure: of the item after these, if that is what ended them.
     """
 
     results: list[Any]
     failed: dict[int, Exception | None]
+    failure: Failure | None = None
 
     @property
     def tried(self) -> int:
@@ -41,7 +42,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     """Call ``fn`` with each item of ``block``, up to the first whose call raises.
 
     With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
-    other error is raised only if no item was tried before it.
+    other error is raised if no item was tried before it, or else delivered with their results.
     """
     items = block_items(block)
     outcome = Outcome([], {})
@@ -57,7 +58,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
                 inner = error.__traceback__ and error.__traceback__.tb_next
                 outcome.failed[outcome.tried] = error.with_traceback(inner)
             elif outcome.tried:
-                break
+                return outcome._replace(failure=Failure(error))
             else:
                 raise
     return outcome
@@ -67,23 +68,6 @@ def attempt_elsewhere(fn: Callable[[Any], Any], block: Block, drop: bool, tell: 
     """`attempt`, with errors that can be pickled, or with None for each unless ``tell``."""
     outcome = attempt(fn, block, drop)
     return outcome._replace(failed=sendable_errors(outcome.failed, tell, pickle.dumps))
-
-
-def sendable_errors(
-    failed: dict[int, Exception | None], tell: bool, dumps: Callable[[Any], bytes]
-) -> dict[int, Exception | None]:
-    """``failed`` with errors that ``dumps`` can pickle, or with None for each unless ``tell``."""
-    return {number: sendable(error, dumps) if tell else None for number, error in failed.items()}
-
-
-def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
-    """``error`` if ``dumps`` can pickle it, or else a `WorkerError` that describes it."""
-    try:
-        pickle.loads(dumps(error))
-    except Exception as reason:
-        text = "".join(traceback.format_exception_only(error)).strip()
-        return WorkerError(f"{text} (this exception cannot be pickled: {reason})")
-    return error
 
 
 class Workers(ABC):

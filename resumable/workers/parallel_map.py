@@ -29,6 +29,7 @@ from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
 from .executors import Outcome, Workers
+from .failure import Failure
 from .hiring import Calls, hired
 from .staff import SharesStaff, Staff
 from .tally import Tally
@@ -60,6 +61,7 @@ class _Chunk:
       positions: upstream's position after each item, where it is a stream.
       answer: the outcome to come, once the items are submitted.
       outcome: once it has been waited for.
+      failure: the error of the first item, to be raised before it is tried again.
       passed: how many of the items were handed out or dropped.
       deaths: how often a worker died while these items were in work.
       deaths_alone: how often that was with nothing else in work.
@@ -69,6 +71,7 @@ class _Chunk:
     positions: list[_Position] = field(default_factory=list)
     answer: Answer[Any] | None = None
     outcome: Outcome | None = None
+    failure: Failure | None = None
     passed: int = 0
     deaths: int = 0
     deaths_alone: int = 0
@@ -340,8 +343,10 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         if not chunk.left:
             self._window.popleft()
         elif chunk.outcome is None or chunk.passed >= chunk.outcome.tried:
-            self._window[0] = chunk.rest()
+            rest = self._window[0] = chunk.rest()
             self._waiting = True
+            if chunk.outcome is not None and chunk.passed == chunk.outcome.tried:
+                rest.failure = chunk.outcome.failure
 
     def _pass_over(self, count: int) -> int:
         """Pass up to ``count`` items of the first chunk without waiting for it."""
@@ -374,6 +379,8 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         """Submit the chunks that are not; returns whether others may be in work with them."""
         assert self._workers is not None
         for chunk in list(self._window):
+            if chunk.failure is not None:
+                return False  # raised before anything is tried again
             if chunk.goes_alone:
                 if chunk is self._window[0]:
                     self._submit_alone(chunk)
@@ -409,6 +416,9 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def _outcome(self, chunk: _Chunk) -> Outcome | None:
         """Wait for the outcome of the first chunk; None if it has to be tried again."""
+        if chunk.failure is not None:
+            failure, chunk.failure = chunk.failure, None
+            failure.throw()
         assert self._workers is not None
         assert chunk.answer is not None
         try:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import TakenState, take_state, taken_state
+from .failure import Failure
 
 LONGEST_SECONDS: Final = 0.05
 MOST_RUNNING: Final = 1 << 14
@@ -58,11 +59,19 @@ class Task(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """The items of a task, the place after each, and that of the end if it was reached."""
+    """What a task has made.
+
+    Attributes:
+      items: up to the first that raised.
+      places: that after each of them.
+      end: the place at the end, if that was reached.
+      failure: of the item after these, if it raised.
+    """
 
     items: list[Any]
     places: list[Place]
-    end: Place | None
+    end: Place | None = None
+    failure: Failure | None = None
 
 
 class _Running(NamedTuple):
@@ -176,7 +185,7 @@ class PartRunner:
         return "the stages in the partitions"
 
     def __call__(self, task: Task) -> Delivery:
-        """Deliver items up to the first that raises; that error is raised if no item was before it.
+        """Deliver items, up to the first that raises.
 
         A task is cut short when it takes long, but has at least one item.
         """
@@ -196,11 +205,9 @@ class PartRunner:
             else:
                 if len(items) < task.most:
                     end = _place_of(iterator, made)
-        except BaseException:
+        except BaseException as error:
             iterator.close()
-            if not items:
-                raise
-            return Delivery(items, places, None)
+            return Delivery(items, places, failure=Failure(error))
         if end is None:
             self._kept.keep(key, _Running(iterator, source, made))
         else:

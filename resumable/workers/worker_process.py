@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from ..core.block import Block, block_length, slice_block
 from ..errors import InvalidType, shorten
 from .arena import SLOT_BYTES, Arena
-from .executors import Outcome, attempt, sendable, sendable_errors
+from .executors import Outcome, attempt
+from .failure import Failure, sendable, sendable_errors
 
 LONGEST_SECONDS: Final = 0.1
 SLICES: Final = 16
@@ -111,14 +112,14 @@ def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Out
         start, stop = done.tried, min(done.tried + step, length)
         try:
             part = attempt(fn, slice_block(block, start, stop), _orders.drop)
-        except BaseException:
-            if start:  # reported when it is tried again
-                break
+        except BaseException as error:
+            if start:
+                return done._replace(failure=Failure(error))
             raise
         done.results.extend(part.results)
         done.failed.update((start + number, error) for number, error in part.failed.items())
-        if done.tried < stop:
-            break
+        if part.failure is not None:
+            return done._replace(failure=part.failure)
     return done
 
 

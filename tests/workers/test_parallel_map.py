@@ -511,8 +511,11 @@ def test_an_attempt_stops_before_the_first_error_unless_errors_are_dropped() -> 
     def inverse(item: int) -> float:
         return 1 / item
 
-    assert attempt(inverse, [1, 2, 0, 4], drop=False) == Outcome([1.0, 0.5], {})
-    results, failed = attempt(inverse, [0, 1, 0, 0], drop=True)
+    stopped = attempt(inverse, [1, 2, 0, 4], drop=False)
+    assert stopped[:2] == ([1.0, 0.5], {})
+    assert stopped.failure is not None
+    assert type(stopped.failure.error) is ZeroDivisionError
+    results, failed, _ = attempt(inverse, [0, 1, 0, 0], drop=True)
     assert (results, list(failed)) == ([1.0], [0, 2, 3])
     assert all(isinstance(error, ZeroDivisionError) for error in failed.values())
     with pytest.raises(ZeroDivisionError):
@@ -529,11 +532,14 @@ def test_what_ends_a_program_comes_after_the_results_before_it(
         return item
 
     comes = RuntimeError if raised is StopIteration else raised
-    assert attempt(ends, [0, 1, 2, 3], drop=False) == Outcome([0, 1], {})
+    stopped = attempt(ends, [0, 1, 2, 3], drop=False)
+    assert stopped[:2] == ([0, 1], {})
+    assert stopped.failure is not None
+    assert type(stopped.failure.error) is comes
     with pytest.raises(comes):
         attempt(ends, [2, 3], drop=False)
     if raised is StopIteration:
-        results, failed = attempt(ends, [0, 2, 3], drop=True)
+        results, failed, _ = attempt(ends, [0, 2, 3], drop=True)
         assert (results, list(failed)) == ([0, 3], [1])
     else:
         assert attempt(ends, [0, 2, 3], drop=True) == Outcome([0], {})

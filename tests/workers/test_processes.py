@@ -432,7 +432,7 @@ def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
     at_work(fn, drop=True, tell=True)
     reply = worker_process.work([0, 1, 2, 3, 4], 0)
     assert reply.parts is not None
-    results, failed = pickle.loads(reply.parts[0])
+    results, failed, _ = pickle.loads(reply.parts[0])
     assert results == [0, 4]
     assert [(number, type(error)) for number, error in failed.items()] == [
         (1, IndexError),

@@ -1,0 +1,77 @@
+"""Errors on their way from a worker to the loop."""
+
+# A worker that meets an error has often made results before it. It delivers both. The loop hands the
+# results out and raises the error then, as it does without workers. It never tries again by itself:
+# an error that comes only once would be lost.
+
+from __future__ import annotations
+
+import pickle
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NoReturn, final
+
+from ..errors import WorkerError
+
+
+@final
+class Failure:
+    """An error that a worker has met. In another process it stays raisable, and shows where it came from."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def throw(self) -> NoReturn:
+        """Raise the error."""
+        raise self.error
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        trace = "".join(traceback.format_tb(self.error.__traceback__)).rstrip()
+        return _arrived, (_packed(self.error), trace)
+
+
+@final
+class _RemoteTraceback(Exception):
+    """The frames of an error in the process that it comes from."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__(trace)
+        self._trace = trace
+
+    def __str__(self) -> str:
+        return f"in a worker process\n{self._trace}"
+
+
+def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
+    """``error`` if ``dumps`` can pickle it, or else a `WorkerError` that describes it."""
+    try:
+        pickle.loads(dumps(error))
+    except Exception as reason:
+        text = "".join(traceback.format_exception_only(error)).strip()
+        return WorkerError(f"{text} (this exception cannot be pickled: {reason})")
+    return error
+
+
+def sendable_errors(
+    failed: dict[int, Exception | None], tell: bool, dumps: Callable[[Any], bytes]
+) -> dict[int, Exception | None]:
+    """``failed`` with errors that ``dumps`` can pickle, or with None for each unless ``tell``."""
+    return {number: sendable(error, dumps) if tell else None for number, error in failed.items()}
+
+
+def _packed(error: BaseException) -> bytes:
+    if sendable(error, pickle.dumps) is not error:  # such as one of a class of the main module
+        with suppress(ImportError):
+            import cloudpickle
+
+            packed: bytes = cloudpickle.dumps(sendable(error, cloudpickle.dumps))
+            return packed
+    return pickle.dumps(sendable(error, pickle.dumps))
+
+
+def _arrived(packed: bytes, trace: str) -> Failure:
+    error = pickle.loads(packed)
+    if error.__cause__ is None:
+        error.__cause__ = _RemoteTraceback(trace)
+    return Failure(error)

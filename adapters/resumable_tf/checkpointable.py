@@ -12,6 +12,9 @@ from tensorflow.python.checkpoint.checkpoint_context import in_async_metrics_con
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 
+from .arguments import policy_of
+from .policy import check_policy, without_policy
+
 __all__ = ["CheckpointableInput"]
 
 T = TypeVar("T")
@@ -30,15 +33,22 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
 
     Args:
       pipeline: the pipeline with the items. NumPy arrays can be passed to a `tf.function` as they are.
+      external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
-      ExternalStateError: if it has a source that cannot be saved exactly.
+      InvalidArgument: if the policy is another word.
+      ExternalStateError: if it has a source that can only be read once, or a function that draws random
+        numbers which no state restores, and the policy is ``"fail"``.
     """
 
-    def __init__(self, pipeline: rs.Pipeline[T]) -> None:
+    def __init__(
+        self, pipeline: rs.Pipeline[T], *, external_state_policy: str | None = None
+    ) -> None:
         self.pipeline = check_pipeline(pipeline)
-        self._iterator = pipeline.start()
+        check_policy(pipeline, policy_of(external_state_policy))
+        self._saved = without_policy(pipeline)
+        self._iterator = self._saved.start()
         self._iterator.get_state()  # what cannot be saved raises before the first item
         self._was_restored = False
 
@@ -67,7 +77,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         try:
             return next(self._iterator)
         except StopIteration:
-            self._iterator = self.pipeline.start(self._iterator.epoch + 1)
+            self._iterator = self._saved.start(self._iterator.epoch + 1)
             raise
 
     def close(self) -> None:

@@ -48,9 +48,9 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
     Args:
       estimator: an Estimator, for its ``model_dir`` and ``config``; a RunConfig with a ``model_dir``; or a
         directory or URL.
-      external_state_policy: what to do about a source that can only be read once: ``"fail"``, which is
-        also None, ``"warn"`` or ``"ignore"``. The policy of the source itself comes first, unless that is
-        ``"fail"``.
+      external_state_policy: what to do about a source that can only be read once, and about a function
+        that draws random numbers which no state restores: ``"fail"``, which is also None, ``"warn"`` or
+        ``"ignore"``. The policy of the source itself comes first, unless that is ``"fail"``.
       pipeline: the pipeline of the one input to save, if it is not to be all of the graph.
       save_steps: for the timer: number of steps between saves; by default that of the RunConfig.
       save_secs: for the timer: seconds between saves; by default those of the RunConfig.

@@ -22,7 +22,7 @@ import numpy as np
 import tensorflow as tf
 
 import resumable as rs
-from resumable.core.carried import CallsFunction
+from resumable.core.callables import callables_in
 from resumable.core.graph import walk
 
 __all__ = ["hidden_randomness", "random_names"]
@@ -55,11 +55,10 @@ LIBRARIES: Final = tuple(sysconfig.get_path(name) for name in ("stdlib", "pureli
 def hidden_randomness(pipeline: rs.Pipeline[Any]) -> Iterator[str]:
     """For each function of ``pipeline`` that draws random numbers, its stage and what it draws by."""
     for stage, path in walk(pipeline.stage):
-        if not isinstance(stage, CallsFunction) or stage.carries_state:
-            continue
-        if names := random_names(stage.function):
-            drawn = ", ".join(sorted(names))
-            yield f"{type(stage).__name__} at {path}: its function draws by {drawn}"
+        for field, function in stage.user_functions.items():
+            if names := random_names(function):
+                drawn = ", ".join(sorted(names))
+                yield f"{type(stage).__name__} at {path}: its {field} draws by {drawn}"
 
 
 def random_names(function: Any) -> set[str]:
@@ -86,6 +85,10 @@ def random_names(function: Any) -> set[str]:
             found |= names.unseeded
             waiting += filter(_is_of_the_user, loaded.values())
             waiting += [value for value in _defaults(plain) if isinstance(value, GENERATORS)]
+            if plain is not called and not isinstance(called, MethodType):
+                # An object that is called, such as a chain of functions, calls what it holds.
+                held = callables_in(getattr(called, "__dict__", {})).values()
+                waiting += [value for value in held if _is_random(value) or _is_of_the_user(value)]
     return found
 
 
@@ -109,9 +112,10 @@ def _is_random(value: Any) -> bool:
 
 
 def _is_of_the_user(value: Any) -> bool:
-    """Whether it is a function that is not a library's."""
-    plain = _plain_function(value) if isinstance(value, (FunctionType, MethodType)) else None
-    code = getattr(plain, "__code__", None)
+    """Whether calling it runs a function that is not a library's."""
+    if isinstance(value, partial):
+        return True
+    code = getattr(_plain_function(value), "__code__", None)
     return code is not None and not code.co_filename.startswith(LIBRARIES)
 
 

@@ -26,11 +26,13 @@ from resumable.checkpoint.opening import as_store
 from resumable.core.arguments import check_bool, check_int
 from resumable.state.value import State
 
+from .arguments import policy_of
 from .batches import TrainedBatches
 from .checkpoints import InputCheckpoints
 from .feed import Feed
 from .keras_progress import Explained, correct, is_continued, unused_counter
 from .numbered import numbered
+from .policy import check_policy, without_policy
 from .tasks import TaskFiles
 
 __all__ = ["ResumeInput"]
@@ -61,11 +63,13 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         resumed.
       allow_fresh_input: whether a model that was trained before, and has no checkpoint of its input, may
         begin with the first batch.
+      external_state_policy: as in `CheckpointInputPipelineHook`; by default ``"fail"``.
 
     Raises:
       InvalidType: if an argument has the wrong type.
-      InvalidArgument: if the pipeline ends, or ``save_freq`` is neither.
-      ExternalStateError: if the pipeline has a source that cannot be saved exactly.
+      InvalidArgument: if the pipeline ends, ``save_freq`` is neither, or the policy is another word.
+      ExternalStateError: if the pipeline has a source that can only be read once, or a function that draws
+        random numbers which no state restores, and the policy is ``"fail"``.
 
     During ``fit`` it raises `InvalidArgument` if the iterations do not count the batches,
     `NoValidCheckpoint` if every checkpoint is later than the model, or there is none although the model
@@ -82,6 +86,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         name: str = "input",
         retention: rs.Retention | None = None,
         allow_fresh_input: bool = False,
+        external_state_policy: str | None = None,
     ) -> None:
         super().__init__()
         check_bool("allow_fresh_input", allow_fresh_input)
@@ -91,7 +96,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
                 f"pipeline must not end, got {pipeline!r}; add .repeat() and pass steps_per_epoch "
                 "to fit"
             )
-        with pipeline.start() as iterator:
+        check_policy(pipeline, policy_of(external_state_policy))
+        with without_policy(pipeline).start() as iterator:
             iterator.get_state()  # what cannot be saved raises before the first batch
         if save_freq != "epoch":
             check_int("save_freq", save_freq, minimum=1)

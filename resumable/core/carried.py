@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -68,6 +68,13 @@ class CallsFunction(Transform[T]):
     def carries_state(self) -> bool:
         """Whether the function's own state is saved."""
         return self.first_state is not None
+
+    @property
+    def user_functions(self) -> Mapping[str, Callable[..., Any]]:
+        found = dict(super().user_functions)
+        if self.carries_state:
+            del found[self.calls]
+        return found
 
     @property
     def state_levels(self) -> int:

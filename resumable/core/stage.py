@@ -7,7 +7,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 
@@ -16,6 +16,7 @@ import numpy as np
 from ..errors import InvalidType, UnknownLength, shorten
 from .arguments import check_int
 from .block import block_items
+from .callables import callables_in
 from .derived import derived
 from .random_access import Indexed
 from .stage_iterator import StageIterator
@@ -123,6 +124,15 @@ class Stage(ABC, Generic[T]):
         return ()
 
     @property
+    def user_functions(self) -> Mapping[str, Callable[..., Any]]:
+        """The functions of the user that decide which items it delivers, by the names of their fields.
+
+        By default all that can be called in its fields, also in lists, tuples and dicts there. A stage
+        overrides this if it leaves out one that decides nothing, or whose own state is saved.
+        """
+        return callables_in(self._configuration)
+
+    @property
     def state_levels(self) -> int:
         """How many levels of dicts and lists its state has around that of upstream."""
         return 1
@@ -137,6 +147,10 @@ class Stage(ABC, Generic[T]):
 
     def __getstate__(self) -> dict[str, Any]:
         # Derived values may differ where it is unpickled: files grow.
+        return self._configuration
+
+    @property
+    def _configuration(self) -> dict[str, Any]:
         return {
             name: value
             for name, value in vars(self).items()

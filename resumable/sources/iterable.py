@@ -162,6 +162,17 @@ class FromIterable(ExternalSource[T]):
         """Whether each pass calls a function that returns what it iterates."""
         return _is_factory(self.iterable)
 
+    @property
+    def user_functions(self) -> Mapping[str, Callable[..., Any]]:
+        """What a resume calls again to make the items; none if the object restores its own position."""
+        target: Any = self.iterable
+        if self.is_made_by_a_function:
+            return {"iterable": target}
+        if not self.indexable:
+            return {}
+        name = "__iter__" if hasattr(target, "__iter__") else "__getitem__"
+        return {f"iterable.{name}": getattr(target, name)}
+
     @derived
     def takes_epoch(self) -> bool:
         """Whether the function is given the epoch."""

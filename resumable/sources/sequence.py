@@ -97,6 +97,10 @@ class FromSequence(LookedUp[T]):
         object.__setattr__(self, "_length", length)
 
     @property
+    def user_functions(self) -> Mapping[str, Callable[..., Any]]:
+        return {"sequence.__getitem__": self.sequence.__getitem__}
+
+    @property
     def length(self) -> int:
         return self._length
 

@@ -68,6 +68,14 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
         return self.fn
 
     @property
+    def user_functions(self) -> Mapping[str, Callable[..., Any]]:
+        """Without ``on_skip``, which is only told of items, and an executor."""
+        found = dict(super().user_functions)
+        for name in ("on_skip", "executor"):
+            found.pop(name, None)
+        return found
+
+    @property
     def _calls(self) -> Calls:
         drop = self.on_error == "skip"
         return Calls(self.called, drop, self.workers, self.executor, self.on_skip)

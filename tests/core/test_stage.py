@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from graphs import RunningSum
 
 import resumable as rs
 from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, StageIterator
@@ -20,7 +21,8 @@ from resumable.testing import check_stage
 
 STAGE = {
     "alternatives", "identity", "indexed", "inputs", "label", "length", "random_access",
-    "relies_on", "resumes_before", "shown_as", "start", "state_cost", "state_levels", "version",
+    "relies_on", "resumes_before", "shown_as", "start", "state_cost", "state_levels", "user_functions",
+    "version",
 }  # fmt: skip
 ITERATOR = {
     "blocks", "close", "epoch", "get_state", "inputs", "items", "mark", "pull", "set_state",
@@ -220,3 +222,30 @@ def test_an_index_without_a_length_is_told() -> None:
         rs.InvalidType, match="Endless has items by index, so it must have a length"
     ):
         list(rs.Pipeline(Endless()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Holds(rs.Transform[Any]):
+    """A stage with functions wherever a field may have them."""
+
+    one: Any = abs
+    more: Any = (len, 3, {})
+    named: Any = field(default_factory=lambda: {"txt": str, "size": 3})
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        return self.upstream.start(epoch)
+
+
+def test_a_stage_names_the_functions_of_its_fields() -> None:
+    stage = rs.range(3).apply(Holds).stage
+    assert stage.user_functions == {"one": abs, "more[0]": len, "named['txt']": str}
+
+
+def test_a_function_that_is_only_told_or_whose_state_is_saved_decides_nothing() -> None:
+    mapped = rs.range(3).map(abs, on_error="skip", on_skip=print)
+    assert mapped.stage.user_functions == {"fn": abs}
+    sums: Any = RunningSum()
+    assert rs.range(3).scan(sums, 0, finish=list).stage.user_functions == {"finish": list}
+    assert rs.from_sequence([len, abs]).stage.user_functions.keys() == {"sequence.__getitem__"}
+    assert rs.from_iterable({len: 1}).stage.user_functions.keys() == {"iterable.__iter__"}
+    assert not rs.from_iterable(iter([1])).stage.user_functions

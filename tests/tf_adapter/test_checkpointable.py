@@ -111,6 +111,20 @@ def test_another_pipeline_is_refused_and_the_position_kept(tmp_path: Path) -> No
     assert flow(source, 1) == ["1"]
 
 
+def test_a_source_that_is_read_once_is_passed_over_by_a_fresh_one_if_that_is_wanted(
+    tmp_path: Path,
+) -> None:
+    def made() -> CheckpointableInput[int]:
+        return CheckpointableInput(rs.from_iterable(numbers()), external_state_policy="ignore")
+
+    source = made()
+    assert flow(source, 4) == ["0", "1", "2", "3"]
+    path = tf.train.Checkpoint(source=source).save(str(tmp_path / "model"))
+    source = made()
+    tf.train.Checkpoint(source=source).restore(path)
+    assert flow(source, 2) == ["4", "5"]
+
+
 def test_the_core_reads_what_tensorflow_has_saved(tmp_path: Path) -> None:
     pipeline = rs.range(20).shuffle(1)
     source = CheckpointableInput(pipeline)

@@ -767,9 +767,9 @@ def image_folder(
     ``.jpg``, ``.jpeg``, ``.png``, ``.ppm``, ``.bmp``, ``.pgm``, ``.tif``, ``.tiff`` or ``.webp``, in any case.
 
     State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then images that cannot
-    be decoded are left out and counted, and the count is in the state. A resume reads nothing. A file is
-    open only while it is read. The names of the files in ``folder`` and their sizes must be the same at
-    save and resume.
+    be decoded are left out and counted, and the count is in the state. A resume reads the first and last
+    4 KiB of the files, of at most 10,000. A file is open only while it is read. The names of the files in
+    ``folder``, their sizes and these contents must be the same at save and resume.
 
     Args:
       folder: has a sub-folder for each class.

@@ -10,6 +10,7 @@ from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
+from .evidence import UNKNOWN, Evidence
 from .graph import below
 from .stage import ALWAYS, ANYTHING, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from .transform import PassThrough
@@ -20,13 +21,15 @@ LONGEST_VALUE: Final = 200
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     """What identifies a pipeline: its stages with the identity fields that differ from defaults.
 
-    A field that equals its default is left out, so a field added later keeps old states readable.
+    A field that equals its default is left out, so a field added later keeps old states readable. A field
+    that is `Evidence` counts only where the state has evidence of the same kind.
 
     Args:
       stage: the last stage.
       relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
     """
-    return json.dumps(_bare(_identified(stage, relied_on)), separators=(",", ":"))
+    bare = _bare(_identified(stage, relied_on))
+    return json.dumps(bare, separators=(",", ":"), default=Evidence.as_json)
 
 
 def shared_fingerprint(stage: Stage[Any]) -> str:
@@ -96,7 +99,11 @@ def _identified(
         for name, when in stage.identity.items()
         if what in when
     ]
-    fields = {name: (getattr(stage, name), defaults.get(name, MISSING)) for name in names}
+    values = {name: getattr(stage, name) for name in names}
+    fields = {
+        name: (value, UNKNOWN if isinstance(value, Evidence) else defaults.get(name, MISSING))
+        for name, value in values.items()
+    }
     relied_on |= _reliance(stage)
     upstreams = [_identified(upstream, relied_on, considered) for upstream in stage.inputs]
     return _Identity(type(stage).__name__, stage.version, fields, stage.shown_as, upstreams)
@@ -130,6 +137,10 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
         current, default = ours.fields.get(field, ("nothing", "nothing"))
         saved = fields.get(field, default)
+        if isinstance(current, Evidence):
+            if field in fields and (reason := current.contradiction(saved)):
+                return f"{name} at {path}: {reason}"
+            continue
         if saved != current and saved != _as_json(current):
             argument = ours.shown_as.get(field, _cut(field))
             return (

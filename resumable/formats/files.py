@@ -16,11 +16,13 @@ import numpy as np
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
+from ..core.evidence import Evidence
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, shorten
 from .ahead import Ahead
+from .contents import evidence_of
 from .data_files import AnyFile, found_data_files
 from .open_files import DataFile
 from .paths import Paths, file_name, without_query
@@ -35,7 +37,7 @@ T = TypeVar("T")
 class WholeFiles(LookedUp[T]):
     """What the sources share whose items are files: the list of them, and its identity."""
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "contents"), ALWAYS)
     shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
     state_cost = "the position"
 
@@ -59,6 +61,11 @@ class WholeFiles(LookedUp[T]):
         """The files in a few words: equal for the same names below a folder and the same sizes."""
         folders = os.path.commonprefix(self._names)  # noqa: RUF071  # files may be on several drives
         return described(self._files, os.path.dirname(folders))
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the files."""
+        return evidence_of(self._files)
 
     @property
     def _names(self) -> list[str]:
@@ -107,11 +114,11 @@ class WholeFiles(LookedUp[T]):
 class Files(WholeFiles[Any]):
     """Whole files, one an item: its path, or its bytes.
 
-    State: O(1), the position. Random access; a resume reads nothing. A file is open only while it
-    is read. Of remote files up to 64, of 64 MiB together, are read ahead.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of the files, of at
+    most 10,000, and of remote ones with an ETag nothing. A file is open only while it is read. Of remote files up to 64, of 64 MiB together, are read ahead.
 
-    The names of the files below their common folder, and their sizes, must be the same at save and
-    resume; the folder may be another one.
+    The names of the files below their common folder, their sizes and these contents must be the same at
+    save and resume; the folder may be another one.
 
     Args:
       paths: a path, a URL of `fsspec`, a pattern, or several of them; matches of a pattern are sorted.
@@ -134,7 +141,9 @@ class Files(WholeFiles[Any]):
     [b'I am a.txt', b'I am b.txt']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS, "read": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("files", "contents", "read"), ALWAYS
+    )
 
     paths: Paths
     _: KW_ONLY

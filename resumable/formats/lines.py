@@ -148,7 +148,7 @@ class Lines(_LineFiles[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "encoding", "skip_blank"), ALWAYS
+        ("files", "contents", "encoding", "skip_blank"), ALWAYS
     )
 
     encoding: str | None = "utf-8"

@@ -15,11 +15,13 @@ import numpy as np
 
 from ..core.block import Block, Indices
 from ..core.derived import derived
+from ..core.evidence import Evidence
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import shorten
 from .ahead import Ahead
+from .contents import evidence_of_indexes
 from .data_files import AnyFile, found_data_files
 from .open_files import ReadingAhead
 from .paths import Paths, file_name
@@ -43,7 +45,7 @@ class RecordFiles(LookedUp[T]):
     A subclass says what the format is, and makes items.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "contents"), ALWAYS)
     shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
     state_cost = "the position"
 
@@ -122,6 +124,11 @@ class RecordFiles(LookedUp[T]):
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
         counted = f"{self.length} {self._records_format.record}s"
         return f"{shorten(first, 24)}{more}, {counted}, {digest.hexdigest()}"
+
+    @derived
+    def contents(self) -> Evidence:
+        """What the indexes know of the contents of the files."""
+        return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
 
     @derived
     def file_paths(self) -> list[str]:

@@ -94,7 +94,9 @@ class LocatedRecords(Located):
       MalformedItem: while iterating, if a file has changed since the pipeline was built.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "format_name"), ALWAYS)
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("files", "contents", "format_name"), ALWAYS
+    )
     shown_as: ClassVar[Mapping[str, str]] = {
         **RecordFiles.shown_as,
         "format_name": "format of paths",

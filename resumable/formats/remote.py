@@ -13,9 +13,9 @@ from ..errors import InvalidArgument, MalformedItem, MissingDependency
 from .fetching import Patience, Request, fetch, fetch_all
 from .paths import file_name
 
-TAGS: Final = (
-    "ETag", "etag", "generation", "blob_id", "md5", "Content-MD5", "LastModified", "Last-Modified",
-    "last_modified", "mtime", "modified", "updated", "created",
+VERSIONS: Final = ("ETag", "etag", "generation", "blob_id", "md5", "Content-MD5")
+TIMES: Final = (
+    "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "updated", "created",
 )  # fmt: skip
 """What file systems call that by which a changed file is known, the best first."""
 
@@ -118,6 +118,11 @@ class RemoteFile(NamedTuple):
         return int.from_bytes(digest, "little", signed=True)
 
     @property
+    def version_tag(self) -> tuple[str, str] | None:
+        """The tag, if it is more than the time of the last change, which a copy of the file does not have."""
+        return self.tag if self.tag is not None and self.tag[0] in VERSIONS else None
+
+    @property
     def owner(self) -> None:
         """The user it belongs to, who is not known."""
 
@@ -204,7 +209,10 @@ def found_remote_files(
 
 
 def _search(system: RemoteSystem) -> Request:
+    """Asks which files there are now, whatever this process has listed before."""
     opened, path = system.open()
+    opened.invalidate_cache()
+    opened.dircache.clear()  # of those by HTTP, whose `invalidate_cache` does nothing
     if _has_magic(path):
         return Request(system.url, calling(opened, "glob", path, detail=True))
     return Request(system.url, calling(opened, "info", path))
@@ -231,7 +239,7 @@ def _file(match: _Match) -> RemoteFile:
         raise InvalidArgument(
             f"paths must name files of known size, but nobody tells it of {match.url!r}"
         )
-    tag = next(((name, _told(info[name])) for name in TAGS if info.get(name)), None)
+    tag = next(((name, _told(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
     return RemoteFile(system, key, match.url, int(info["size"]), tag)
 
 

@@ -10,11 +10,14 @@ from itertools import chain
 from typing import ClassVar, Final
 
 from ..core.block import Block
+from ..core.derived import derived
+from ..core.evidence import Evidence
 from ..core.position import Position
 from ..core.stage import ALWAYS, Reliance, Stage
 from ..core.stage_iterator import Items, SourceIterator
 from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
+from .contents import evidence_of
 from .data_files import AnyFile
 from .paths import is_remote
 from .pieces import Start
@@ -33,7 +36,8 @@ class RecordStream(Stage[LocatedRecord]):
     records; of a remote file up to 16 MiB.
 
     State: O(1): the number of the file, those of the record and its byte in it, and from where that can
-    be read. A resume opens this one file. One that is not compressed is read from the record on. A
+    be read. A resume opens this one file, after it has read the first and last 4 KiB of all, of at most
+    10,000; of remote ones with an ETag nothing. One that is not compressed is read from the record on. A
     compressed one is decompressed again from the member, frame or stream that the record begins in:
     a block of 64 KiB of bgzip, a frame of Zstandard in the seekable format, but the whole file where
     it was compressed in one piece.
@@ -54,7 +58,7 @@ class RecordStream(Stage[LocatedRecord]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "format_name", "passes_over"), ALWAYS
+        ("files", "contents", "format_name", "passes_over"), ALWAYS
     )
     shown_as: ClassVar[Mapping[str, str]] = {
         "files": "files of paths",
@@ -75,6 +79,11 @@ class RecordStream(Stage[LocatedRecord]):
         digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
         more = f" and {len(self.streams) - 1} more" if len(self.streams) > 1 else ""
         return f"{shorten(self.streams[0].name, 24)}{more}, {digest.hexdigest()}"
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the files."""
+        return evidence_of(self.found)
 
     @property
     def found(self) -> tuple[AnyFile, ...]:

@@ -20,10 +20,12 @@ class Place(ABC):
     """A file as it was found when a pipeline was built.
 
     Attributes:
+      file: the same for those who read its bytes.
       path: absolute, or a URL.
       size: in bytes.
     """
 
+    file: AnyFile
     path: str
     size: int
     is_remote: bool
@@ -53,6 +55,8 @@ class LocalPlace(Place):
 
     is_remote = False
 
+    file: DataFile
+
     def __init__(self, file: DataFile) -> None:
         self.file = file
         self.path, self.size = file.path, file.size
@@ -73,15 +77,17 @@ class RemotePlace(Place):
 
     is_remote = True
 
+    file: RemoteFile
+
     def __init__(self, file: RemoteFile) -> None:
+        self.file = file
         self.path, self.size = file.path, file.size
-        self._file = file
 
     def check_unchanged(self) -> None:
-        self._file.check_unchanged()
+        self.file.check_unchanged()
 
     def open(self) -> Any:
-        return RemoteBytes(self._file)
+        return RemoteBytes(self.file)
 
 
 @final

@@ -17,12 +17,14 @@ from ..core.block import (
     ungroup,
 )
 from ..core.derived import derived
+from ..core.evidence import Evidence
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.runs import grouped
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
 from .ahead import Ahead
+from .contents import evidence_of
 from .data_files import found_data_files
 from .fetching import map_at_once
 from .paths import Paths, file_name
@@ -106,7 +108,9 @@ class Group(Shelved[Rows]):
 class TableFiles(LookedUp[dict[str, Any]]):
     """What the sources of rows share: the files, the order of their groups, and the reading."""
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"files": ALWAYS, "names": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("files", "contents", "names"), ALWAYS
+    )
     shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths", "names": "columns"}
     state_cost = "the position"
 
@@ -183,6 +187,11 @@ class TableFiles(LookedUp[dict[str, Any]]):
         more = f" and {len(places) - 1} more" if len(places) > 1 else ""
         first = shorten(file_name(places[0].path), 24)
         return f"{first}{more}, {self.length} rows, {digest.hexdigest()}"
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the files."""
+        return evidence_of([file.place.file for file in self._files])
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
         return Indexed(

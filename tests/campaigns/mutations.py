@@ -212,7 +212,11 @@ MUTATIONS: Final = [
         "del self._stored_starts[:index]",
     ),
     Mutation("formats/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
-    Mutation("formats/tables.py", '{"files": ALWAYS, "names": ALWAYS}', '{"files": ALWAYS}'),
+    Mutation("formats/tables.py", '("files", "contents", "names")', '("files", "contents")'),
+    Mutation("formats/contents.py", 'f"{names.pop()} {place}"', "names.pop()"),
+    Mutation("formats/contents.py", "[(0, END), (size - END, size)]", "[(0, END)]"),
+    Mutation("formats/contents.py", "[*pages, *digests_of_ends([file])]", "pages"),
+    Mutation("core/evidence.py", "saved.get(self.kind, now)", "saved.get(self.kind)"),
     Mutation(
         "formats/tables.py",
         "            self._file.check_unchanged()\n            self.used = True",
@@ -243,7 +247,7 @@ MUTATIONS: Final = [
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
         "formats/index/cache_file.py",
-        "right = records > 0 and header == header_of(data, records, passed_over)",
+        "right = records > 0 and header == header_of(data, records, passed_over, content)",
         "right = records > 0",
     ),
     Mutation("formats/index/cache_file.py", "right = records > 0 and", "right ="),
@@ -267,7 +271,7 @@ MUTATIONS: Final = [
     Mutation("formats/csv_scan.py", "if quotes.closed or buffer[count] != self.quote else 0", ""),
     Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
     Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
-    Mutation("formats/records.py", '("files", "format_name"), ALWAYS)', '("files",), ALWAYS)'),
+    Mutation("formats/records.py", '("files", "contents", "format_name")', '("files", "contents")'),
     Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/open_files.py",

@@ -403,8 +403,9 @@ def test_the_layout_is_pinned(path: Path, cache: Path) -> None:
     filled = [number - place for place, number in enumerate(blank)]
     numbers = struct.pack(f"<{len(ends) + len(filled)}q", *ends.tolist(), *filled)
     status = path.stat()
-    header = struct.pack(
-        "<8sQqQQ", b"RSMLINE2", len(DATA), status.st_mtime_ns, len(ends), len(filled)
-    )
     digests = [digest_of(numbers[at : at + 4096], 8) for at in range(0, len(numbers), 4096)]
+    fields = (b"RSMLINE3", len(DATA), status.st_mtime_ns, len(ends), len(filled))
+    ends_of_data = digest_of(DATA[:4096] + DATA[-4096:], 16)
+    content = digest_of(b"".join([*digests, ends_of_data]), 16)
+    header = struct.pack("<8sQqQQ16s", *fields, content)
     assert cache.read_bytes() == header + digest_of(header, 16) + numbers + b"".join(digests)

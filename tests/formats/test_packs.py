@@ -409,13 +409,18 @@ def test_the_layout_is_pinned(folder: Path) -> None:
         ends = np.cumsum([len(line) + 1 for line in lines]).tolist() if lines else []
         blank = [number for number, line in enumerate(lines) if not line]
         filled = [number - place for place, number in enumerate(blank)]
-        numbers += struct.pack(f"<{len(ends) + len(filled)}q", *ends, *filled)
+        own = struct.pack(f"<{len(ends) + len(filled)}q", *ends, *filled)
+        numbers += own
         names += name.encode() + b"\0"
         status = (folder / name).stat()
         rows += struct.pack("<4q", status.st_size, status.st_mtime_ns, len(ends), len(filled))
+        data = (folder / name).read_bytes()
+        ends_of_data = digest_of(data if len(data) <= 8192 else data[:4096] + data[-4096:], 16)
+        pages = [digest_of(own[at : at + 4096], 8) for at in range(0, len(own), 4096)]
+        rows += digest_of(b"".join([*pages, ends_of_data]), 16)
     table = names + rows
     header = struct.pack(
-        "<8sQQQ16s", b"RSMPACK1", len(numbers) // 8, FILES, len(names), digest_of(table, 16)
+        "<8sQQQ16s", b"RSMPACK2", len(numbers) // 8, FILES, len(names), digest_of(table, 16)
     )
     digests = [digest_of(numbers[at : at + 4096], 8) for at in range(0, len(numbers), 4096)]
     pinned = header + digest_of(header, 16) + numbers + b"".join(digests) + table

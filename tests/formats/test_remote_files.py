@@ -44,7 +44,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def server(http_server: FileServer) -> FileServer:
     http_server.files = {"/a.txt": TEXT, "/b.txt.gz": gzip.compress(TEXT), "/c.txt": b""}
-    http_server.tags = {"/a.txt": '"1"'}
+    http_server.tags = {"/a.txt": '"1"', "/b.txt.gz?x=1": '"2"', "/c.txt": '"3"'}
     return http_server
 
 

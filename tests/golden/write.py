@@ -118,6 +118,10 @@ OF_TENSORFLOW = ("tfrecord", "tfrecord skipping", "tfrecord compressed")
 """Files of records in the format of TensorFlow."""
 
 
+WITH_CONTENTS = ("csv", "files read", "image folder", "jsonl", "lines", "tar")
+WITH_CONTENTS_OF_TABLES = ("arrow", "parquet")
+"""Files of whose contents a state has digests, from 0.3 on."""
+
 IN_PARTITIONS = (
     "partition",
     "partition of a rank",
@@ -318,5 +322,7 @@ if __name__ == "__main__":
     write("states-8.json", published(IN_PARTITIONS))
     write("states-sources.json", published(OF_SEVERAL))
     write("states-drawn.json", published(DRAWN))
+    tables = {name: TABLES[name] for name in WITH_CONTENTS_OF_TABLES}
+    write("states-contents.json", published(WITH_CONTENTS) | states(tables))
     write("block_orders.json", block_orders())
     write("checkpoint-1.ckpt", checkpoint())

@@ -1,7 +1,7 @@
 """Write the cache file of a record index, and open it if its header is right."""
 
 # Layout, little-endian: HEADER (magic, size and version of the data, number of records, of those passed
-# over), a digest of that, the numbers (int64: ends of all records; for each one passed over, how many
+# over, and a digest of the content), a digest of that, the numbers (int64: ends of all records; for each one passed over, how many
 # before it are not), and a digest of each page of them; the last page may be short. Which format the
 # records are of stands in the name of the file.
 #
@@ -23,6 +23,7 @@ import numpy as np
 
 from ...core.block import Indices
 from ...core.regular_files import NO_FOLLOW, READ
+from ..contents import DIGEST, digest_of_index
 from ..data_files import AnyFile
 from ..open_files import open_regular
 from ..record import Format, FoundRecords
@@ -30,8 +31,8 @@ from .names import SUFFIX
 from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
 from .scanning import scanned
 
-MAGIC: Final = b"RSMLINE2"
-HEADER: Final = struct.Struct("<8sQqQQ")
+MAGIC: Final = b"RSMLINE3"
+HEADER: Final = struct.Struct(f"<8sQqQQ{DIGEST}s")
 HEADER_DIGEST: Final = 16
 NUMBERS: Final = HEADER.size + HEADER_DIGEST
 """Where the numbers begin, a multiple of their size."""
@@ -47,6 +48,7 @@ class IndexFile(NamedTuple):
       data: the file that it indexes.
       records: number of records in ``data``.
       passed_over: how many of them are passed over.
+      content: a digest of what is known of the content of ``data``.
       header: the first bytes of the cache file.
     """
 
@@ -54,6 +56,7 @@ class IndexFile(NamedTuple):
     data: AnyFile
     records: int
     passed_over: int
+    content: bytes
     header: bytes
 
     @property
@@ -86,10 +89,10 @@ class IndexFile(NamedTuple):
             header = file.read(NUMBERS)
         if len(header) != NUMBERS:
             return None
-        records, passed_over = HEADER.unpack_from(header)[3:]
-        index = cls(path, data, records, passed_over, header)
+        records, passed_over, content = HEADER.unpack_from(header)[3:]
+        index = cls(path, data, records, passed_over, content, header)
         # A file whose index is kept has bytes, and so a record.
-        right = records > 0 and header == header_of(data, records, passed_over)
+        right = records > 0 and header == header_of(data, records, passed_over, content)
         return index if right and status.st_size == index.size else None
 
     def open(self) -> FileIO | None:
@@ -112,9 +115,9 @@ class IndexFile(NamedTuple):
         return None
 
 
-def header_of(data: AnyFile, records: int, passed_over: int) -> bytes:
+def header_of(data: AnyFile, records: int, passed_over: int, content: bytes) -> bytes:
     """The first bytes of the cache of ``data``."""
-    fields = HEADER.pack(MAGIC, data.size, data.version, records, passed_over)
+    fields = HEADER.pack(MAGIC, data.size, data.version, records, passed_over, content)
     return fields + digest_of(fields, HEADER_DIGEST)
 
 
@@ -132,7 +135,7 @@ def write_index(path: str, data: AnyFile, format: Format) -> None:
         counts = writer.write(scanned(data, format))
         writer.close()
         file.seek(0)
-        file.write(header_of(data, *counts))
+        file.write(header_of(data, *counts, digest_of_index(writer.digests, data)))
 
 
 @contextmanager
@@ -157,13 +160,17 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 class NumberWriter:
-    """Write the numbers of one index or more, then the digests of their pages."""
+    """Write the numbers of one index or more, then the digests of their pages.
+
+    Attributes:
+      digests: of the pages written so far.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
+        self.digests: list[bytes] = []
         self._file = file
         self._written = 0
         self._rest = EMPTY
-        self._digests: list[bytes] = []
 
     def write(self, parts: Iterable[FoundRecords]) -> tuple[int, int]:
         """Write the numbers of one file; returns how many records it has, and how many passed over."""
@@ -180,7 +187,7 @@ class NumberWriter:
         """Write the last page and the digests; returns how many numbers there are."""
         if len(self._rest):
             self._write_page(self._rest)
-        self._file.writelines(self._digests)
+        self._file.writelines(self.digests)
         return self._written
 
     def _write(self, numbers: Indices) -> None:
@@ -192,7 +199,7 @@ class NumberWriter:
 
     def _write_page(self, numbers: Indices) -> None:
         page = numbers.astype("<i8", copy=False).tobytes()
-        self._digests.append(digest_of(page, PAGE_DIGEST))
+        self.digests.append(digest_of(page, PAGE_DIGEST))
         self._file.write(page)
         self._written += len(numbers)
 

@@ -3,7 +3,8 @@
 # Layout, little-endian: HEADER (magic, how many numbers, files and bytes of names, a digest of the
 # table), a digest of that, the numbers of one file after the other (as in the cache of one file),
 # the digests of their pages, and the table: the names, each ended by a zero byte, and for each
-# file its size, time of the last change, number of records and of records passed over.
+# file its size, time of the last change, number of records, of records passed over, and a digest of
+# the content as two numbers.
 #
 # Opening reads the header and the table. A pack is never changed in place: a process that adds
 # files writes all of it anew under another name, and keeps what the pack had. If two processes do
@@ -22,6 +23,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...core.block import Indices
+from ..contents import digest_of_index
+from ..data_files import AnyFile
 from ..open_files import DataFile
 from ..record import FoundRecords
 from .cache_file import (
@@ -31,13 +34,14 @@ from .cache_file import (
     open_cache,
     replacing,
 )
-from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of
+from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of, page_digests
 
-MAGIC: Final = b"RSMPACK1"
+MAGIC: Final = b"RSMPACK2"
 TABLE_DIGEST: Final = 16
 HEADER: Final = struct.Struct(f"<8sQQQ{TABLE_DIGEST}s")
 BEGIN: Final = HEADER.size + HEADER_DIGEST
-COLUMNS: Final = 4
+COLUMNS: Final = 6
+CONTENT: Final = struct.Struct("<qq")
 
 
 class Row(NamedTuple):
@@ -49,6 +53,7 @@ class Row(NamedTuple):
       mtime_ns: time of its last change.
       records: number of records.
       passed_over: how many of them are passed over.
+      content: a digest of what is known of the content of the file.
     """
 
     first: int
@@ -56,6 +61,32 @@ class Row(NamedTuple):
     mtime_ns: int
     records: int
     passed_over: int
+    content: bytes
+
+
+class Packed(NamedTuple):
+    """What goes into a pack for one file.
+
+    Attributes:
+      data: the file.
+      found: its records.
+      content: as in `Row`.
+    """
+
+    data: DataFile
+    found: FoundRecords
+    content: bytes
+
+
+def digest_of_found(found: FoundRecords, data: AnyFile) -> bytes:
+    """A digest of what is known of the content of ``data``, in which these records were ``found``.
+
+    Raises:
+      MalformedItem: if it has changed since it was found.
+      ReadError: if it is remote and cannot be read.
+      OSError: if it cannot be read.
+    """
+    return digest_of_index(page_digests(np.concatenate(found)), data)
 
 
 @dataclass(frozen=True)
@@ -151,7 +182,7 @@ class PackFile:
                 os.unlink(self.path)
 
 
-def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundRecords]]]) -> None:
+def write_pack(path: str, files: Iterable[Packed]) -> None:
     """Write a pack of the records of some files, at least one, to ``path``.
 
     Raises:
@@ -164,9 +195,10 @@ def write_pack(path: str, found: Iterable[tuple[DataFile, Iterable[FoundRecords]
     with replacing(path) as file:
         file.write(bytes(BEGIN))
         writer = NumberWriter(file)
-        for data, parts in found:
+        for data, found, content in files:
             names += os.fsencode(os.path.basename(data.path)) + b"\0"
-            rows.append((data.size, data.mtime_ns, *writer.write(parts)))
+            counts = writer.write([found])
+            rows.append((data.size, data.mtime_ns, *counts, *CONTENT.unpack(content)))
         numbers = writer.close()
         table = bytes(names) + np.array(rows, "<i8").tobytes()
         file.write(table)
@@ -182,13 +214,13 @@ def _table_begin(numbers: int) -> int:
 def _rows(table: bytes, names: int) -> dict[str, Row]:
     """The rows by the names of their files; none if there are not as many names as rows."""
     columns: Indices = np.frombuffer(table, "<i8", -1, names).reshape(-1, COLUMNS)
-    if (columns[:, 2:] < 0).any() or table.count(b"\0", 0, names) != len(columns):
+    if (columns[:, 2:4] < 0).any() or table.count(b"\0", 0, names) != len(columns):
         return {}
     counts = columns[:, 2] + columns[:, 3]
     firsts = np.cumsum(counts) - counts
     return {
-        os.fsdecode(name): Row(first, *row)
-        for name, first, row in zip(
+        os.fsdecode(name): Row(first, size, mtime_ns, records, passed_over, CONTENT.pack(*content))
+        for name, first, (size, mtime_ns, records, passed_over, *content) in zip(
             table[:names].split(b"\0"), firsts.tolist(), columns.tolist(), strict=False
         )
     }

@@ -13,11 +13,11 @@ from typing import Final
 
 from ...errors import MalformedItem
 from ..open_files import DataFile
-from ..record import Format, FoundRecords
-from .pack_file import PackFile, Row, write_pack
+from ..record import Format
+from .pack_file import Packed, PackFile, Row, digest_of_found, write_pack
 from .pages import KeptPages
 from .record_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
-from .scanning import scanned
+from .scanning import joined, scanned
 
 FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer have a cache each, or none."""
@@ -121,7 +121,7 @@ def packed_indexes(
         return known | single
     others = pack.indexes(pack.others(files))
     try:
-        write_pack(path, _found(known, others, missing, format))
+        write_pack(path, _packed(known, others, missing, format))
     except OSError:
         return known | single
     return Pack(path, format).indexes(files) | single
@@ -148,19 +148,20 @@ def _single_indexes(
     return {file: index for file, index in found if index is not None}
 
 
-def _found(
+def _packed(
     known: Mapping[DataFile, CachedIndex],
     others: Mapping[DataFile, CachedIndex],
     missing: Iterable[DataFile],
     format: Format,
-) -> Iterator[tuple[DataFile, Iterable[FoundRecords]]]:
+) -> Iterator[Packed]:
     for file, index in known.items():
-        yield file, [index.found()]
+        yield Packed(file, index.found(), index.content)
     for file, index in others.items():
         try:
             found = index.found()
         except (MalformedItem, OSError):  # raised when the file itself is read
             continue
-        yield file, [found]
+        yield Packed(file, found, index.content)
     for file in missing:
-        yield file, scanned(file, format)
+        found = joined(scanned(file, format))
+        yield Packed(file, found, digest_of_found(found, file))

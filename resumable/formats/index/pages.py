@@ -34,6 +34,13 @@ def digest_of(content: bytes | memoryview, size: int) -> bytes:
     return hashlib.blake2b(content, digest_size=size).digest()
 
 
+def page_digests(numbers: Indices) -> list[bytes]:
+    """A digest of each page of ``numbers``, shape (n,), int64."""
+    data = numbers.astype("<i8", copy=False).tobytes()
+    size = NUMBER * PAGE
+    return [digest_of(data[at : at + size], PAGE_DIGEST) for at in range(0, len(data), size)]
+
+
 class NumberFile(Protocol):
     """A file that holds numbers (int64, little-endian), then the digests of their pages."""
 

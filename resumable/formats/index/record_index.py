@@ -18,9 +18,9 @@ from ..record import Format, FoundRecords
 from ..remote import RemoteFile
 from ..shelf import Shelf, Shelved
 from .cache_file import IndexFile, write_index
-from .pack_file import Row
+from .pack_file import Row, digest_of_found
 from .pages import LOADED_BUDGET, KeptPages
-from .scanning import scanned
+from .scanning import joined, scanned
 
 SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data on a disk below which scanning costs less than reading an index."""
@@ -35,10 +35,12 @@ class RecordIndex(ABC):
     Attributes:
       records: number of records.
       passed_over: how many of them are passed over.
+      content: a digest of what is known of the content of the file, equal however the index is kept.
     """
 
     records: int
     passed_over: int
+    content: bytes
 
     @abstractmethod
     def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
@@ -82,9 +84,10 @@ class RecordIndex(ABC):
 class HeldIndex(RecordIndex):
     """An index that stays in memory, because its cache cannot be written: 8 bytes a record."""
 
-    def __init__(self, found: FoundRecords) -> None:
+    def __init__(self, data: AnyFile, found: FoundRecords) -> None:
         self._found = found
         self.records, self.passed_over = map(len, found)
+        self.content = digest_of_found(found, data)
 
     def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
         return self._found.ends
@@ -99,7 +102,9 @@ class ShortIndex(RecordIndex, Shelved[FoundRecords]):
     def __init__(self, data: AnyFile, format: Format) -> None:
         self._data = data
         self._format = format
-        self.records, self.passed_over = map(len, self._found())
+        found = self._found()
+        self.records, self.passed_over = map(len, found)
+        self.content = digest_of_found(found, data)
 
     def ends(self, records: range | list[int] | Indices, gather: object = None) -> Indices:
         return self._found().ends
@@ -148,7 +153,7 @@ class CachedIndex(RecordIndex):
         cached: Cached,
         mend: Callable[[KeptPages], Cached | None],
     ) -> None:
-        self.records, self.passed_over = row.records, row.passed_over
+        self.records, self.passed_over, self.content = row.records, row.passed_over, row.content
         self._data = data
         self._format = format
         self._cached = cached
@@ -211,7 +216,7 @@ class CachedIndex(RecordIndex):
         if data.size <= LARGEST_PACKED:
             index = ShortIndex(data, format)
         else:
-            index = HeldIndex(_all_records(data, format))
+            index = HeldIndex(data, _all_records(data, format))
         if (index.records, index.passed_over) != (self.records, self.passed_over):
             raise data.changed()
         return index
@@ -228,7 +233,7 @@ def known_index(data: AnyFile, cache: str, format: Format) -> CachedIndex | None
         again = _found_cache(data, cache)
         return None if again is None else Cached(KeptPages(again), 0)
 
-    row = Row(0, data.size, data.version, file.records, file.passed_over)
+    row = Row(0, data.size, data.version, file.records, file.passed_over, file.content)
     return CachedIndex(data, format, row, Cached(KeptPages(file), 0), write_again)
 
 
@@ -248,7 +253,7 @@ def new_index(data: AnyFile, cache: str, format: Format) -> RecordIndex:
     if not is_cached(data):
         return ShortIndex(data, format)
     _try_to_write(cache, data, format)
-    return known_index(data, cache, format) or HeldIndex(_all_records(data, format))
+    return known_index(data, cache, format) or HeldIndex(data, _all_records(data, format))
 
 
 def _found_cache(data: AnyFile, cache: str) -> IndexFile | None:
@@ -263,9 +268,7 @@ def _try_to_write(cache: str, data: AnyFile, format: Format) -> None:
 
 
 def _all_records(data: AnyFile, format: Format) -> FoundRecords:
-    parts = [FoundRecords(EMPTY, EMPTY), *scanned(data, format)]
-    return FoundRecords(*map(np.concatenate, zip(*parts, strict=True)))
+    return joined(scanned(data, format))
 
 
-EMPTY: Final[Indices] = np.empty(0, np.int64)
 short_indexes: Shelf[FoundRecords] = Shelf(LOADED_BUDGET)

@@ -1,0 +1,108 @@
+"""What tells the contents of files apart, beyond names and sizes: what a state remembers of them."""
+
+# Neither the time of the last change nor the place counts, since a copy of the data is as good as the
+# data. An index has a digest, so that opening reads no more than its header. Other files are known by
+# their ends, where formats have headers, names and checksums. Remote files may have a version, an ETag or
+# the like, which a server makes as it likes; so versions are compared for the same URLs only.
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from ..core.evidence import UNKNOWN, Evidence
+from .data_files import AnyFile
+from .open_files import DataFile, ReadingAhead
+from .paths import file_name, without_query
+from .remote import RemoteFile
+from .remote_content import Span, read_spans
+
+END: Final = 4096
+"""Bytes at either end of a file that are compared."""
+
+MOST_READ: Final = 10_000
+"""Files whose ends are read; of more files, so many at even distances."""
+
+DIGEST: Final = 16
+
+
+def evidence_of(files: Sequence[AnyFile]) -> Evidence:
+    """What is known of the contents of ``files``, at least one, without an index of records.
+
+    The ends of files are read, unless all files have a version. If one cannot be read, nothing is known:
+    its error belongs to whoever reads the file itself.
+    """
+    versions = [file.version_tag for file in files if isinstance(file, RemoteFile)]
+    names = {None if tag is None else tag[0] for tag in versions}
+    if len(versions) == len(files) and len(names) == 1 and None not in names:
+        place = _digest(without_query(file.path).encode() for file in files)[:3].hex()
+        digests = [_digest([str(tag).encode()]) for tag in versions]
+        return Evidence(f"{names.pop()} {place}", digests, _names(files))
+    step = -(-len(files) // MOST_READ)
+    with ReadingAhead():
+        return Evidence("ends", digests_of_ends(files[::step]), _names(files[::step]))
+    return UNKNOWN
+
+
+def digests_of_ends(files: Sequence[AnyFile]) -> list[bytes]:
+    """For each of ``files`` a digest of its first and its last bytes.
+
+    Raises:
+      MalformedItem: if one has changed since it was found.
+      ReadError: if a remote one cannot be read.
+      OSError: if one cannot be read.
+    """
+    remote = [file for file in files if isinstance(file, RemoteFile)]
+    spans = [[Span(file, *end) for end in _ends(file.size)] for file in remote]
+    fetched = iter(read_spans([span for of_file in spans for span in of_file], checked=False))
+    remotes = iter([[next(fetched) for _ in of_file] for of_file in spans])
+    return [_digest(_read_ends(f) if isinstance(f, DataFile) else next(remotes)) for f in files]
+
+
+def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
+    """A digest of what an index says of ``file``, and of the ends of that.
+
+    Args:
+      pages: digests of the pages of the index.
+      file: that is indexed.
+
+    Raises:
+      MalformedItem: if it has changed since it was found.
+      ReadError: if it is remote and cannot be read.
+      OSError: if it cannot be read.
+    """
+    return _digest([*pages, *digests_of_ends([file])])
+
+
+def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
+    """What is known of the contents of files by their indexes, given the path and the digest of each."""
+    paths, digests = zip(*files, strict=True)
+    return Evidence("index", digests, list(map(file_name, paths)))
+
+
+def _ends(size: int) -> list[tuple[int, int]]:
+    """Where the parts of a file of ``size`` bytes begin and end that are compared."""
+    if size <= 2 * END:
+        return [(0, size)] if size else []
+    return [(0, END), (size - END, size)]
+
+
+def _read_ends(file: DataFile) -> list[bytes]:
+    ends = []
+    with file.open() as opened:
+        for start, stop in _ends(file.size):
+            opened.seek(start)
+            ends.append(opened.read(stop - start))
+    return ends
+
+
+def _names(files: Sequence[AnyFile]) -> list[str]:
+    return [file_name(file.path) for file in files]
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    hasher = hashlib.blake2b(digest_size=DIGEST)
+    for part in parts:
+        hasher.update(part)
+    return hasher.digest()

@@ -16,7 +16,8 @@ from ..core.graph import threadless, tuned, walk
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
 from ..core.transform import PassThrough, TransformIterator
-from ..errors import InvalidArgument, StateMismatch
+from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
+from ..state.encoding import dumps, loads
 from ..state.value import (
     State,
     freeze,
@@ -74,6 +75,7 @@ class InterleaveMap(FunctionVersion[T]):
         "block_length": ALWAYS,
     }
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    version: ClassVar[int] = 2  # in the first, the shape of the state varied along the run
     state_levels = 3
 
     fn: Callable[[Any], Iterable[T]]
@@ -109,14 +111,19 @@ class _Place:
         self.items = items_of(expansion)
 
     def get_state(self) -> State:
-        inner = None
+        inner = b""
         if self._exact:
             assert isinstance(self._expansion, StageIterator)
-            inner = self._expansion.get_state()
-        return {"upstream": self.before(), "offset": self.offset, "inner": inner}
+            inner = dumps(self._expansion.get_state())
+        return {"open": True, "offset": self.offset, "inner": inner, "upstream": self.before()}
 
     def close(self) -> None:
         close_expansion(self._expansion)
+
+
+def _closed_place(upstream: State) -> State:
+    """The state of a place without an expansion, in the shape of the others."""
+    return {"open": False, "offset": 0, "inner": b"", "upstream": upstream}
 
 
 class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
@@ -130,7 +137,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._taken = 0  # items of the current turn
         self._ended = False  # upstream has no further item
         # The saved places, until the first item is asked for.
-        self._saved: list[State | None] | None = None
+        self._saved: list[State] | None = None
 
     def items(self) -> Items[T]:
         return Items(self._walk())
@@ -166,15 +173,18 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 return
 
     def get_state(self) -> State:
-        places = self._saved
+        places, upstream = self._saved, self._upstream.get_state()
         if places is None:
-            places = [None if place is None else place.get_state() for place in self._places]
+            places = [
+                _closed_place(upstream) if place is None else place.get_state()
+                for place in self._places
+            ]
         return {
             "turn": self._turn,
             "taken": self._taken,
             "ended": self._ended,
             "places": places,
-            "upstream": self._upstream.get_state(),
+            "upstream": upstream,
         }
 
     def set_state(self, state: State) -> None:
@@ -188,15 +198,27 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             raise StateMismatch(
                 f"saved places must be a list of cycle_length={stage.cycle_length} entries", stage
             )
-        for place in places:
-            if place is not None:
-                before, offset, _ = unpack(stage, place, "upstream", "offset", "inner")
-                unpack_count(stage, "offset", offset)
-                opened = stage.upstream.start(self._start_epoch)  # reads nothing
-                opened.set_state(before)
-                opened.close()
         self._upstream.set_state(upstream)
-        self._saved = freeze(places)
+        self._saved = [self._checked(place, upstream) for place in places]
+
+    def _checked(self, place: Any, upstream: State) -> State:
+        """A copy of a saved place; one of version 1 is None if it is closed, and else has no flag."""
+        stage = self._stage
+        if place is None:
+            return _closed_place(freeze(upstream))
+        if isinstance(place, dict) and "open" not in place:
+            inner = place.get("inner")
+            place = {**place, "open": True, "inner": b"" if inner is None else dumps(inner)}
+        is_open, offset, inner, before = unpack(stage, place, "open", "offset", "inner", "upstream")
+        unpack_count(stage, "offset", offset)
+        if not isinstance(inner, bytes):
+            raise StateMismatch(f"saved inner must be bytes, got {shorten(inner)}", stage)
+        if unpack_flag(stage, "open", is_open):
+            opened = stage.upstream.start(self._start_epoch)  # reads nothing
+            opened.set_state(before)
+            opened.close()
+        copied: State = freeze(place)
+        return copied
 
     def close(self) -> None:
         for place in self._places:
@@ -227,8 +249,8 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             items.set_state(inner)
         return _Place(before, items, offset, True)
 
-    def _reopened(self, saved: State | None, read: Stage[Any]) -> _Place | None:
-        if saved is None:
+    def _reopened(self, saved: State, read: Stage[Any]) -> _Place | None:
+        if not saved["open"]:
             return None
         upstream = read.start(self._start_epoch)
         try:
@@ -249,7 +271,14 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         finally:
             upstream.close()
         before = partial(taken_state, saved["upstream"])
-        return self._expanded(item, before, saved["offset"], saved["inner"])
+        inner = self._decoded(saved["inner"]) if saved["inner"] else None
+        return self._expanded(item, before, saved["offset"], inner)
+
+    def _decoded(self, data: bytes) -> State:
+        try:
+            return loads(data)
+        except CorruptCheckpoint as error:
+            raise StateMismatch(f"saved inner is not a state: {error}", self._stage) from None
 
 
 def _read_singly(stage: Stage[T]) -> Stage[T]:

@@ -49,7 +49,7 @@ class Evidence:
             return None
         return (
             f"{self._changed(str(before), now)} other content than at the save, of the same size, by its "
-            f"{self.kind.split()[0]}; was it replaced, written anew, or exchanged with another file?"
+            f"{self.kind.split()[0]}; was it replaced, changed, or exchanged with another?"
         )
 
     def _text(self) -> str:

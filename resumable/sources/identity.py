@@ -1,4 +1,4 @@
-"""Check the identity that a user gives to data, and shorten it for the fingerprint."""
+"""What identifies data: what the user says, shortened for the fingerprint; and of a pipeline its own one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import hashlib
 import json
 from typing import Any, Final
 
+from ..core.evidence import UNKNOWN, Evidence
+from ..core.fingerprint import fingerprint
+from ..core.stage import EPOCHS, ITEMS, Stage
 from ..errors import InvalidType, shorten
 
 LONGEST_SHOWN: Final = 100
@@ -27,6 +30,23 @@ def check_identity(value: Any) -> str | None:
     if not isinstance(value, (list, tuple)) or not all(isinstance(part, str) for part in value):
         raise InvalidType(f"identity must be a string or a list of strings, got {shorten(value)}")
     return _shown(json.dumps(value), value, f"{len(value)} strings")
+
+
+def evidence_of(data: Any) -> Evidence:
+    """What is known of ``data`` that is a pipeline, so that its seeds and lengths are compared.
+
+    Raises:
+      InvalidType: if it is a pipeline without random access.
+    """
+    stage = getattr(data, "stage", data)
+    if not isinstance(stage, Stage):
+        return UNKNOWN
+    if not stage.random_access:
+        raise InvalidType(
+            f"a pipeline without random access is no source of another one, got {stage!r}; use it as it is"
+        )
+    inner = fingerprint(stage, ITEMS | EPOCHS).encode()
+    return Evidence("fingerprint", [inner], [f"the pipeline that ends with {stage.label}"])
 
 
 def _shown(text: str, parts: Any, size: str) -> str:

@@ -10,12 +10,13 @@ from typing import Any, ClassVar, Protocol, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, Indices
+from ..core.evidence import UNKNOWN, Evidence
 from ..core.indexed import LookedUp
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between
-from .identity import check_identity
+from .identity import check_identity, evidence_of
 
 T = TypeVar("T")
 
@@ -49,7 +50,8 @@ class FromSequence(LookedUp[T]):
     State: O(1), the position. Random access; a resume reads nothing.
 
     Args:
-      sequence: has ``__len__`` and ``__getitem__``; its length must not change later.
+      sequence: has ``__len__`` and ``__getitem__``; its length must not change later. A pipeline is
+        taken as it is in epoch 0, in every epoch; a state of another one is refused.
       data_identity: what identifies the data beyond its length: a version, a digest or a list of
         file names. It must be the same at save and resume.
 
@@ -62,7 +64,9 @@ class FromSequence(LookedUp[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS, "data_identity": ALWAYS}
+    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
+        ("length", "data_identity", "inner"), ALWAYS
+    )
     shown_as: ClassVar[Mapping[str, str]] = {
         "length": "len(sequence)",
         "data_identity": "identity",
@@ -72,10 +76,13 @@ class FromSequence(LookedUp[T]):
     sequence: Indexable[T]
     _: KW_ONLY
     data_identity: str | None = None
+    # Known of a pipeline; states of earlier versions have nothing to compare it with.
+    inner: Evidence = field(init=False, repr=False, default=UNKNOWN)
     _length: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
+        object.__setattr__(self, "inner", evidence_of(self.sequence))
         sequence: Any = self.sequence
         check_no_table("sequence", sequence)
         if not is_sequence(self.sequence):

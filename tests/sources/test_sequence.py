@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import Torchlike
+from graphs import Torchlike, stream
 
 import resumable as rs
 
@@ -72,3 +72,26 @@ def test_fewer_items_than_indices_are_refused() -> None:
         pytest.raises(rs.MalformedItem, match="an item for each of 4 indices, got 3"),
     ):
         next(iterator)
+
+
+def test_a_pipeline_as_a_sequence_is_known_by_its_own_identity() -> None:
+    def made(seed: int) -> rs.Pipeline[int]:
+        return rs.from_sequence(rs.range(10).shuffle(seed)).repeat(2)
+
+    assert list(made(0)) == 2 * list(rs.range(10).shuffle(0))
+    with iter(made(0)) as iterator:
+        next(iterator)
+        state = iterator.get_state()
+    assert list(made(0).resume(state)) == list(made(0))[1:]
+    with pytest.raises(rs.StateMismatch, match=r"ends with Shuffle\(seed=1\) has other content"):
+        made(1).resume(state)
+    of_0_2 = state | {"fingerprint": '["Repeat",["FromSequence",{"length":10}]]'}
+    assert list(made(0).resume(of_0_2)) == list(made(0))[1:]
+
+
+@pytest.mark.parametrize("wrap", [rs.from_sequence, rs.from_iterable])
+def test_a_stream_is_no_source_of_another_pipeline(wrap: Any) -> None:
+    with pytest.raises(
+        rs.InvalidType, match=r"without random access is no source .* use it as it is"
+    ):
+        wrap(stream(5).map(abs))

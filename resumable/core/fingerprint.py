@@ -28,8 +28,7 @@ def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
       stage: the last stage.
       relied_on: what the state relies on in all stages, as in `Stage.relies_on`.
     """
-    bare = _bare(_identified(stage, relied_on))
-    return json.dumps(bare, separators=(",", ":"), default=Evidence.as_json)
+    return _as_text(_identified(stage, relied_on))
 
 
 def shared_fingerprint(stage: Stage[Any]) -> str:
@@ -39,8 +38,7 @@ def shared_fingerprint(stage: Stage[Any]) -> str:
     is, and are left out.
     """
     shared = ITEMS | EPOCHS
-    identity = _identified(stage, shared, considered=ALWAYS | shared)
-    return json.dumps(_bare(identity), separators=(",", ":"))
+    return _as_text(_identified(stage, shared, considered=ALWAYS | shared))
 
 
 def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHING) -> str | None:
@@ -107,6 +105,10 @@ def _identified(
     relied_on |= _reliance(stage)
     upstreams = [_identified(upstream, relied_on, considered) for upstream in stage.inputs]
     return _Identity(type(stage).__name__, stage.version, fields, stage.shown_as, upstreams)
+
+
+def _as_text(identity: _Identity) -> str:
+    return json.dumps(_bare(identity), separators=(",", ":"), default=Evidence.as_json)
 
 
 def _bare(identity: _Identity) -> list[Any]:

@@ -149,6 +149,22 @@ def test_a_state_without_evidence_is_compared_by_names_and_sizes(
     assert repr(list(read(paths).resume(without_evidence(state)))) == repr(rest)
 
 
+def test_ranks_save_over_files_together(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(text(1))
+    store = rs.Memory()
+
+    def run(rank: int, steps: int) -> list[Any]:
+        pipeline = rs.lines(tmp_path / "*.txt").shard(rank, 2)
+        with rs.Checkpointer(store, rs.EverySteps(1), rank=rank, ranks=2) as checkpointer:
+            return list(islice(checkpointer.resume(pipeline), steps))
+
+    first = [run(rank, 3) for rank in range(2)]
+    rest = [run(rank, 99) for rank in range(2)]
+    assert sorted(line for lines in first + rest for line in lines) == sorted(
+        rs.lines(tmp_path / "*.txt")
+    )
+
+
 def test_images_that_were_exchanged_are_refused(tmp_path: Path) -> None:
     paths = [tmp_path / "cat" / "1.png", tmp_path / "dog" / "2.png"]
     for path in paths:

@@ -12,7 +12,7 @@ from resumable.core.arguments import check_choice, check_int, check_seconds
 from resumable.core.external_source import POLICIES
 from resumable.errors import shorten
 
-__all__ = ["check_savers", "check_when", "policy_of"]
+__all__ = ["check_savers", "check_trains", "check_when", "policy_of"]
 
 
 def policy_of(external_state_policy: Any) -> str:
@@ -58,3 +58,16 @@ def check_savers(saver: Any, scaffold: Any) -> None:
             raise rs.InvalidType(
                 f"{name} must be a tf.compat.v1.train.{kind.__name__}, got {shorten(value)}"
             )
+
+
+def check_trains(hook: Any) -> None:
+    """Make sure that the default graph, in which ``hook`` begins, is not one that evaluates.
+
+    Raises:
+      InvalidArgument: if it evaluates.
+    """
+    if tf1.get_collection(tf1.GraphKeys.EVAL_STEP):
+        raise rs.InvalidArgument(
+            f"{type(hook).__name__} must be among the hooks of a training, got it in an evaluation: leave "
+            "it out there, so that the input begins at its start and nothing is saved"
+        )

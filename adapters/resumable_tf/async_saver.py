@@ -15,7 +15,7 @@ from resumable.checkpoint.opening import check_listeners
 from resumable.core.arguments import check_bool
 from resumable.errors import shorten
 
-from .arguments import check_savers, check_when, policy_of
+from .arguments import check_savers, check_trains, check_when, policy_of
 from .following import ModelSaver
 from .hooks import Told
 from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
@@ -113,6 +113,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self.session: Any = None
 
     def begin(self) -> None:
+        check_trains(self)
         super().begin()
         task = Task(self._checkpoint_dir)
         for other in tf1.get_collection(MODEL_HOOKS):
@@ -253,4 +254,4 @@ class _ToldAfter(rs.CheckpointListener):
         answers = [
             listener.after_save(self._hook.session, step) for listener in self._hook._listeners
         ]
-        return any(answers)
+        return any(answer is True for answer in answers)

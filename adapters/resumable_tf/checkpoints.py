@@ -207,8 +207,8 @@ class InputCheckpoints:
         if steps or part.has_damaged():
             raise rs.NoValidCheckpoint(
                 f"the model is at step {step}, and {part!r} has no checkpoint of the input "
-                f"for that step, but for {steps or 'none'}; restore the model of one of these, or "
-                "remove them to begin the input anew"
+                f"for that step, but for {steps or 'none'}; restore the model of one of these, or, to "
+                "begin the input anew, remove them and pass allow_fresh_input=True"
             )
         others = self._others_in(part)
         if not self._may_be_fresh(part):

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import tensorflow as tf
@@ -40,11 +41,12 @@ OUT_OF_ORDER: Final = (
 
 
 def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
-    """The items of ``pipeline`` as pairs of a number and the item.
+    """The items of ``pipeline`` as a data set, which also has the number of each item.
 
-    `make_initializable_iterator` removes the numbers again, and so does the iterator that an Estimator
-    makes of the data set if an ``input_fn`` returns it. In between, tf.data may ``map``,
-    ``prefetch``, ``batch`` and ``filter``, as long as the number stays the first of the pair. Operations
+    The iterator of `make_initializable_iterator`, and that which an Estimator makes of the data set if an
+    ``input_fn`` returns it, counts by the numbers. In between, the methods of the data set may ``map``,
+    ``prefetch``, ``batch`` and ``filter``. Their functions get two arguments, the number and the item,
+    and that of a ``map`` returns a pair with the number first. Operations
     with a position of their own, such as ``shuffle`` or ``skip``, are refused; use those of the pipeline.
     Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
 
@@ -70,6 +72,9 @@ def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.D
         )
     feed = Feed(pipeline)
     graph = tf1.get_default_graph()
+    # TensorFlow begins the error of a node in a function with the stack of the operation that has the
+    # same name in the graph. There is to be none with that of `from_generator`.
+    graph.unique_name("PyFunc")
     if any(other.pipeline is pipeline for other in graph.get_collection(FEEDS)):
         raise rs.InvalidArgument(
             f"pipeline must be in one data set of a graph only, got {pipeline!r} again; build "
@@ -91,38 +96,48 @@ class ResumableIterator:
     Attributes:
       feed: the source of the data set.
       name: of the variable, and of the state in a model's checkpoint.
-      initializer: the operation that begins at the position of the feed, and sets ``consumed`` to it.
+      initializer: the operation that begins the input at its start. Where a `MonitoredSession` or an
+        Estimator has restored a position, it stays there until the first item is asked for.
+      element_spec: of the items.
+      starter: the operation that starts at the position of the feed; a new session runs it.
       consumed: int64 local variable, the number of the last item whose features were computed.
     """
 
     def __init__(
-        self, dataset: tf.data.Dataset, feed: Feed[Any], name: str, between: Between
+        self, pairs: tf.data.Dataset, feed: Feed[Any], name: str, between: Between
     ) -> None:
         self.feed = feed
         self.name = name
+        self.element_spec = pairs.element_spec[1]
         self._between = between
-        # Without the class that leads back here.
-        variant = tf.data.experimental.to_variant(dataset)
-        self._dataset = tf.data.experimental.from_variant(variant, dataset.element_spec)
-        # The origin is evaluated whenever the iterator is initialized.
-        self._iterator = tf1.data.make_initializable_iterator(self._counted(_origin_of(feed)))
-        # A new session begins at the position of the feed, also without a hook.
+        self._dataset = pairs
+        # The origin is evaluated whenever the iterator starts.
+        origin = _number_from(lambda: feed.origin)
+        self._iterator = tf1.data.make_initializable_iterator(self._counted(origin))
+        # A new session starts at the position of the feed, also without a hook.
         self.consumed = tf1.get_variable(
             name,
-            initializer=lambda: _origin_of(feed),
+            initializer=lambda: _number_from(lambda: feed.origin),
             dtype=tf.int64,
             trainable=False,
             use_resource=True,
             collections=[tf1.GraphKeys.LOCAL_VARIABLES],
         )
-        self.initializer = tf.group(self._iterator.initializer, self.consumed.initializer)
-        tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, self._iterator.initializer)
+        self.starter = tf.group(self._iterator.initializer, self.consumed.assign(origin))
+        tf1.add_to_collection(tf1.GraphKeys.TABLE_INITIALIZERS, self.starter)
+        graph = tf1.get_default_graph()
+        self.initializer = self.start_after(
+            _number_from(lambda: feed.begin_anew(keep_restored=_is_managed(graph)))
+        )
 
-    def restart(self, number: tf.Tensor) -> tf.Operation:
-        """The operation that begins where the feed stands when ``number``, its origin, is known."""
-        with tf.control_dependencies([number]):
-            initializer = self._iterator.make_initializer(self._counted(number))
-        return tf.group(initializer, self.consumed.assign(number))
+    def start_after(self, number: tf.Tensor) -> tf.Operation:
+        """The operation that starts where the feed stands when ``number``, its origin, is known."""
+        # As `Iterator.make_initializer`, which warns of what it calls itself.
+        _, resource = self._iterator.initializer.inputs
+        with tf.control_dependencies([number]), tf.device(resource.device or None):
+            variant = tf.data.experimental.to_variant(self._counted(number))
+            started = tf.raw_ops.MakeIterator(dataset=variant, iterator=resource)
+        return tf.group(started, self.consumed.assign(number))
 
     def _counted(self, origin: tf.Tensor) -> tf.data.Dataset:
         """The items with what `get_next` counts them by, where ``origin`` items came before."""
@@ -147,44 +162,44 @@ class ResumableIterator:
 def make_initializable_iterator(
     dataset: tf.data.Dataset, pipeline: rs.Pipeline[Any] | None = None
 ) -> ResumableIterator:
-    """An iterator over the items of a data set of `make_dataset`, without their numbers.
+    """An iterator over the items of a data set of `make_dataset`.
 
     Args:
-      dataset: the result of `make_dataset`, or what tf.data has made of it.
-      pipeline: the pipeline it comes from, if the graph has several and ``dataset`` was not made
-        by its methods.
+      dataset: the result of `make_dataset`, or what its methods have made of it.
+      pipeline: the pipeline it comes from, to be sure.
 
     Raises:
-      InvalidType: if an element of ``dataset`` is not a pair of a number and an item.
-      InvalidArgument: if an operation of tf.data has a position of its own, if the graph has no data
-        set of ``pipeline``, if it has several and ``pipeline`` is not given, or if it already has an
-        iterator for this one.
+      InvalidType: if ``dataset`` is another one, or has lost the numbers of its items in a ``map``.
+      InvalidArgument: if an operation of tf.data has a position of its own, if ``dataset`` is not of
+        ``pipeline`` or not of this graph, or if the graph already has an iterator for this pipeline.
     """
-    spec = dataset.element_spec
-    numbered = isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], tf.TensorSpec)
-    if not numbered or spec[0].dtype != tf.int64:
+    if not isinstance(dataset, NumberedDataset):
         raise rs.InvalidType(
-            "dataset must have pairs of a number and an item, as make_dataset gives and a map must "
-            f"hand on, got {spec}"
+            "dataset must be the result of make_dataset, or of map, prefetch, batch and filter as its "
+            f"methods, got {dataset!r}"
+        )
+    if not dataset.are_numbered:
+        raise rs.InvalidType(
+            "dataset must have pairs of a number and an item, which a map must hand on, got "
+            f"{dataset.pairs.element_spec}"
         )
     graph = tf1.get_default_graph()
-    between = Between(dataset, graph.get_collection(SOURCES))
     feeds = graph.get_collection(FEEDS)
-    known = [dataset.feed] if isinstance(dataset, NumberedDataset) else feeds
-    found = [feed for feed in known if pipeline is None or feed.pipeline is pipeline]
-    if len(found) != 1:
+    feed = dataset.feed
+    if feed not in feeds or (pipeline is not None and feed.pipeline is not pipeline):
         raise rs.InvalidArgument(
-            f"the graph must have one data set of the pipeline, got {len(found)}; "
-            + ("say which pipeline" if found else "call make_dataset in the same graph")
+            f"dataset must be of this pipeline and this graph, got one of {feed.pipeline!r}; call "
+            "make_dataset in the same graph"
         )
-    if any(other.feed is found[0] for other in graph.get_collection(ITERATORS)):
+    between = Between(dataset.pairs, graph.get_collection(SOURCES))
+    if any(other.feed is feed for other in graph.get_collection(ITERATORS)):
         raise rs.InvalidArgument(
-            f"there must be one iterator over a pipeline, got another one over {found[0].pipeline!r}"
+            f"there must be one iterator over a pipeline, got another one over {feed.pipeline!r}"
         )
-    number = feeds.index(found[0])
+    number = feeds.index(feed)
     name = f"{NAME}_{number}" if number else NAME
-    iterator = ResumableIterator(dataset, found[0], name, between)
-    note_functions(found[0].pipeline, map(str, between.stateful()))
+    iterator = ResumableIterator(dataset.pairs, feed, name, between)
+    note_functions(feed.pipeline, map(str, between.stateful()))
     graph.add_to_collection(ITERATORS, iterator)
     return iterator
 
@@ -219,12 +234,21 @@ def claim_store(store: str) -> None:
     graph.add_to_collection(STORES, store)
 
 
-def _origin_of(feed: Feed[Any]) -> tf.Tensor:
-    number = tf.numpy_function(lambda: feed.origin, [], tf.int64)
+def _number_from(function: Callable[[], int]) -> tf.Tensor:
+    number = tf.numpy_function(function, [], tf.int64, name=f"{NAME}_number")
     number.set_shape(())
     return number
 
 
+def _is_managed(graph: tf.Graph) -> bool:
+    """Whether ``graph`` was prepared for a session that restores its model by itself."""
+    # There an Estimator runs the initializer after the restore. In a session of the user's own, what
+    # was restored before an initializer is meant to be left.
+    keys = (tf1.GraphKeys.READY_OP, tf1.GraphKeys.LOCAL_INIT_OP)
+    return any(graph.get_collection(key) for key in keys)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def _check_order(last: tf.Tensor, element: Any) -> Any:
     """Let each element carry the number of items since the element before."""
     numbers, item = element

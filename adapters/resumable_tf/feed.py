@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import tensorflow as tf
 
 import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
@@ -37,7 +38,6 @@ class Feed(Generic[T]):
 
     Attributes:
       pipeline: the argument.
-      is_saved: whether the position is saved, so that it must be exact.
       failures: the exceptions of the items.
 
     Raises:
@@ -46,8 +46,7 @@ class Feed(Generic[T]):
 
     def __init__(self, pipeline: rs.Pipeline[T]) -> None:
         self.pipeline = check_pipeline(pipeline)
-        self.is_saved = False
-        self._begun = False
+        self._is_restored = False
         self._states = ConsumedStates(without_policy(pipeline))
         self.failures = Failures(self._states.pipeline)
 
@@ -66,22 +65,13 @@ class Feed(Generic[T]):
         return int(self._states.origin["step"])
 
     def items(self) -> Iterator[tuple[np.int64, T]]:
-        """The items from the origin on, each with its number. The very first item has number 1.
-
-        Raises:
-          InvalidArgument: if this was called before for the same origin, and the state is saved or was
-            restored.
-        """
-        self._begin()
+        """The items from the origin on, each with its number. The very first item has number 1."""
+        self._is_restored = False
         return _Numbered(self._states, self.failures)
 
     def blocks(self, columns: Columns) -> Iterator[tuple[Indices, Any]]:
-        """The same as `items`, in blocks: the numbers, and the items as the arrays of ``columns``.
-
-        Raises:
-          InvalidArgument: as `items`.
-        """
-        self._begin()
+        """The same as `items`, in blocks: the numbers, and the items as the arrays of ``columns``."""
+        self._is_restored = False
         return NumberedBlocks(self._states, columns, self.failures)
 
     def state_after(self, number: int) -> State:
@@ -120,15 +110,23 @@ class Feed(Generic[T]):
         """
         states = self._states
         states.start_at(states.first_of(0) if state is None else states.checked(state))
-        self._begun = False
+        self._is_restored = state is not None
 
-    def _begin(self) -> None:
-        if self._begun and (self.is_saved or self.origin):
-            raise rs.InvalidArgument(
-                "the input was initialized again, which would begin where it was resumed and not at "
-                "its start; for several epochs use pipeline.repeat()"
-            )
-        self._begun = True
+    def begin_anew(self, keep_restored: bool) -> int:
+        """Let the next `items` begin at the very start; returns the new origin.
+
+        Args:
+          keep_restored: whether to stay at a state that was restored, and from which nothing was
+            asked for yet.
+        """
+        if not self._is_restored or not keep_restored:
+            if self._is_restored:
+                tf.get_logger().warning(
+                    f"the input was restored after item {self.origin}, and is initialized before the "
+                    "next one: it begins at its start"
+                )
+            self.move_to(None)
+        return self.origin
 
 
 def _of_one_rank(number: int, stage: Stage[Any]) -> Stage[Any]:

@@ -15,7 +15,7 @@ from resumable.checkpoint.names import check_name
 from resumable.checkpoint.opening import check_listeners, check_pipeline
 from resumable.core.arguments import check_bool
 
-from .arguments import check_savers, check_when, policy_of
+from .arguments import check_savers, check_trains, check_when, policy_of
 from .dataset import claim_store
 from .following import ModelSaver, changed_since
 from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
@@ -125,6 +125,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         self.session: Any = None
 
     def begin(self) -> None:
+        check_trains(self)
         self._began = time.time()
         self._global_step = tf1.train.get_global_step()
         if self._global_step is None:
@@ -314,4 +315,5 @@ class Told(rs.CheckpointListener):
         self._listener.before_save(self._hook.session, step)
 
     def after_save(self, step: int, path: str) -> bool:
-        return bool(self._listener.after_save(self._hook.session, step))
+        # What is merely true, such as a path that a listener returns, is no request to stop.
+        return self._listener.after_save(self._hook.session, step) is True

@@ -53,13 +53,12 @@ class SavedInput:
     leads: bool = False
 
     def check(self) -> None:
-        """Make sure that the position can be saved, and note that it is.
+        """Make sure that the position can be saved.
 
         Raises:
           ExternalStateError: if it cannot be saved under the policy ``"fail"``.
         """
         check_policy(self.iterator.feed.pipeline, self.policy)
-        self.iterator.feed.is_saved = True
 
 
 def saved_inputs(
@@ -127,9 +126,9 @@ class Inputs:
         found = self.checkpoints.restore(step, exactly=exactly, supersede=supersede)
         states: dict[str, Any] = {} if found is None else dict(found.state)
         for each in self._inputs:
-            # In this order, as the iterator begins at the position of the feed.
+            # In this order, as the iterator starts at the position of the feed.
             each.iterator.feed.move_to(states.get(each.iterator.name))
-            session.run(each.iterator.initializer)
+            session.run(each.iterator.starter)
 
     def take(self, session: tf1.Session) -> None:
         """Note what was consumed, for the next save."""

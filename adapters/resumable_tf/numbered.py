@@ -1,7 +1,10 @@
 """Data sets of numbered items, which stay numbered through the operations of tf.data."""
 
-# TensorFlow's own data sets do not know where they come from. One of these does, and all that tf.data makes
+# TensorFlow's own data sets do not know where they come from. One of these does, and all that its methods make
 # of it is one again. So whoever iterates it, also an Estimator, gets an iterator that counts.
+#
+# To TensorFlow it is a data set of the items, as that is what its iterator delivers. The numbers are there for
+# the functions that its methods call, which get the pairs.
 
 from __future__ import annotations
 
@@ -51,34 +54,47 @@ DERIVING: Final = (
 
 
 class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
-    """Pairs of a number and an item, or what tf.data has made of them.
+    """The items of pairs of a number and an item, or what tf.data has made of them.
+
+    Its methods work on the pairs.
 
     Args:
-      dataset: the pairs.
+      pairs: the pairs.
       feed: which they come from.
       make_iterator: makes an initializable iterator over such a data set.
       blocks: the same pairs in blocks, where nothing was done to them yet.
 
     Attributes:
+      pairs: the argument.
       feed: the argument.
     """
 
     def __init__(
         self,
-        dataset: tf.data.Dataset,
+        pairs: tf.data.Dataset,
         feed: Feed[Any],
         make_iterator: Callable[[tf.data.Dataset], Any],
         blocks: tf.data.Dataset | None = None,
     ) -> None:
+        self.pairs = pairs
         self.feed = feed
-        self._dataset = dataset
+        self._items = pairs.map(_without_number) if _are_pairs(pairs) else pairs
         self._make_iterator = make_iterator
         self._blocks = blocks
-        super().__init__(tf.data.experimental.to_variant(dataset))
+        super().__init__(tf.data.experimental.to_variant(self._items))
 
     @property
     def element_spec(self) -> Any:
-        return self._dataset.element_spec
+        return self._items.element_spec
+
+    @property
+    def are_numbered(self) -> bool:
+        """Whether the numbers are still there."""
+        return _are_pairs(self.pairs)
+
+    def apply(self, transformation_func: Callable[[tf.data.Dataset], Any]) -> Any:
+        """The same as `tf.data.Dataset.apply`; only by methods the function keeps the numbers."""
+        return transformation_func(self)
 
     def batch(
         self,
@@ -93,16 +109,16 @@ class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
             # Rows go from the blocks into the batches, without a tensor for each item.
             return self._derived(self._blocks.rebatch(batch_size, drop_remainder, name=name))
         return self._derived(
-            self._dataset.batch(
+            self.pairs.batch(
                 batch_size, drop_remainder, num_parallel_calls, deterministic, name=name
             )
         )
 
-    def _derived(self, dataset: tf.data.Dataset) -> NumberedDataset:
-        return NumberedDataset(dataset, self.feed, self._make_iterator)
+    def _derived(self, pairs: tf.data.Dataset) -> NumberedDataset:
+        return NumberedDataset(pairs, self.feed, self._make_iterator)
 
     def _inputs(self) -> list[tf.data.Dataset]:
-        return [self._dataset]
+        return [self._items]
 
     # TensorFlow calls these for an iterator of its own.
 
@@ -120,10 +136,21 @@ class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
         )
 
 
+def _are_pairs(dataset: tf.data.Dataset) -> bool:
+    spec = dataset.element_spec
+    is_pair = isinstance(spec, tuple) and len(spec) == 2 and isinstance(spec[0], tf.TensorSpec)
+    return is_pair and bool(spec[0].dtype == tf.int64)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _without_number(number: Any, item: Any) -> Any:
+    return item
+
+
 def _deriving(name: str) -> Callable[..., NumberedDataset]:
     def method(self: NumberedDataset, *args: Any, **options: Any) -> NumberedDataset:
-        made = getattr(tf.data.Dataset, name)(self, *args, **options)
-        return made if isinstance(made, NumberedDataset) else self._derived(made)
+        with_numbers = [each.pairs if isinstance(each, NumberedDataset) else each for each in args]
+        return self._derived(getattr(self.pairs, name)(*with_numbers, **options))
 
     method.__name__ = name
     method.__doc__ = f"The same as `tf.data.Dataset.{name}`."
@@ -131,7 +158,7 @@ def _deriving(name: str) -> Callable[..., NumberedDataset]:
 
 
 for _name in DERIVING:
-    if hasattr(tf.data.Dataset, _name):
+    if hasattr(tf.data.Dataset, _name) and _name not in vars(NumberedDataset):
         setattr(NumberedDataset, _name, _deriving(_name))
 
 
@@ -152,9 +179,11 @@ def numbered(
     number = tf.TensorSpec((), tf.int64)
     if not Columns.fit(output_signature):
 
+        @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
         def items() -> Iterator[Any]:
             begin()
-            watch(iterator := feed.items())
+            iterator = feed.items()
+            watch(iterator)
             return iterator
 
         signature = (number, output_signature)
@@ -162,9 +191,11 @@ def numbered(
 
     columns = Columns(output_signature)
 
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def blocks() -> Iterator[Any]:
         begin()
-        watch(iterator := feed.blocks(columns))
+        iterator = feed.blocks(columns)
+        watch(iterator)
         return iterator
 
     in_blocks = tf.data.Dataset.from_generator(
@@ -173,4 +204,9 @@ def numbered(
     if columns.have_one_shape:
         return in_blocks.unbatch(), in_blocks
     # `unbatch` crashes on items without elements, in TensorFlow 2.15 and 2.21.
-    return in_blocks.flat_map(lambda *block: tf.data.Dataset.from_tensor_slices(block)), None
+    return in_blocks.flat_map(_unbatched), None
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _unbatched(*block: Any) -> tf.data.Dataset:
+    return tf.data.Dataset.from_tensor_slices(block)

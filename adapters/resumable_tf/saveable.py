@@ -81,7 +81,7 @@ class _IteratorSaveable(saveable_object.SaveableObject):  # type: ignore[misc]
 
         moved = tf.numpy_function(move, [reading.inputs[0] if by_path else restored], tf.int64)
         moved.set_shape(())
-        return self._iterator.restart(moved)
+        return self._iterator.start_after(moved)
 
 
 def _read(prefix: bytes, name: str) -> bytes:

@@ -134,6 +134,39 @@ def test_tensorflows_own_functions_give_the_iterator_that_counts() -> None:
         assert session.run(iterator.consumed) == 2
 
 
+def test_a_data_set_shows_the_types_of_its_items() -> None:
+    """And not those of the pairs that the functions of its methods get."""
+    with tf.Graph().as_default():
+        dataset = make_dataset(pairs(), PAIR)
+        for each in (dataset, dataset.map(lambda n, item: (n, item)).prefetch(2)):
+            assert each.element_spec == PAIR
+            assert tf1.data.get_output_types(each) == (tf.int64, tf.int64)
+            assert tf1.data.get_output_shapes(each) == (tf.TensorShape([]), tf.TensorShape([]))
+        lengths = dataset.map(lambda n, item: (n, tf.strings.as_string(item[0]))).batch(3)
+        assert lengths.element_spec == tf.TensorSpec((None,), tf.string)
+        iterator = make_initializable_iterator(lengths)
+        assert iterator.element_spec == lengths.element_spec
+        assert tf1.data.get_output_types(iterator) == iterator.get_next().dtype == tf.string
+
+
+@needs_estimator
+def test_a_hook_in_evaluate_is_told_to_be_left_out(tmp_path: Path) -> None:
+    def model_fn(features: Any, labels: Any, mode: Any) -> Any:
+        loss = tf.cast(features, tf.float32)
+        with tf.control_dependencies([loss]):
+            step = tf1.assign_add(tf1.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+
+    estimator = tf.estimator.Estimator(model_fn, str(tmp_path))
+    hook = CheckpointInputPipelineHook(estimator)
+    estimator.train(lambda: make_dataset(rs.range(9), SCALAR), hooks=[hook])
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(rs.InvalidArgument, match="in an evaluation: leave it out there"):
+        estimator.evaluate(lambda: make_dataset(rs.range(5), SCALAR), hooks=[hook])
+    assert sorted(tmp_path.iterdir()) == before
+    estimator.evaluate(lambda: make_dataset(rs.range(5), SCALAR))
+
+
 def test_an_iterator_that_does_not_count_is_refused() -> None:
     with (
         tf.Graph().as_default(),

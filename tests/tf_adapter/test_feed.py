@@ -223,6 +223,54 @@ def test_an_error_in_a_source_names_it() -> None:
         next(blocks)
 
 
+def test_an_error_in_a_session_begins_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And not with the stack of an operation of the graph that is named as one of the input's."""
+    monkeypatch.setattr(tf.get_logger(), "error", lambda message: None)
+    with tf.Graph().as_default(), tf1.Session() as session:
+        iterator = make_initializable_iterator(
+            make_dataset(named_error(), tf.TensorSpec((), tf.float64))
+        )
+        item = tf.numpy_function(abs, [iterator.get_next()], tf.float64)
+        session.run(iterator.initializer)
+        for _ in range(3):
+            session.run(item)
+        with pytest.raises(tf.errors.OpError) as raised:
+            session.run(item)
+    begin = (
+        "RuntimeError: item 4 of the input failed in Map at pipeline.upstream: ZeroDivisionError"
+    )
+    assert raised.value.message.removeprefix("Graph execution error:\n\n").startswith(begin)
+    assert "Original stack trace" not in str(raised.value)
+
+
+def test_what_tensorflow_calls_is_not_converted_by_autograph(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It warned once a process that it could not transform them."""
+    converted: list[str] = []
+    monkeypatch.setattr(tf.get_logger(), "warning", lambda *args: converted.append(str(args)))
+    made: list[Any] = []
+    from_generator = tf.data.Dataset.from_generator
+
+    def noting(generator: Any, **options: Any) -> Any:
+        made.append(generator)
+        return from_generator(generator, **options)
+
+    monkeypatch.setattr(tf.data.Dataset, "from_generator", noting)
+    with tf.Graph().as_default():
+        for signature in (SCALAR, tf.RaggedTensorSpec((None,), tf.int64)):
+            make_dataset(rs.range(3), signature)
+
+    @tf.function  # type: ignore[untyped-decorator]
+    def call(generator: Any) -> Any:
+        generator()
+
+    for generator in made:
+        call(generator)
+    assert len(made) == 2
+    assert not converted
+
+
 SPEC = tf.TensorSpec((None,), tf.float32)
 STRUCTURES: dict[str, tuple[Any, Any]] = {
     "arrays of one shape": (lambda n: np.full(3, n, np.float32), SPEC),
@@ -253,7 +301,7 @@ def test_items_of_any_structure_come_as_one_by_one(kind: str) -> None:
     with tf.Graph().as_default(), tf1.Session() as session:
         bare = tf.data.Dataset.from_generator(lambda: iter(pipeline), output_signature=signature)
         dataset = make_dataset(pipeline, signature)
-        assert dataset.element_spec[1] == bare.element_spec
+        assert dataset.element_spec == bare.element_spec
         iterators = [tf1.data.make_initializable_iterator(bare)]
         iterators.append(make_initializable_iterator(dataset))
         items = [iterator.get_next() for iterator in iterators]

@@ -15,6 +15,7 @@ import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 from resumable_tf import (
     AsyncCheckpointInputPipelineHook,
+    AsyncCheckpointSaverHook,
     CheckpointInputPipelineHook,
     make_dataset,
     make_initializable_iterator,
@@ -227,13 +228,19 @@ def test_what_has_a_position_in_tf_data_is_refused(operation: str, tmp_path: Pat
         train(tmp_path, rs.range(12), prepare=lambda d: STATEFUL[operation](d).prefetch(2))
 
 
+def test_a_function_that_is_no_method_of_the_data_set_is_refused() -> None:
+    with tf.Graph().as_default():
+        made = make_dataset(rs.range(3), SCALAR).apply(tf.data.experimental.assert_cardinality(3))
+        with pytest.raises(rs.InvalidType, match="as its methods, got <_PrefetchDataset"):
+            make_initializable_iterator(made.prefetch(2))
+
+
 def test_two_data_sets_zipped_are_refused() -> None:
     first, second = rs.range(3), rs.range(3)
     with tf.Graph().as_default():
         zipped = tf.data.Dataset.zip((make_dataset(first, SCALAR), make_dataset(second, SCALAR)))
-        pairs = zipped.map(lambda a, b: (a[0], (a[1], b[1])))
-        with pytest.raises(rs.InvalidArgument, match="got ZipDataset"):
-            make_initializable_iterator(pairs, first)
+        with pytest.raises(rs.InvalidType, match="as its methods, got <_ZipDataset"):
+            make_initializable_iterator(zipped, first)
 
 
 def test_another_order_of_a_map_is_told(tmp_path: Path) -> None:
@@ -244,25 +251,6 @@ def test_another_order_of_a_map_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="must come in their order"):
         train(tmp_path, rs.range(12), prepare=lambda d: d.map(reverse))
-
-
-def test_an_input_that_is_initialized_again_is_refused(tmp_path: Path) -> None:
-    """It would begin where it was resumed."""
-    pipeline = rs.range(12)
-    with tf.Graph().as_default():
-        iterator = make_initializable_iterator(make_dataset(pipeline, SCALAR))
-        item = iterator.get_next()
-        step = tf1.assign_add(tf1.train.get_or_create_global_step(), 1)
-        hook = CheckpointInputPipelineHook(tmp_path, save_steps=3)
-
-        def run() -> None:
-            with tf1.train.MonitoredTrainingSession(hooks=[hook]) as session:
-                session.run([step, item])
-                session.run(iterator.initializer)
-                session.run([step, item])
-
-        with pytest.raises(tf.errors.OpError, match="the input was initialized again"):
-            run()
 
 
 @pytest.mark.parametrize("crash", [7, 13])
@@ -509,6 +497,24 @@ def test_a_model_without_its_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "input-000000000007.ckpt").unlink()
     with pytest.raises(rs.NoValidCheckpoint, match=r"the model is at step 7.*\[0, 3, 6\]"):
         train(tmp_path, pipeline, last_step=9)
+    anew = r"to begin the input anew, remove them and pass allow_fresh_input=True"
+    hook = CheckpointInputPipelineHook(tmp_path, save_steps=3, allow_fresh_input=True)
+    with pytest.raises(rs.NoValidCheckpoint, match=anew):
+        train(tmp_path, pipeline, last_step=9, hook=hook)
+    for path in tmp_path.glob("input-*"):
+        path.unlink()
+    with pytest.warns(RuntimeWarning, match="the input begins at its start"):
+        assert train(tmp_path, pipeline, last_step=9, hook=hook) == [(8, 0), (9, 1)]
+
+
+@pytest.mark.parametrize("make", [*HOOKS, AsyncCheckpointSaverHook])
+def test_a_hook_in_an_evaluation_is_told_to_be_left_out(make: Any, tmp_path: Path) -> None:
+    with tf.Graph().as_default():
+        make_initializable_iterator(make_dataset(rs.range(3), SCALAR))
+        tf1.train.get_or_create_global_step()
+        tf1.add_to_collection(tf1.GraphKeys.EVAL_STEP, tf1.get_variable("evaluated", ()))
+        with pytest.raises(rs.InvalidArgument, match=rf"{make.__name__} .*leave it out there"):
+            make(tmp_path, save_steps=1).begin()
 
 
 def test_a_model_whose_inputs_name_is_another_does_not_begin(tmp_path: Path) -> None:
@@ -747,6 +753,20 @@ def test_one_hook_saves_all_inputs_of_the_graph(hook: Any, model: bool, tmp_path
     assert all(row in reference for row in steps)
     assert saved(tmp_path) == saved(tmp_path, r"input_1-0*([0-9]+)\.ckpt") == models(tmp_path)
     assert sum(event == "before_save 4" for event in events) == 1
+
+
+class Answers(tf1.train.CheckpointSaverListener):  # type: ignore[misc]
+    """Returns something true that is not True."""
+
+    def after_save(self, session: Any, global_step_value: int) -> Any:
+        return "/tmp/the-file-that-was-written"
+
+
+@pytest.mark.parametrize("make", [*HOOKS, AsyncCheckpointSaverHook])
+def test_a_listener_stops_the_training_by_true_alone(make: Any, tmp_path: Path) -> None:
+    hook = make(tmp_path, save_steps=3, listeners=[Answers()])
+    steps = train(tmp_path, rs.range(30), last_step=8, hook=hook, model=False)
+    assert steps == [(step, step - 1) for step in range(1, 9)]
 
 
 @pytest.mark.parametrize("hook", HOOKS)

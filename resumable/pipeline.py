@@ -184,7 +184,8 @@ class Pipeline(Generic[T]):
         assert length is not None
         if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < countable(length):
             raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
-        return indexed.gather(chosen.astype(np.int64)) if chosen.size else []
+        block = indexed.gather(chosen.astype(np.int64)) if chosen.size else []
+        return self.stage.block_layout.block(block)
 
     @property
     def random_access(self) -> bool:

@@ -123,6 +123,29 @@ class Torchlike:
         return [self[index] for index in indices]
 
 
+def any_dtype(count: int = 17) -> dict[str, Any]:
+    """Columns whose rows say less than their dtypes: byte orders, widths, fields, alignment."""
+    words = [chr(97 + number % 7) * (number % 4 + 1) for number in range(count)]
+    numbers = np.arange(count)
+    record = np.dtype([("a", ">i2"), ("b", "f8"), ("s", "U4")], align=True)
+    return {
+        "foreign": numbers.astype(">i4"),
+        "wide": np.stack([numbers, -numbers], axis=1).astype(">f8"),
+        "half": numbers.astype(np.float16),
+        "flags": numbers % 3 == 0,
+        "text": np.array(words, "U9"),
+        "bytes": np.array(words, "S6"),
+        "texts": np.array([words, words[::-1]]).T,
+        "times": numbers.astype(">M8[s]"),
+        "objects": np.array([None, *words[1:-1], [1]], object),
+        "records": np.array([(n, n / 2, words[n]) for n in range(count)], record),
+    }
+
+
+def texts(longest: int = 9) -> np.ndarray[Any, Any]:
+    return np.array(["one", "two", "three", "eleven", "x"] * 4, f"U{longest}")
+
+
 def of_epoch(epoch: int) -> Iterator[int]:
     return iter(range(10 * epoch, 10 * epoch + 7 - epoch))
 
@@ -258,6 +281,29 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "arrays tuple": lambda: rs.from_arrays((np.arange(9), np.arange(9.0))),
         "arrays named": lambda: rs.from_arrays(Point(np.arange(5), np.eye(5))).batch(2),
         "arrays one": lambda: rs.from_arrays(np.arange(10, dtype=np.uint8)).filter(bool).batch(3),
+        "arrays of any dtype": lambda: rs.from_arrays(any_dtype()).shuffle(1).batch(4).repeat(2),
+        "arrays of any dtype in windows": lambda: rs.from_arrays(any_dtype()).window(4, shift=3),
+        "arrays of any dtype rebatched": lambda: (
+            rs.from_arrays(any_dtype()).batch(4).shuffle(1).rebatch(3)
+        ),
+        "arrays of any dtype in one": lambda: rs.zip(
+            {"a": rs.from_arrays(any_dtype()).shuffle(1, window=4), "b": rs.range(20).enumerate()}
+        ).batch(3),
+        "arrays of any dtype kept": lambda: (
+            rs.from_arrays(any_dtype()).filter(lambda row: row["flags"]).cache().repeat(2).batch(4)
+        ),
+        "arrays of foreign bytes": lambda: rs.from_arrays(np.arange(17, dtype=">i4")).repeat(2),
+        "arrays of texts in workers": lambda: (
+            rs.from_arrays(texts())
+            .partition(2, lambda part: part.filter(lambda text: text != "two"), workers=2)
+            .batch(2)
+        ),
+        "arrays of texts carried": lambda: rs.from_arrays(
+            (texts(), np.arange(20).astype("M8[D]"))
+        ).shuffle(3, window=6, carry=True),
+        "arrays of two kinds": lambda: rs.interleave(
+            rs.from_arrays(texts()), rs.from_arrays(texts(7)), block_length=2
+        ).batch(3),
         "iterable function": lambda: stream(25),
         "iterable of epochs": lambda: rs.from_iterable(of_epoch).repeat(2).repeat(2),
         "iterable state on iterator": lambda: rs.from_iterable(Counter(20)),
@@ -354,6 +400,9 @@ def catalogue(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "batch of batches": lambda: rs.range(24).batch(3).batch(2),
         "batch of strings": lambda: rs.from_sequence(["a", None, "b"]).batch(2),
         "map_batches": lambda: rs.range(23).shuffle(1).map_batches(without_last, 4).repeat(2),
+        "map_batches of columns": lambda: rs.interleave(
+            rs.range(17).batch(3).unbatch(), rs.range(40, 60)
+        ).map_batches(double, 4),
         "map_batches columns": lambda: rs.from_arrays(columns()).map_batches(twice, 4).batch(3),
         "map_batches workers skipping": lambda: stream(23).map_batches(
             lambda batch: [fails_on_thirds(batch[0]), *batch], 4, workers=2, on_error="skip"

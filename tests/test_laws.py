@@ -16,6 +16,7 @@ import resumable as rs
 from resumable.testing import pipelines
 from resumable.testing.laws import (
     blocks_agree_with_pull,
+    blocks_depend_on_items_alone,
     first_items,
     gather_agrees_with_iteration,
     marks_keep_their_moment,
@@ -104,6 +105,11 @@ def test_blocks_agree_with_pull(make: Maker) -> None:
     blocks_agree_with_pull(make(), [1, 3, 2, 700, 40, 4000])
 
 
+@pytest.mark.parametrize("make", thinned(RUN_TWICE, 40, "made of blocks"), indirect=True)
+def test_what_is_made_of_blocks_depends_on_their_items_alone(make: Maker) -> None:
+    blocks_depend_on_items_alone(make())
+
+
 @some_of(RUN_TWICE, "skip")
 def test_skip_agrees_with_next(make: Maker) -> None:
     for counts in ([0, 1, 3, 0, 10], [25, 300], [7, 7, 7, 7, 7]):
@@ -138,6 +144,7 @@ def test_random_graphs_obey_every_law(
     pull_agrees_with_next(pipeline, [*cuts, 100])
     blocks_agree_with_pull(pipeline, [cut + 1 for cut in cuts])
     marks_keep_their_moment(pipeline, 30)
+    blocks_depend_on_items_alone(pipeline, cuts[:1])
     skip_agrees_with_next(pipeline, cuts)
     next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)

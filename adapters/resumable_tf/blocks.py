@@ -108,7 +108,7 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
     def _pulled(self, count: int) -> Block:
         if self._at_once:
             try:
-                block = self._iterator.pull(count)
+                block = self._iterator.pull_as_moved(count)
             except Exception:
                 # Item by item, those before the error can be handed out.
                 self._at_once = False

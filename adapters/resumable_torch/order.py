@@ -95,4 +95,4 @@ def check_positions(order: rs.Pipeline[int]) -> None:
 
 def pulled(iterator: rs.PipelineIterator[Any], length: int) -> list[Any]:
     """Up to ``length`` items as a list."""
-    return list(block_items(iterator.pull(length)))
+    return list(block_items(iterator.pull_as_moved(length)))

@@ -32,6 +32,10 @@ from .derived import derived as derived
 from .external_source import ExternalSource as ExternalSource
 from .indexed import IndexedIterator as IndexedIterator
 from .indexed import LookedUp as LookedUp
+from .layout import LISTS as LISTS
+from .layout import STACKED as STACKED
+from .layout import ColumnsLike as ColumnsLike
+from .layout import Layout as Layout
 from .random_access import Indexed as Indexed
 from .runs import Run as Run
 from .stage import ALWAYS as ALWAYS

@@ -41,6 +41,8 @@ WIDE_INTEGERS: Final = frozenset(np.dtype(code).num for code in "lLqQ")
 WIDE_FLOATS: Final = frozenset(np.dtype(code).num for code in "dgDG")
 # What most blocks and columns are, looked for first.
 USUAL: Final = frozenset({list, np.ndarray})
+# Rows of these kinds of dtypes, in native byte order, are stacked to the dtype that they had.
+KEPT_BY_STACKING: Final = frozenset("biufcmM")
 _dtype_number: Final = attrgetter("dtype.num")
 
 
@@ -124,7 +126,7 @@ def concatenate(blocks: Sequence[Block]) -> Block:
         return first
     if {*map(type, filled)} == {list}:
         return list(chain.from_iterable(filled))
-    if all(_same_columns(first, block) for block in filled[1:]):
+    if all(same_columns(first, block) for block in filled[1:]):
         return _join_columns(filled)
     return [item for block in filled for item in block_items(block)]
 
@@ -141,6 +143,51 @@ def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return take_rows(concatenate(blocks), places)
+
+
+def without_rows(block: Block) -> Block:
+    """Columns like ``block``, which are no list, with memory of their own and no rows."""
+    if isinstance(block, np.ndarray):
+        return np.empty((0, *block.shape[1:]), block.dtype)
+    if isinstance(block, dict):
+        return {key: without_rows(column) for key, column in block.items()}
+    return _like(block, map(without_rows, block))
+
+
+def same_columns(left: Block, right: Block) -> bool:
+    """Whether both have the same structure, dtypes and row shapes, so that they can be joined."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, list):
+        return True
+    if isinstance(left, np.ndarray):
+        if left.dtype != right.dtype or is_masked(left):
+            return False
+        return bool(left.shape[1:] == right.shape[1:])
+    if isinstance(left, dict):
+        # The order of the keys is that of the items.
+        return list(left) == list(right) and all(same_columns(left[k], right[k]) for k in left)
+    return len(left) == len(right) and all(map(same_columns, left, right))
+
+
+def columns_of(items: Sequence[Any], like: Block) -> Block:
+    """``items``, rows of columns like ``like``, as such columns again."""
+    if isinstance(like, np.ndarray):
+        return _rows_as_array(items, like)
+    if isinstance(like, dict):
+        return {
+            key: columns_of(list(map(itemgetter(key), items)), column)
+            for key, column in like.items()
+        }
+    fields = zip(*items, strict=True) if items else [()] * len(like)
+    return _like(like, [columns_of(f, column) for f, column in zip(fields, like, strict=True)])
+
+
+def _rows_as_array(items: Sequence[Any], like: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if like.ndim == 1:
+        return np.fromiter(items, like.dtype, len(items))
+    rows: np.ndarray[Any, Any] = np.empty((len(items), *like.shape[1:]), like.dtype)
+    return np.stack(items, out=rows) if items else rows
 
 
 def stack(items: Sequence[Any]) -> Any:
@@ -170,12 +217,24 @@ def stack(items: Sequence[Any]) -> Any:
 
 
 def as_batch(block: Block) -> Any:
-    """The items of ``block`` as one batch: columns as they are, a list stacked.
+    """What `stack` makes of the items of ``block``, whether these are a list or columns.
 
     Raises:
       MalformedItem: if `stack` refuses the items.
     """
-    return stack(block) if isinstance(block, list) else block
+    if isinstance(block, list):
+        return stack(block)
+    return block if _is_stacked(block) else stack(block_items(block))
+
+
+def _is_stacked(block: Block) -> bool:
+    """Whether ``block`` is columns that are what `stack` makes of their rows."""
+    if isinstance(block, np.ndarray):
+        dtype = block.dtype
+        return type(block) is np.ndarray and dtype.kind in KEPT_BY_STACKING and dtype.isnative
+    if isinstance(block, list):  # a column of strings, bytes and None
+        return True
+    return all(map(_is_stacked, block.values() if isinstance(block, dict) else block))
 
 
 # The usual case, items of one type with the same fields, is recognised and taken apart by built-in
@@ -226,24 +285,11 @@ def _like(model: Any, fields: Iterable[Any]) -> Any:
     return make(fields)
 
 
-def _same_columns(left: Block, right: Block) -> bool:
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, list):
-        return True
-    if isinstance(left, np.ndarray):
-        if left.dtype != right.dtype or is_masked(left):
-            return False
-        return bool(left.shape[1:] == right.shape[1:])
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(_same_columns(left[k], right[k]) for k in left)
-    return len(left) == len(right) and all(map(_same_columns, left, right))
-
-
 def _join_columns(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
     if isinstance(first, np.ndarray):
-        return np.concatenate(blocks)
+        # By itself it would turn foreign byte orders into the native one.
+        return np.concatenate(blocks, dtype=first.dtype)
     if isinstance(first, list):
         return [*chain.from_iterable(blocks)]
     if isinstance(first, dict):

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from time import perf_counter
 from typing import Any, Generic, TypeAlias, TypeVar, final
 
@@ -36,6 +37,7 @@ from .block import Block, block_length
 from .external_source import apply_policy, inexact_among, inexactness
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
+from .layout import Layout
 from .skipped import iterators, skipped_items
 from .stage import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Stage
 from .stage_iterator import SourceIterator, StageIterator
@@ -166,7 +168,16 @@ class PipelineIterator(StageIterator[T]):
                 raise
 
     def pull(self, count: int) -> Block:
-        """Up to ``count`` items as a block; fewer only at the end."""
+        """Up to ``count`` items as a block; fewer only at the end.
+
+        It is columns where the items are rows of arrays, as those of `from_arrays` and `range` and of
+        what only chooses or reorders them; otherwise it is a list. Prefetches, workers and resumes
+        change nothing about it.
+        """
+        return self._moved(partial(_pulled_as, self._stage.block_layout), count, block_length)
+
+    def pull_as_moved(self, count: int) -> Block:
+        """As `pull`, in whichever form the items come: for whoever makes arrays of their own of any."""
         return self._moved(_pulled, count, block_length)
 
     def skip(self, count: int) -> int:
@@ -456,6 +467,10 @@ class PipelineIterator(StageIterator[T]):
 
 def _pulled(root: StageIterator[Any], count: int) -> Block:
     return root.pull(count) if count else []
+
+
+def _pulled_as(layout: Layout, root: StageIterator[Any], count: int) -> Block:
+    return layout.block(_pulled(root, count))
 
 
 def _skipped(root: StageIterator[Any], count: int) -> int:

@@ -18,6 +18,7 @@ from .arguments import check_int
 from .block import block_items
 from .callables import callables_in
 from .derived import derived
+from .layout import LISTS, Layout, common_layout
 from .random_access import Indexed
 from .stage_iterator import StageIterator
 
@@ -60,6 +61,9 @@ class Stage(ABC, Generic[T]):
     """What the state takes for granted about the stages before this one: that they deliver the
     same `ITEMS` by number, number their `EPOCHS` alike, run as the same `RANK`, or, since it stands
     for items that they delivered and this stage did not, own the same `PARTS` of a `partition`."""
+
+    keeps_items: ClassVar[bool] = False
+    """Whether each of its items is one of an upstream, unchanged: then they have its `block_layout` too."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
@@ -113,6 +117,17 @@ class Stage(ABC, Generic[T]):
     def random_access(self) -> bool:
         """Whether any item can be computed from its index, by the `indexed` of the stage."""
         return self.indexed(0) is not None
+
+    @derived
+    def block_layout(self) -> Layout:
+        """What a block of its items is for a function that is given one, and a batch of them.
+
+        A stage that makes its items of arrays overrides this. It is not what `pull` must return: a
+        stage passes blocks on as it gets them.
+        """
+        if not self.keeps_items:
+            return LISTS
+        return common_layout([one.block_layout for one in self.inputs])
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:

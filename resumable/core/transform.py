@@ -65,6 +65,7 @@ class PassThrough(IndexedTransform[T]):
     It can be added and removed between a save and a resume, and is left out of the fingerprint.
     """
 
+    keeps_items = True
     blind: ClassVar[bool] = False
     """Whether it never looks at an item, so that each may travel through it within something else."""
 

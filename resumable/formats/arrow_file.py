@@ -13,6 +13,7 @@ from .open_files import FileContent
 from .table_damage import telling_damage
 from .table_places import LocalPlace, Place
 from .table_rows import Rows
+from .table_values import stackable
 
 KEPT_OF_A_COLUMN: Final = 512
 """About the bytes of the objects that a column takes whose values lie in a mapped file."""
@@ -29,6 +30,7 @@ class ArrowFile:
 
     Attributes:
       names: of its columns.
+      stackable: those of them whose values can be stacked, whichever are in a batch.
       rows: of each record batch, shape (groups,), int64.
 
     Raises:
@@ -43,7 +45,9 @@ class ArrowFile:
             found = messages(read, place.size)
             self._is_file = is_file_format(read)
             self._schema_message = found[0]
-            self.names: Sequence[str] = _reader([_part(read, found[0])]).schema.names
+            schema = _reader([_part(read, found[0])]).schema
+        self.names: Sequence[str] = schema.names
+        self.stackable = stackable(schema)
         self._batches = [message for message in found if message.kind == BATCH]
         self._dictionaries = [message for message in found if message.kind == DICTIONARY]
         self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)

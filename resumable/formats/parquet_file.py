@@ -16,6 +16,7 @@ from .shelf import Shelf, Shelved
 from .table_damage import telling_damage
 from .table_places import Place
 from .table_rows import Rows
+from .table_values import stackable
 
 FOOTER_BUDGET: Final = 1 << 26
 """Bytes of decoded footers that a process keeps."""
@@ -61,6 +62,7 @@ class ParquetFile(Shelved[Any]):
 
     Attributes:
       names: of its columns.
+      stackable: those of them whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
 
     Raises:
@@ -76,7 +78,9 @@ class ParquetFile(Shelved[Any]):
         self._found = object()
         with telling_damage(place, "footer"):
             footer = self._footer()
-            self.names: Sequence[str] = footer.schema.to_arrow_schema().names
+            schema = footer.schema.to_arrow_schema()
+            self.names: Sequence[str] = schema.names
+            self.stackable = stackable(schema)
             counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
         if min(counts, default=0) < 0:
             raise MalformedItem(f"{place.path}, footer: a row group of {min(counts)} rows")

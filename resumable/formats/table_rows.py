@@ -41,7 +41,7 @@ class Rows:
             self._telling(name, as_column, array) for name, array in zip(names, arrays, strict=True)
         ]
         self._in_columns = all(
-            isinstance(column, np.ndarray) or is_text(column) for column in self._columns
+            isinstance(column, np.ndarray) or is_text(column.type) for column in self._columns
         )
         self.weight = held + sum(
             column.nbytes

@@ -55,11 +55,41 @@ def python_values(array: ArrowArray) -> list[Any]:
     return [next(values) if is_valid else None for is_valid in valid]
 
 
-def is_text(array: ArrowArray) -> bool:
-    """Whether the values of ``array`` are strings, bytes or None."""
+def stackable(schema: Any) -> frozenset[str]:
+    """The columns of ``schema`` whose values are numbers, as many in each row, or text; or None.
+
+    Whichever of them are in a batch, they can be stacked.
+    """
+    return frozenset(field.name for field in schema if _is_stackable(field.type))
+
+
+def _is_stackable(kind: Any) -> bool:
     import pyarrow as pa
 
-    kind, types = array.type, pa.types
+    kind = _plain_type(kind)
+    if pa.types.is_fixed_size_list(kind):
+        return bool(kind.list_size) and _is_number(_plain_type(kind.value_type))
+    return _is_number(kind) or is_text(kind)
+
+
+def _plain_type(kind: Any) -> Any:
+    """The type of the values of an array of this type, once it is `_plain`."""
+    import pyarrow as pa
+
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return _without_views(kind)
+
+
+def is_text(kind: Any) -> bool:
+    """Whether the values of an array of type ``kind`` are strings, bytes or None."""
+    import pyarrow as pa
+
+    types = pa.types
     return bool(
         types.is_string(kind)
         or types.is_large_string(kind)

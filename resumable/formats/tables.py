@@ -19,6 +19,7 @@ from ..core.block import (
 from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.indexed import LookedUp
+from ..core.layout import LISTS, STACKED, Layout
 from ..core.random_access import Indexed
 from ..core.runs import grouped
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
@@ -48,11 +49,13 @@ class TableFile(Protocol):
     Attributes:
       place: where it is.
       names: of its columns.
+      stackable: those of them whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
     """
 
     place: Place
     names: Sequence[str]
+    stackable: frozenset[str]
     rows: Indices
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
@@ -192,6 +195,12 @@ class TableFiles(LookedUp[dict[str, Any]]):
     def contents(self) -> Evidence:
         """What is known of the contents of the files."""
         return evidence_of([file.place.file for file in self._files])
+
+    @derived
+    def block_layout(self) -> Layout:
+        # Whether a column has nulls, and so no array for its numbers, is known after decoding it.
+        names = frozenset(self.names)
+        return STACKED if all(names <= file.stackable for file in self._files) else LISTS
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
         return Indexed(

@@ -132,6 +132,9 @@ def _tokens_of(documents: list[Any]) -> list[Tokens]:
         for tokens, document in zip(found, documents, strict=True):
             if tokens.ndim != 1 or (tokens.size and tokens.dtype.kind not in "iu"):
                 raise _no_document(document)
+    if not all(dtype.isnative for dtype in dtypes):
+        found = [tokens.astype(tokens.dtype.newbyteorder("="), copy=False) for tokens in found]
+        dtypes = {tokens.dtype for tokens in found if tokens.size}
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
         raise MalformedItem(f"documents to pack must be of one dtype, got {names}")

@@ -26,7 +26,7 @@ Make: TypeAlias = Callable[[Any, int], Block]
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Groups(Transform[Block]):
-    """Blocks of ``size`` consecutive items; the last one is shorter if the end comes.
+    """Blocks of ``size`` consecutive items, in their layout; the last one is shorter if the end comes.
 
     State: upstream's, after a whole block.
     """
@@ -47,8 +47,9 @@ class _GroupsIterator(PassThroughIterator[Block]):
 
     def pull(self, count: int) -> Block:
         blocks: list[Block] = []
-        while len(blocks) < count and block_length(block := self._upstream.pull(self._stage.size)):
-            blocks.append(block)
+        size, layout = self._stage.size, self._stage.upstream.block_layout
+        while len(blocks) < count and block_length(block := self._upstream.pull(size)):
+            blocks.append(layout.block(block))
         return blocks
 
 

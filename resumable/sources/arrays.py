@@ -16,7 +16,9 @@ from ..core.block import (
     is_masked,
     take_rows,
 )
+from ..core.derived import derived
 from ..core.indexed import LookedUp
+from ..core.layout import ColumnsLike, Layout
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
@@ -77,6 +79,10 @@ class FromArrays(LookedUp[Any]):
     @property
     def length(self) -> int:
         return block_length(self.arrays)
+
+    @derived
+    def block_layout(self) -> Layout:
+        return ColumnsLike(self.arrays)
 
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
         arrays = self.arrays

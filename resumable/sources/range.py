@@ -11,6 +11,7 @@ import numpy as np
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
 from ..core.indexed import LookedUp
+from ..core.layout import INTEGERS
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, shorten
@@ -43,6 +44,7 @@ class Range(LookedUp[int]):
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("stop", "begin", "step"), ALWAYS)
     shown_as: ClassVar[Mapping[str, str]] = {"begin": "start"}
+    block_layout = INTEGERS
     state_cost = "the position"
 
     stop: int

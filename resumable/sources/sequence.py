@@ -10,8 +10,10 @@ from typing import Any, ClassVar, Protocol, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, Indices
+from ..core.derived import derived
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.indexed import LookedUp
+from ..core.layout import LISTS, ColumnsLike, Layout
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
@@ -110,6 +112,11 @@ class FromSequence(LookedUp[T]):
     @property
     def length(self) -> int:
         return self._length
+
+    @derived
+    def block_layout(self) -> Layout:
+        is_array = isinstance(self.sequence, np.ndarray)
+        return ColumnsLike(np.asarray(self.sequence)) if is_array else LISTS
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         sequence: Any = self.sequence

@@ -11,10 +11,11 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, as_batch, block_items, block_length, stack
+from ..core.block import Block, Indices, block_items, block_length
 from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
+from ..core.layout import LISTS, Layout, stacked_layout
 from ..core.random_access import Indexed
 from ..core.runs import Run
 from ..core.stage import ITEMS, NOTHING, Reliance
@@ -72,6 +73,10 @@ class Batch(CallsFunction[Any]):
             int(items) // self.batch_size if self.drop_last else -(-int(items) // self.batch_size)
         )
 
+    @derived
+    def block_layout(self) -> Layout:
+        return stacked_layout(self.upstream.block_layout) if self.collate is None else LISTS
+
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)
 
@@ -93,11 +98,13 @@ class Batch(CallsFunction[Any]):
             indices_per_epoch=upstream.indices_per_epoch / size,
         )
 
-    def collated(self, block: Block) -> Any:
-        """The batch made of the items of ``block``."""
-        if self.collate is None:
-            return as_batch(block)
-        return self.collate(list(block_items(block)))
+    @derived
+    def collated(self) -> Callable[[Block], Any]:
+        """Makes a batch of the items of a block."""
+        collate = self.collate
+        if collate is None:
+            return self.upstream.block_layout.batch
+        return lambda block: collate(list(block_items(block)))
 
 
 class Batches(Run[Any]):
@@ -175,15 +182,14 @@ class _BatchIterator(TransformIterator[Any]):
         return batches
 
     def items(self) -> Items[Any]:
-        return Items(self._batches())
-
-    def _batches(self) -> Iterator[Any]:
-        stage, size, drop_last = self._stage, self._stage.batch_size, self._stage.drop_last
-        custom = stage.collate is not None
-        collated = stage.collated if custom else stack
-        for block in self._upstream.blocks(size):
-            if not drop_last or block_length(block) == size:
-                yield collated(block) if custom or isinstance(block, list) else block
+        stage, size = self._stage, self._stage.batch_size
+        blocks = self._upstream.blocks(size)
+        if stage.drop_last:
+            blocks = (block for block in blocks if block_length(block) == size)
+        if stage.collate is None:
+            return Items(stage.upstream.block_layout.batches(blocks))
+        # No `map`: a StopIteration of ``collate`` must not pass for the end.
+        return Items(stage.collated(block) for block in blocks)
 
     def skip(self, count: int) -> int:
         size = self._stage.batch_size

@@ -92,6 +92,7 @@ class Cache(IndexedTransform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
+    keeps_items = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     kept: Kept = field(init=False, repr=False, default_factory=Kept)

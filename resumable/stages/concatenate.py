@@ -44,6 +44,7 @@ class Concatenate(Combine[T]):
     [0, 1, 7, 8]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
     state_levels = 1
     state_cost = "which input it is in"

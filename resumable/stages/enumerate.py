@@ -10,6 +10,8 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_length
+from ..core.derived import derived
+from ..core.layout import INTEGERS, Layout, joined_layout
 from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage import ITEMS, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -29,6 +31,10 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
     relies_on: ClassVar[Reliance] = ITEMS
     state_cost = "the position"
+
+    @derived
+    def block_layout(self) -> Layout:
+        return joined_layout([INTEGERS, self.upstream.block_layout])
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)

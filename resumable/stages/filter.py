@@ -45,6 +45,7 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     [1, 3, 5]
     """
 
+    keeps_items = True
     relies_on: ClassVar[Reliance] = RANK
     calls: ClassVar[str] = "predicate"
 

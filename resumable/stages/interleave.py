@@ -45,6 +45,7 @@ class Interleave(Combine[T]):
     [0, 7, 1, 8, 2]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
     state_cost = "whose turn it is"
 

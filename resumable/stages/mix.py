@@ -68,6 +68,7 @@ class Mix(LookedUp[T], Combine[T]):
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
         ("names", "parts", "changes", "seed", "stop", "reshuffle", "layout"), ALWAYS
     )

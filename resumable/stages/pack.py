@@ -8,6 +8,8 @@ from typing import ClassVar, final
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block
+from ..core.derived import derived
+from ..core.layout import LISTS, STACKED, Layout
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
@@ -54,6 +56,10 @@ class Packs(Transform[Columns]):
         check_choice("tail", self.tail, self.tails)
         if self.key is not None and not isinstance(self.key, str):
             raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
+
+    @derived
+    def block_layout(self) -> Layout:
+        return LISTS if self.tail == "short" else STACKED
 
     def groups(self, epoch: int) -> StageIterator[Block]:
         """The documents, in blocks of ``window``."""

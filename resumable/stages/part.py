@@ -33,6 +33,7 @@ class Part(LookedUp[T], Transform[T]):
       count: number of partitions.
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
     shown_as: ClassVar[Mapping[str, str]] = {"count": "count of partitions"}
     state_cost = "the position"

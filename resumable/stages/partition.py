@@ -151,6 +151,10 @@ class Partition(Transform[T]):
         fields = super().label.partition("(")[2]
         return f"Partition(count={self.count}{', ' * (fields != ')')}{fields}"
 
+    @property
+    def keeps_items(self) -> bool:  # type: ignore[override]
+        return not self.placing
+
     @derived
     def count(self) -> int:
         """Number of partitions of all ranks."""

@@ -61,6 +61,7 @@ class Repeat(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"epochs": ITEMS | EPOCHS}
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the pass"

@@ -58,6 +58,7 @@ class Shard(LookedUp[T], Transform[T]):
     [1, 4]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {
         "index": RANK,
         "count": ITEMS | RANK,

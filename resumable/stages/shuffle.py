@@ -50,6 +50,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     [0, 1, 2, 3, 4]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS, "block": ALWAYS}
     state_cost = "the position"
 

@@ -41,6 +41,7 @@ class Skip(LookedUp[T], Transform[T]):
     [3, 4]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS
 

@@ -41,6 +41,7 @@ class Take(Transform[T]):
     [0, 1, 2]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
     relies_on: ClassVar[Reliance] = ITEMS
     state_cost = "the position"

@@ -39,6 +39,7 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     [3, 1]
     """
 
+    keeps_items = True
     relies_on: ClassVar[Reliance] = RANK
     calls: ClassVar[str] = "predicate"
 

@@ -16,7 +16,9 @@ from ..core.block import (
     copy_block,
     slice_block,
 )
+from ..core.derived import derived
 from ..core.expansion import END, ExpandingIterator, check_passed
+from ..core.layout import Layout, rows_layout
 from ..core.stage import ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import Mark, StageIterator
 from ..core.transform import Transform
@@ -45,6 +47,10 @@ class Unbatch(Transform[Any]):
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     resumes_before = True
     state_cost = "an offset; a resume reads the batch it is inside again"
+
+    @derived
+    def block_layout(self) -> Layout:
+        return rows_layout(self.upstream.block_layout)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _UnbatchIterator(self, epoch, _rows)

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.block import Block, as_batch, block_length, concatenate, slice_block, take_rows
+from ..core.block import Block, block_length, concatenate, slice_block, take_rows
 from ..core.derived import derived
 from ..core.indexed import check_reach, countable
+from ..core.layout import Layout, stacked_layout
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
@@ -87,6 +88,10 @@ class Window(Transform[Any]):
         items = self.upstream.length
         return items if items is None or items == math.inf else self.windows_of(int(items))
 
+    @derived
+    def block_layout(self) -> Layout:
+        return stacked_layout(self.upstream.block_layout)
+
     @property
     def state_cost(self) -> str:
         if self.step >= self.size:
@@ -101,14 +106,15 @@ class Window(Transform[Any]):
         if upstream is None or items is None:
             return None
         size, step, between = self.size, self.step, upstream.between
+        batch = self.upstream.block_layout.batch
 
         def item(index: int) -> Any:
             stop = int(min(index * step + size, items))
             check_reach(stop - 1)
-            return as_batch(between(index * step, stop))
+            return batch(between(index * step, stop))
 
         # Where the order of the items has to be computed, that is done for many windows at once.
-        prepare = partial(Batches, as_batch, size, step, upstream, countable(items))
+        prepare = partial(Batches, batch, size, step, upstream, countable(items))
         return Indexed(
             lambda indices: list(map(item, indices.tolist())),
             item,
@@ -138,21 +144,20 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
     def items(self) -> Items[Any]:
         # Batches begin where the one before ended, so upstream's own state is that of the next one.
         follows = self._stage.step == self._stage.size and not self._starts and not self._gap
-        return Items(self._batches() if follows else self._windows())
-
-    def _batches(self) -> Iterator[Any]:
-        size, drop_last = self._stage.size, self._stage.drop_last
-        for block in self._upstream.blocks(size):
-            if not drop_last or block_length(block) == size:
-                yield as_batch(block)
+        if not follows:
+            return Items(self._windows())
+        size, blocks = self._stage.size, self._upstream.blocks(self._stage.size)
+        if self._stage.drop_last:
+            blocks = (block for block in blocks if block_length(block) == size)
+        return Items(self._stage.upstream.block_layout.batches(blocks))
 
     def _windows(self) -> Iterator[Any]:
-        stage = self._stage
+        stage, batch = self._stage, self._stage.upstream.block_layout.batch
         while length := block_length(block := self._read()):
             if stage.drop_last and length < stage.size:
                 break
             self._leave(block, length)
-            yield as_batch(block)
+            yield batch(block)
 
     def skip(self, count: int) -> int:
         if not count:

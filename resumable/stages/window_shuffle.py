@@ -51,6 +51,7 @@ class WindowShuffle(IndexedTransform[T]):
     [0, 1, 2, 3, 4]
     """
 
+    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("seed", "window", "carry"), ALWAYS)
     resumes_before = True
 

@@ -12,6 +12,7 @@ from ..core.arguments import check_bool
 from ..core.block import Block, block_items, block_length, slice_block
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
+from ..core.layout import Layout, joined_layout
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -66,6 +67,13 @@ class Zip(Combine[Any]):
     def length(self) -> int | float | None:
         known = [length for length in self.lengths if length is not None]
         return min(known) if len(known) == len(self.upstreams) or 0 in known else None
+
+    @derived
+    def block_layout(self) -> Layout:
+        layouts = [upstream.block_layout for upstream in self.upstreams]
+        if self.names is None:
+            return joined_layout(layouts)
+        return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)

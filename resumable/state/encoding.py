@@ -16,7 +16,10 @@ from .value import MAX_DEPTH, PLAIN, TUPLE_LEVELS, State, freeze, is_key, is_pla
 # The first bytes of every serialised state: a name and the version of this format.
 MAGIC: Final = b"RSM\x01"
 ONLY_STRINGS: Final = frozenset({str})
-ARRAY_CODE: Final = re.compile(r"[<>|][biufc][1-9][0-9]?")
+# Numbers; texts and bytes of a width, which may be 0 in a scalar; times in a unit.
+ARRAY_CODE: Final = re.compile(
+    r"[<>|]([biufc][1-9][0-9]?|[US][0-9]{1,9}|[mM]8(\[([1-9][0-9]{0,8})?[A-Za-z]{1,2}\])?)"
+)
 
 # Making a packer takes longer than packing a small state, so packers are kept. One that is in use is
 # not in this list: another thread, a signal handler and a nested value take another one.
@@ -107,9 +110,10 @@ def _encode(value: Any) -> msgpack.ExtType:
         return msgpack.ExtType(BIG_INT, value.to_bytes(size, "big", signed=True))
     if type(value) is complex:
         return msgpack.ExtType(COMPLEX, _pack([value.real, value.imag]))
-    code = ARRAY if isinstance(value, np.ndarray) else SCALAR
-    described = [value.dtype.str, list(value.shape), value.tobytes()]
-    return msgpack.ExtType(code, _pack(described))
+    code, data = ARRAY if isinstance(value, np.ndarray) else SCALAR, value.tobytes()
+    if not value.dtype.itemsize:  # NumPy makes one character of none
+        data = b""
+    return msgpack.ExtType(code, _pack([value.dtype.str, list(value.shape), data]))
 
 
 class _Extension(NamedTuple):
@@ -205,7 +209,10 @@ def _complex_or_array(extension: _Extension) -> Any:
         if type(real) is type(imaginary) is float:
             return complex(real, imaginary)
     if code in (ARRAY, SCALAR):
-        array = _decode_array(*_fields(extension))
+        dtype, shape, data = _described_array(*_fields(extension))
+        if code == SCALAR and shape == [] and dtype.kind in "US":
+            return _decode_text(dtype, data)
+        array = _decode_array(dtype, shape, data)
         if code == ARRAY:
             return array
         if array.shape == ():
@@ -222,7 +229,8 @@ def _unique(pairs: list[tuple[Any, Any]]) -> State:
     return unique
 
 
-def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
+def _described_array(code: Any, shape: Any, data: Any) -> tuple[np.dtype[Any], list[int], bytes]:
+    """The dtype, the shape and the bytes of an array, each by itself such as `_encode` writes it."""
     whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
     if not (
         whole and isinstance(code, str) and ARRAY_CODE.fullmatch(code) and isinstance(data, bytes)
@@ -233,5 +241,25 @@ def _decode_array(code: Any, shape: Any, data: Any) -> np.ndarray[Any, Any]:
         raise CorruptCheckpoint(f"not a serialised state: array of dtype {dtype}")
     if dtype.kind == "b" and data.strip(b"\x00\x01"):
         raise CorruptCheckpoint("not a serialised state: a truth value is neither 0 nor 1")
+    return dtype, shape, data
+
+
+def _decode_array(dtype: np.dtype[Any], shape: list[int], data: bytes) -> np.ndarray[Any, Any]:
+    if dtype.kind == "U":
+        _characters(dtype, data)
     array: np.ndarray[Any, Any] = np.frombuffer(data, dtype).reshape(shape).copy()
     return array
+
+
+def _decode_text(dtype: np.dtype[Any], data: bytes) -> np.str_ | np.bytes_:
+    """A scalar with all its characters; an array would lose zeros at its end."""
+    if len(data) != dtype.itemsize:
+        raise CorruptCheckpoint("not a serialised state: a text of another width")
+    text: np.str_ | np.bytes_
+    text = np.bytes_(data) if dtype.kind == "S" else np.str_(_characters(dtype, data))
+    return text
+
+
+def _characters(dtype: np.dtype[Any], data: bytes) -> str:
+    """All characters in ``data``; raises `ValueError` if one of them is none."""
+    return data.decode("utf-32-le" if dtype.str[0] == "<" else "utf-32-be", "surrogatepass")

@@ -1,8 +1,9 @@
 """State as a value: what it may hold, copying it, and taking it apart.
 
 A state is a nested dict of ints, strings, bytes, floats, bools, None, lists and
-string-keyed dicts. The dicts of foreign objects may have 64-bit integers as keys too. It may also hold tuples, integers beyond 64 bits, complex numbers, and NumPy arrays
-and scalars of bool, integer, float and complex dtypes, all of them exactly.
+string-keyed dicts. The dicts of foreign objects may have 64-bit integers as keys too. It may also hold
+tuples, integers beyond 64 bits, complex numbers, and NumPy arrays and scalars of bool, integer, float and
+complex dtypes, of fixed-width strings and bytes, and of dates and times, all of them exactly.
 """
 
 from __future__ import annotations
@@ -224,6 +225,6 @@ def _is_plain_array(value: Any) -> bool:
 def is_plain_dtype(dtype: np.dtype[Any]) -> bool:
     """Whether values of ``dtype`` are numbers with the same bytes on every machine."""
     # Wider floats differ between machines; objects and records could carry pointers.
-    return dtype.kind in "biu" or dtype in (
+    return dtype.kind in "biuUSmM" or dtype in (
         np.dtype(code).newbyteorder(dtype.byteorder) for code in ("f2", "f4", "f8", "c8", "c16")
     )

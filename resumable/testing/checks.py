@@ -110,12 +110,13 @@ def check_stage(stage: Stage[Any] | Pipeline[Any]) -> None:
                 _own(check, pipeline)
             except AssertionError as error:
                 raise AssertionError(f"{name}{over} breaks the law that {law}: {error}") from error
-    if isinstance(checked, Transform):
-        _takes_columns(checked)
 
 
-def _takes_columns(stage: Transform[Any]) -> None:
+def _takes_columns(pipeline: Pipeline[Any]) -> None:
     """Over columns, the stage delivers the same as over a list of the same items."""
+    stage = pipeline.stage
+    if not isinstance(stage, Transform):
+        return
     columns = from_arrays(COLUMNS)
     try:
         singly = dataclasses.replace(stage, upstream=from_sequence([*columns]).stage)
@@ -127,8 +128,7 @@ def _takes_columns(stage: Transform[Any]) -> None:
         assert_same(got, expected, "over columns, against the same items in a list")
     except Exception as error:
         raise AssertionError(
-            f"{type(stage).__name__} breaks the law that a block may be columns: {error}; turn what "
-            "pull returns into a list by resumable.core.block_items"
+            f"{error}; turn what pull returns into a list by resumable.core.block_items"
         ) from error
 
 
@@ -251,6 +251,10 @@ def _pulls_agree(pipeline: Pipeline[Any]) -> None:
     laws.marks_keep_their_moment(pipeline, 40)
 
 
+def _blocks_depend_on_items_alone(pipeline: Pipeline[Any]) -> None:
+    laws.blocks_depend_on_items_alone(pipeline, limit=12)
+
+
 def _skips_agree(pipeline: Pipeline[Any]) -> None:
     for counts in ([0, 1, 3, 0, 10], [25, 400]):
         laws.skip_agrees_with_next(pipeline, counts)
@@ -314,6 +318,8 @@ _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
     "a refused state leaves no trace": _refused_states_leave_no_trace,
     "pull agrees with next": _pulls_agree,
     "skip agrees with next": _skips_agree,
+    "a block may be columns": _takes_columns,
+    "threads and resumes change no block": _blocks_depend_on_items_alone,
     "gather agrees with iteration": laws.gather_agrees_with_iteration,
     "close ends what it started": _closes,
     "its description can be pickled": _can_be_pickled,

@@ -14,11 +14,12 @@ import numpy as np
 
 from ..core.block import block_items, block_length, is_columns
 from ..core.stage_iterator import StageIterator
-from ..errors import StateMismatch, UnencodableState, shorten
+from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
 from ..state.value import State
 from .comparing import assert_same, same
+from .tunings import tunings
 
 ENOUGH: Final = 400
 """Number of items that a law reads of a pipeline, by default."""
@@ -292,6 +293,40 @@ def next_and_pull_may_be_mixed(pipeline: Pipeline[Any], counts: Sequence[int]) -
             got += block_items(iterator.pull(count))
         got += list(itertools.islice(iterator, ENOUGH - len(got)))
     assert_same(got[:ENOUGH], expected, f"turns of next and of pull {list(counts)}")
+
+
+def blocks_depend_on_items_alone(
+    pipeline: Pipeline[Any], positions: Sequence[int] = (3,), limit: int = 24
+) -> None:
+    """Threads, workers and resumes change no item, and nothing that is made of a block of items.
+
+    That is what a function of `map_batches` is called with, and what `batch` and `window` stack; values,
+    types, dtypes, byte orders and shapes are compared. Each is tried from the start, and from the
+    state after each of ``positions`` items.
+    """
+    for what, made in _made_of_blocks(pipeline):
+        try:
+            expected = first_items(made, limit)
+        except MalformedItem:  # items that cannot be stacked
+            continue
+        states = states_along(made, len(expected), [*positions])
+        for how, run in [("as it is", made), *tunings(made)]:
+            assert_same(first_items(run, limit), expected, f"{what} {how}")
+            for position, state in states.items():
+                with run.resume(loads(state)) as resumed:
+                    rest = list(itertools.islice(resumed, limit - position))
+                assert_same(rest, expected[position:], f"{what} {how}, from {position}", position)
+
+
+def _made_of_blocks(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
+    yield "items", pipeline
+    yield "what map_batches calls with", pipeline.map_batches(_alone, 3)
+    yield "batches", pipeline.batch(3)
+    yield "windows", pipeline.window(3, shift=2)
+
+
+def _alone(block: Any) -> list[Any]:
+    return [block]
 
 
 def gather_agrees_with_iteration(pipeline: Pipeline[Any], limit: int = 100) -> None:

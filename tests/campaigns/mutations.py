@@ -297,7 +297,7 @@ MUTATIONS: Final = [
     Mutation("formats/jsonl.py", "    if LONGEST_NUMBER in data", "    if False and data"),
     # what a stage is and how items move
     Mutation(BLOCK, "return block.take(indices, 0)", "return block[indices[0] : indices[-1] + 1]"),
-    Mutation(BLOCK, "if all(_same_columns(first, block) for block in filled[1:]):", "if True:"),
+    Mutation(BLOCK, "if all(same_columns(first, block) for block in filled[1:]):", "if True:"),
     Mutation(CARRIED, "self._pending = _Taken(freeze(function))", "self._pending = None"),
     Mutation(CARRIED, "stage.first_state if epoch == 0 else None", "stage.first_state"),
     Mutation(

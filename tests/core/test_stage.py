@@ -20,9 +20,9 @@ from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, Stage
 from resumable.testing import check_stage
 
 STAGE = {
-    "alternatives", "identity", "indexed", "inputs", "label", "length", "random_access",
-    "relies_on", "resumes_before", "shown_as", "start", "state_cost", "state_levels", "user_functions",
-    "version",
+    "alternatives", "block_layout", "identity", "indexed", "inputs", "keeps_items", "label",
+    "length", "random_access", "relies_on", "resumes_before", "shown_as", "start", "state_cost",
+    "state_levels", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
     "blocks", "close", "epoch", "get_state", "inputs", "items", "mark", "pull", "set_state",

@@ -19,7 +19,7 @@ from tiers import is_deep
 import resumable as rs
 from resumable.formats import parquet_file, tables
 from resumable.formats.arrow_messages import messages
-from resumable.testing.comparing import same
+from resumable.testing.comparing import assert_same, same
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
@@ -579,3 +579,28 @@ def test_the_exception_of_a_signal_handler_is_no_damage(
             next(iterator)
         monkeypatch.undo()
         assert next(iterator)["a"].tolist() == [1]
+
+
+def test_functions_get_columns_of_numbers_and_text_and_else_a_list(tmp_path: Path) -> None:
+    flat = pa.table(
+        {
+            "whole": pa.array([1, 2, None, 4, 5], pa.int32()),
+            "text": pa.array(["a", None, "b", "c", "d"]).dictionary_encode(),
+            "pair": pa.array([[1, 2], None, [3, None], [4, 5], [6, 7]], pa.list_(pa.int8(), 2)),
+            "day": pa.array([1, 2, 3, 4, 5], pa.date32()),
+        }
+    )
+    ragged = flat.append_column("list", pa.array([[1], [2, 3], [], None, [4]]))
+    for write, read in FORMATS.values():
+        whole, cut = read(write(tmp_path / "a", flat, 5)), read(write(tmp_path / "b", flat, 2))
+        expected = list(whole.map_batches(lambda block: [block], 2))
+        assert [type(block) for block in expected] == [dict] * 3
+        assert expected[1]["whole"] == [None, 4]
+        assert expected[2]["whole"].dtype == np.int32
+        for pipeline in (whole.prefetch(2), cut, cut.prefetch(1), whole.cache()):
+            assert_same(list(pipeline.map_batches(lambda block: [block], 2)), expected, "blocks")
+        lists = read(write(tmp_path / "c", ragged, 2))
+        assert all(type(block) is list for block in lists.map_batches(lambda block: [block], 2))
+        assert type(lists.gather(np.array([3, 1]))) is list
+        chosen = read(write(tmp_path / "c", ragged, 2), ["day"])
+        assert type(chosen.gather(np.array([3, 1]))) is dict

@@ -134,6 +134,19 @@ IN_PARTITIONS = (
 )
 """Pipelines whose work is divided."""
 
+OF_ANY_DTYPE = (
+    "arrays of any dtype",
+    "arrays of any dtype in windows",
+    "arrays of any dtype rebatched",
+    "arrays of any dtype in one",
+    "arrays of any dtype kept",
+    "arrays of foreign bytes",
+    "arrays of texts in workers",
+    "arrays of texts carried",
+    "arrays of two kinds",
+    "map_batches of columns",
+)
+"""Batches and groups of rows that say less than the dtypes of their columns."""
 OF_SEVERAL = ("partition of several", "partition of several evened out")
 """Partitions that have a part of each of several sources."""
 
@@ -291,6 +304,8 @@ def repr_of(item: object) -> str:
     if isinstance(item, list):
         return "[" + ", ".join(map(repr_of, item)) + "]"
     if isinstance(item, (np.ndarray, np.generic)):
+        if item.dtype.kind in "OV":  # in memory there are addresses, and gaps
+            return f"{item.dtype.str}{list(item.shape)}:{item.tolist()!r}"
         return f"{item.dtype.str}{list(item.shape)}:{item.tobytes().hex()}"
     return repr(item)
 
@@ -321,6 +336,7 @@ if __name__ == "__main__":
     write("states-7.json", published(OF_TENSORFLOW) | states(TABLES))
     write("states-8.json", published(IN_PARTITIONS))
     write("states-sources.json", published(OF_SEVERAL))
+    write("states-dtypes.json", published(OF_ANY_DTYPE))
     write("states-drawn.json", published(DRAWN))
     tables = {name: TABLES[name] for name in WITH_CONTENTS_OF_TABLES}
     write("states-contents.json", published(WITH_CONTENTS) | states(tables))

@@ -27,17 +27,34 @@ from resumable.state.encoding import MAGIC
 from resumable.testing.comparing import same
 
 DTYPES = ["?", "<i1", "<u2", ">i4", "<i8", "<u8", "<f2", "<f4", ">f8", "<c8", "<c16"]
+TEXT = st.text(st.characters(exclude_categories=[]))
+TIMES = st.sampled_from(["<M8[s]", "<M8[25us]", "<m8[Y]", "<M8", "<m8", "<M8[D]"])
+
+
+def texts(values: list[str], order: str) -> np.ndarray[Any, Any]:
+    return np.array(values, f"{order}U{max(map(len, values), default=3) or 1}")
+
+
 PLAIN = (
     st.none()
     | st.booleans()
     | st.integers()
     | st.floats()
     | st.complex_numbers()
-    | st.text(st.characters(exclude_categories=[]))
+    | TEXT
     | st.binary()
     | st.sampled_from(DTYPES).map(lambda code: np.arange(6).astype(code).reshape(3, 2))
     | st.sampled_from(DTYPES).map(lambda code: np.arange(2).astype(code)[1])
     | st.sampled_from(DTYPES).map(lambda code: np.zeros((2, 0, 3), code))
+    | TEXT.map(np.str_)
+    | st.binary().map(np.bytes_)
+    | st.tuples(st.lists(TEXT), st.sampled_from("<>")).map(lambda pair: texts(*pair))
+    | st.tuples(st.integers(-(2**63), 2**63 - 1), TIMES).map(
+        lambda pair: np.int64(pair[0]).view(pair[1])
+    )
+    | st.tuples(st.lists(st.integers(0, 99)), TIMES).map(
+        lambda pair: np.array(pair[0], "<i8").view(pair[1])
+    )
 )
 VALUES = st.recursive(
     PLAIN,
@@ -64,8 +81,6 @@ REFUSED = {
     "masked array": np.ma.masked_array([1, 2], [True, False]),
     "ordered dict": OrderedDict(a=1),
     "object array": np.array([object()]),
-    "text array": np.array(["a"]),
-    "dates": np.array(["2020-01-01"], "M8[D]"),
     "records": np.zeros(2, "i4,f4"),
     "function": len,
     "int key": {1: 2},
@@ -216,6 +231,12 @@ def test_every_cut_and_every_appended_byte_is_refused() -> None:
         MAGIC + b"\x81\xa1a" + array("<i4", [-1], b"aaaa"),
         MAGIC + b"\x81\xa1a" + array("<i4", [2**62, 0], b""),
         MAGIC + b"\x81\xa1a" + array("<f16", [1], bytes(16)),
+        MAGIC + b"\x81\xa1a" + array("<U1", [1], b"\0\0\xff\xff"),  # no character
+        MAGIC + b"\x81\xa1a" + array("<U0", [10**9], b""),
+        MAGIC + b"\x81\xa1a" + array("<U999999999", [0], b""),
+        MAGIC + b"\x81\xa1a" + array("<M8[zz]", [1], bytes(8)),
+        MAGIC + b"\x81\xa1a" + array("<M8[0s]", [1], bytes(8)),
+        MAGIC + b"\x81\xa1a" + array("|V3", [1], b"abc"),
         MAGIC + b"\x81\xa1a\xc7\x09\x03\x93\xa2|O\x91\x01\xc4\x01a",  # an array of objects
         "text",
         None,

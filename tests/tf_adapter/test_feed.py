@@ -101,13 +101,13 @@ def test_blocks_grow_while_items_come_fast_and_are_single_where_they_do_not(cloc
 def test_columns_that_take_their_time_come_in_small_blocks(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pull = PipelineIterator.pull
+    pull = PipelineIterator.pull_as_moved
 
     def slowly(self: Any, count: int) -> Any:
         clock.now += 0.0005 * count
         return pull(self, count)
 
-    monkeypatch.setattr(PipelineIterator, "pull", slowly)
+    monkeypatch.setattr(PipelineIterator, "pull_as_moved", slowly)
     blocks = blocks_of(rs.range(10**9))
     assert {len(next(blocks)[0]) for _ in range(200)} == {1, 2, 3, 4}
 
@@ -136,7 +136,7 @@ def test_items_before_an_error_come_first_and_a_retry_gives_the_same_item(
             raise Fails("on purpose")
         return number
 
-    pull, step = PipelineIterator.pull, PipelineIterator.__next__
+    pull, step = PipelineIterator.pull_as_moved, PipelineIterator.__next__
 
     def failing_pull(self: Any, count: int) -> Any:
         if self.step <= at < self.step + count and (count > 1 or failing["left"]):
@@ -152,7 +152,7 @@ def test_items_before_an_error_come_first_and_a_retry_gives_the_same_item(
 
     pipeline = PIPELINES[kind]()
     if kind == "columns":
-        monkeypatch.setattr(PipelineIterator, "pull", failing_pull)
+        monkeypatch.setattr(PipelineIterator, "pull_as_moved", failing_pull)
         monkeypatch.setattr(PipelineIterator, "__next__", failing_next)
     else:
         pipeline = pipeline.map(fail)

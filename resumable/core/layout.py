@@ -1,0 +1,149 @@
+"""What a block of a stage's items is for whoever is given one: a list, or columns, and which."""
+
+# Items move as whatever costs least: as columns through a shuffle, as a list out of a thread, as both
+# where two inputs meet. So what is pulled depends on prefetches, workers, and where a run was resumed.
+# Whatever is made of a block must not: what a function is called with, and what is stacked to a batch.
+# Each stage therefore says what a block of its items is. Moving blocks stay as they are until one is given
+# to a function, or a batch is made of it; then its `Layout` has the last word.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, final
+
+import numpy as np
+
+from .block import (
+    Block,
+    as_batch,
+    block_items,
+    block_length,
+    columns_of,
+    same_columns,
+    stack,
+    without_rows,
+)
+
+
+class Layout(ABC):
+    """What a block of the items of a stage is, and what a batch of them.
+
+    Both depend on the items alone, and not on the block in which they were moved. Where the columns of
+    the layout are moved, nothing is copied.
+    """
+
+    @abstractmethod
+    def block(self, moved: Block) -> Block:
+        """The items of ``moved`` as a block of this layout."""
+
+    @abstractmethod
+    def batch(self, moved: Block) -> Any:
+        """The items of ``moved``, at least one, as `batch` stacks them.
+
+        Raises:
+          MalformedItem: if they cannot be stacked.
+        """
+
+    @abstractmethod
+    def batches(self, moved: Iterator[Block]) -> Iterator[Any]:
+        """The batch of each of ``moved``, without a call of Python for most of them."""
+
+
+class _Stacking(Layout):
+    def batch(self, moved: Block) -> Any:
+        return as_batch(moved)
+
+    def batches(self, moved: Iterator[Block]) -> Iterator[Any]:
+        for block in moved:
+            yield stack(block) if isinstance(block, list) else as_batch(block)
+
+
+class _Lists(_Stacking):
+    def block(self, moved: Block) -> Block:
+        return block_items(moved)
+
+
+@final
+class _Stacked(_Stacking):
+    def block(self, moved: Block) -> Block:
+        return as_batch(moved) if block_length(moved) else []
+
+
+@final
+class ColumnsLike(Layout):
+    """Columns with the structure, the dtypes and the row shapes of others.
+
+    Args:
+      columns: an array of shape (n, ...), or a dict or tuple of columns. They are not kept.
+    """
+
+    def __init__(self, columns: Block) -> None:
+        self.empty = without_rows(columns)
+
+    def block(self, moved: Block) -> Block:
+        return columns_of(moved, self.empty) if isinstance(moved, list) else moved
+
+    batch = block
+
+    def batches(self, moved: Iterator[Block]) -> Iterator[Any]:
+        for block in moved:
+            yield columns_of(block, self.empty) if isinstance(block, list) else block
+
+
+@final
+class BatchesOf(_Lists):
+    """Lists of batches that the library has stacked, so that it is known what their rows are.
+
+    Args:
+      rows: the layout of the items that were stacked.
+    """
+
+    def __init__(self, rows: Layout) -> None:
+        self.rows = rows
+
+
+LISTS: Final[Layout] = _Lists()
+"""A block is a list of items; a batch is what stacking makes of them."""
+STACKED: Final[Layout] = _Stacked()
+"""A block is the batch of its items: columns, of which some may be lists."""
+INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
+"""A block and a batch are an int64 array of shape (n,)."""
+
+
+def common_layout(layouts: Sequence[Layout]) -> Layout:
+    """The layout that all ``layouts``, one or more, are; that of lists if they differ."""
+    first = layouts[0]
+    others = [one for one in layouts if one is not first]
+    return first if all(_alike(one, first) for one in others) else LISTS
+
+
+def _alike(one: Layout, other: Layout) -> bool:
+    if isinstance(one, ColumnsLike) and isinstance(other, ColumnsLike):
+        return same_columns(one.empty, other.empty)
+    if isinstance(one, BatchesOf) and isinstance(other, BatchesOf):
+        return _alike(one.rows, other.rows)
+    return one is other
+
+
+def stacked_layout(rows: Layout) -> Layout:
+    """The layout of batches that are stacked out of items with the layout ``rows``."""
+    return LISTS if isinstance(rows, _Lists) else BatchesOf(rows)
+
+
+def rows_layout(batches: Layout) -> Layout:
+    """The layout of the rows of batches that have the layout ``batches``."""
+    return batches.rows if isinstance(batches, BatchesOf) else LISTS
+
+
+def joined_layout(layouts: dict[Any, Layout] | list[Layout]) -> Layout:
+    """The layout of items that are dicts or tuples of one item of each of ``layouts``."""
+    parts = list(layouts.values() if isinstance(layouts, dict) else layouts)
+    if any(isinstance(part, _Lists) for part in parts):
+        return LISTS
+    columns = [part.empty for part in parts if isinstance(part, ColumnsLike)]
+    if len(columns) < len(parts):
+        return STACKED
+    if isinstance(layouts, dict):
+        return ColumnsLike(dict(zip(layouts, columns, strict=True)))
+    return ColumnsLike(tuple(columns))

@@ -1,0 +1,38 @@
+"""The other ways in which a pipeline may be run, of which its items must not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from ..core.graph import rebuilt, tuned, variations, walk
+from ..core.stage import Stage
+from ..errors import InvalidArgument, InvalidType
+from ..pipeline import Pipeline
+
+
+def tunings(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
+    """``pipeline`` with other workers and buffers, and with a thread after each of its stages in turn.
+
+    States of it are states of them all. A thread is left out where it may not stand. There are none of
+    a pipeline that calls a function with state of its own, which belongs to one pipeline at a time.
+    """
+    stage = pipeline.stage
+    if any(getattr(found, "carries_state", False) for found, _ in walk(stage)):
+        return
+    for label, tuning in variations(stage):
+        if tuning:
+            yield label, Pipeline(tuned(stage, tuning))
+    for number, (found, _) in enumerate(walk(stage)):
+        with suppress(InvalidArgument, InvalidType):
+            yield f"with prefetch(2) after {type(found).__name__}", _with_thread(stage, number)
+
+
+def _with_thread(stage: Stage[Any], after: int) -> Pipeline[Any]:
+    return Pipeline(
+        rebuilt(
+            stage,
+            lambda number, found: Pipeline(found).prefetch(2).stage if number == after else found,
+        )
+    )

@@ -292,7 +292,7 @@ class PipelineIterator(StageIterator[T]):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
         restored = None
-        if reached is not None:
+        if EPOCH_REACHED in state:
             restored = step, unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED
         root = self._started(epoch, positions)

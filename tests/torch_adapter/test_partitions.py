@@ -237,6 +237,28 @@ def test_a_rank_that_has_ended_is_joined_with_one_that_goes_on(workers: int) -> 
     assert rs.loads(ranks[0].get_state()[KEY])["epoch"] == 1  # of the pass to come
 
 
+def test_partitions_of_several_sources_are_saved_by_two_ranks_and_loaded_by_three() -> None:
+    def mixed(few: Any, many: Any) -> Any:
+        return rs.mix(filtered(few), many.filter(good), weights=(1, 2), stop="all")
+
+    def loader_of(rank: int, ranks: int) -> Any:
+        parts = rs.partition({"few": rs.range(30), "many": rs.range(100, 190)}, 6, mixed)
+        drawn = parts.random_map(lambda number, rng: (number, rng.random()), seed=1)
+        return loader_over(drawn.shard(rank, ranks))
+
+    delivered, saved_parts = [], {}
+    for rank in range(2):
+        loader = loader_of(rank, 2)
+        delivered += islice(loader, 11)
+        saved_parts.update(PartitionedState(loader).state_dict())
+    assert len(saved_parts) == 6
+    for rank in range(3):
+        loader = loader_of(rank, 3)
+        PartitionedState(loader).load_state_dict(saved_parts)
+        delivered += loader
+    assert sorted(delivered) == sorted(loader_of(0, 1))
+
+
 def test_more_workers_than_partitions_are_refused() -> None:
     expected = r"num_workers must be at most 2, since .* 3 ranks have 7, got 3"
     with pytest.raises(rs.InvalidArgument, match=expected):

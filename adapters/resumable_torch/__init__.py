@@ -5,7 +5,8 @@
 # received, `randomness` gives each sample its own generator, and `tensors` lets a source keep tensors in
 # its state. `no_worker` hides the worker from the sources that are read in it, and `marks` are the
 # states that come out of a worker. Where a pipeline has partitions, `shares` are those of a worker, and
-# `partitions` saves those of all ranks. `lightning` and `transformers` have one callback each and must be
+# `partitions` saves those of all ranks, of one step
+# (`one_step`), and not by whoever keeps those of one (`one_rank`). `lightning` and `transformers` have one callback each and must be
 # imported by their own names.
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from .dataset import PipelineDataset as PipelineDataset
 from .distributed import ResumableDistributedSampler as ResumableDistributedSampler
 from .loader import ResumableDataLoader as ResumableDataLoader
+from .partitions import JoinedState as JoinedState
 from .partitions import PartitionedState as PartitionedState
 from .partitions import gather_state as gather_state
 from .randomness import rng_for as rng_for

@@ -15,10 +15,29 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.foreign import looks_like
 from resumable.state.value import State
 
-__all__ = ["KEY", "Cursor", "InPasses"]
+__all__ = ["KEY", "Cursor", "InPasses", "state_in"]
 
 KEY: Final = "resumable"
 """The only key of every ``state_dict``; its value is what `resumable.loads` reads."""
+
+
+def state_in(state_dict: Mapping[str, Any]) -> State:
+    """The state that a ``state_dict`` holds.
+
+    Raises:
+      StateMismatch: if it holds none.
+    """
+    if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
+        raise rs.StateMismatch(
+            f"the state must be a dict with the key {KEY!r} alone, got "
+            f"{shorten(state_dict)}{looks_like(state_dict)}"
+        )
+    data = state_dict[KEY]
+    if isinstance(data, io.BytesIO):  # as some savers give bytes back
+        data = data.getvalue()
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
+    return rs.loads(data)
 
 
 class Cursor:
@@ -116,17 +135,7 @@ class Cursor:
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
-        if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
-            raise rs.StateMismatch(
-                f"the state must be a dict with the key {KEY!r} alone, got "
-                f"{shorten(state_dict)}{looks_like(state_dict)}"
-            )
-        data = state_dict[KEY]
-        if isinstance(data, io.BytesIO):  # as some savers give bytes back
-            data = data.getvalue()
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
-        self._stand_at(self._states.checked(rs.loads(data)), resumed=True)
+        self._stand_at(self._states.checked(state_in(state_dict)), resumed=True)
         self._chosen = None
         self.jumps += 1
         self.moves += 1

@@ -24,6 +24,7 @@ from resumable.errors import shorten
 from .cursor import Cursor, InPasses
 from .marks import Marks
 from .no_worker import hide_worker, in_no_worker
+from .one_rank import refuse_one_rank
 from .order import pulled
 from .shares import share_of
 
@@ -95,7 +96,11 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         Args:
           consumed: number of items that the loop has consumed since the pass began or was resumed. By
             default, the number of those that were yielded in this process.
+
+        Raises:
+          ExternalStateError: if Accelerate asks, which keeps the state of rank 0, and ranks own partitions.
         """
+        refuse_one_rank(self.pipeline)
         if self._working is not None:
             with in_no_worker():
                 return self.cursor.state_of(self._working)

@@ -21,6 +21,7 @@ from .cursor import KEY, InPasses
 from .dataset import PipelineDataset
 from .driven import Driven, Unordered
 from .marks import Marked, Marking, OneOrder
+from .one_rank import refuse_one_rank
 from .order import USE_SHUFFLE, refuse_given
 from .randomness import draws_of
 from .sampler import ResumableBatchSampler, ResumableSampler
@@ -180,8 +181,11 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
           held: how many of these batches have not reached the training step yet.
 
         Raises:
-          ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``.
+          ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``; or if
+            Accelerate asks, which keeps the state of rank 0, and ranks own partitions: register
+            ``JoinedState(loader)`` with it.
         """
+        refuse_one_rank(self.cursor.pipeline)
         self._apply_policy()
         if self._last is not None and self._last[0] == self.cursor.moves:
             return self._last[1]

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import torch.distributed as dist
 
@@ -17,20 +17,13 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.merging import PARTITIONS, is_of_partitions, joined_states
 
 from .cursor import KEY
+from .one_rank import refuse_one_rank
+from .one_step import check_one_step
+from .stateful import Stateful, as_stateful, pipeline_of
 
-__all__ = ["PartitionedState", "gather_state"]
+__all__ = ["JoinedState", "PartitionedState", "gather_state"]
 
 PREFIX: Final = "partition/"
-
-
-class Stateful(Protocol):
-    """A `ResumableDataLoader`, a `PipelineDataset` or a sampler."""
-
-    def state_dict(self) -> dict[str, bytes]:
-        """The state of the loop."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next pass continue at ``state_dict``."""
 
 
 class PartitionedState:
@@ -43,14 +36,22 @@ class PartitionedState:
     Where the pipeline has no partitions, there is the one key of the loader.
 
     Args:
-      loader: what has the state: a `ResumableDataLoader` or a `PipelineDataset`.
+      loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
+
+    Raises:
+      InvalidType: if ``loader`` is none of these.
     """
 
-    def __init__(self, loader: Stateful) -> None:
-        self._loader = loader
+    def __init__(self, loader: Stateful | rs.PipelineIterator[Any]) -> None:
+        self._loader = as_stateful(loader)
 
     def state_dict(self) -> dict[str, bytes]:
-        """A serialised state for each partition of this rank, under ``partition/00007`` and so on."""
+        """A serialised state for each partition of this rank, under ``partition/00007`` and so on.
+
+        Raises:
+          ExternalStateError: if Accelerate asks, which would keep the partitions of rank 0 alone.
+        """
+        refuse_one_rank(pipeline_of(self._loader))
         own = self._loader.state_dict()
         parts = _split(rs.loads(own[KEY])).parts
         if not parts:
@@ -62,28 +63,75 @@ class PartitionedState:
 
         Raises:
           StateMismatch: if a partition that this rank owns is missing, or the partitions are not of
-            one step of one pipeline.
+            one step of one pipeline. Only a rank that has come to its end may be some steps behind; below
+            stages of several inputs (`mix`, `zip`) that is not looked into.
         """
         if KEY not in state_dict:
             states = [rs.loads(value) for value in state_dict.values()]
-            state_dict = {KEY: dumps_frozen(joined_states(states))}
+            joined = joined_states(states)
+            check_one_step(states, pipeline_of(self._loader))
+            state_dict = {KEY: dumps_frozen(joined)}
         self._loader.load_state_dict(state_dict)
 
 
-def gather_state(loader: Stateful, group: dist.ProcessGroup | None = None) -> dict[str, bytes]:
+class JoinedState:
+    """The state of all ranks that own partitions, for whoever saves what rank 0 has: Accelerate, above all.
+
+    ``accelerator.register_for_checkpointing(JoinedState(loader))``. `state_dict` is `gather_state`, so every
+    rank must call it after the same step, as Accelerate does in ``save_state``. The state is loaded on
+    any number of ranks.
+
+    Args:
+      loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
+      group: the ranks; by default all. Without `torch.distributed` there is this one.
+
+    Raises:
+      InvalidType: if ``loader`` is none of these.
+    """
+
+    def __init__(
+        self,
+        loader: Stateful | rs.PipelineIterator[Any],
+        group: dist.ProcessGroup | None = None,
+    ) -> None:
+        self._loader = as_stateful(loader)
+        self._group = group
+
+    def state_dict(self) -> dict[str, bytes]:
+        """The joined state of all ranks, on every rank.
+
+        Raises:
+          StateMismatch: if the states cannot be joined, on every rank.
+        """
+        return gather_state(self._loader, self._group)
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Let the loader continue at ``state_dict``.
+
+        Raises:
+          StateMismatch: if it belongs to another pipeline; nothing changes then.
+        """
+        self._loader.load_state_dict(state_dict)
+
+
+def gather_state(
+    loader: Stateful | rs.PipelineIterator[Any], group: dist.ProcessGroup | None = None
+) -> dict[str, bytes]:
     """The joined state of all ranks, on every rank, such as for ``torch.save`` on rank 0.
 
     Every rank of the group must call it, after the same step. ``load_state_dict`` of a loader takes it
-    with any number of ranks.
+    with any number of ranks; where there is none, that of `JoinedState`.
 
     Args:
-      loader: what has the state of this rank.
+      loader: what has the state of this rank: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator
+        of a pipeline.
       group: the ranks; by default all. Without `torch.distributed` there is this one.
 
     Raises:
       StateMismatch: if the states cannot be joined, on every rank.
+      InvalidType: if ``loader`` has no state.
     """
-    return gathered(loader.state_dict(), group)
+    return gathered(as_stateful(loader).state_dict(), group)
 
 
 def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes]:

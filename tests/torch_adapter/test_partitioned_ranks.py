@@ -10,7 +10,13 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from resumable_torch import PartitionedState, PipelineDataset, ResumableDataLoader  # noqa: E402
+from resumable_torch import (  # noqa: E402
+    JoinedState,
+    PartitionedState,
+    PipelineDataset,
+    ResumableDataLoader,
+    gather_state,
+)
 from resumable_torch.cursor import KEY  # noqa: E402
 from torch_adapter.partitioned_ranks import (  # noqa: E402
     PARTITIONS,
@@ -101,3 +107,74 @@ def test_several_partitions_and_none_are_saved_by_the_same_words() -> None:
     again = loader(rs.range(9))
     PartitionedState(again).load_state_dict(plain.state_dict())
     assert list(again) == list(range(1, 9))
+
+
+def test_accelerate_saves_the_partitions_of_all_ranks_or_refuses(tmp_path: Path) -> None:
+    pytest.importorskip("accelerate", reason="accelerate is not installed")
+    module = "torch_adapter.accelerate_ranks"
+    assert torchrun(2, module, tmp_path, 7) == 0
+    first = [json.loads((tmp_path / f"2-{rank}.json").read_text()) for rank in range(2)]
+    for found in first:
+        *of_partitions, of_batches = found["refused"]
+        assert all(
+            "register_for_checkpointing(JoinedState(loader))" in one for one in of_partitions
+        )
+        assert "put shard behind that" in of_batches
+    assert torchrun(1, module, tmp_path, -1) == 0
+    rest = json.loads((tmp_path / "1-0.json").read_text())
+    assert rest["refused"] == [""] * 4
+    delivered = [number for found in (*first, rest) for number in found["taken"]]
+    assert sorted(delivered) == [number for number in range(120) if number % 3]
+
+
+def split_at(steps: dict[int, int], ranks: int = 2, count: int = 4) -> dict[str, bytes]:
+    """The partitions of ranks that have taken so many items, by the number of the rank."""
+    saved: dict[str, bytes] = {}
+    for rank, taken in steps.items():
+        with iter(uneven(count).shard(rank, ranks)) as iterator:
+            assert len(iterator.pull(taken)) == taken
+            saved |= PartitionedState(iterator).state_dict()
+    return saved
+
+
+def uneven(count: int) -> Any:
+    """Partition ``k`` has ``3 * k + 3`` items."""
+    return rs.range(60).partition(
+        count, lambda part: part.filter(lambda n: n // count <= 3 * (n % count) + 2)
+    )
+
+
+def test_partitions_of_different_steps_are_refused_unless_their_rank_has_ended() -> None:
+    pipeline = uneven(4)
+    lengths = [len(list(pipeline.shard(rank, 2))) for rank in range(2)]
+    assert lengths == [12, 18]
+    for steps in ({0: 5, 1: 7}, {0: 11, 1: 18}):
+        with (
+            iter(pipeline) as iterator,
+            pytest.raises(rs.StateMismatch, match=f"at step {steps[0]}"),
+        ):
+            PartitionedState(iterator).load_state_dict(split_at(steps))
+    with iter(pipeline) as iterator:
+        PartitionedState(iterator).load_state_dict(split_at({0: 12, 1: 14}))
+        assert len(list(iterator)) == 4
+    with iter(pipeline.shard(1, 2)) as iterator:  # which needs none of the others
+        PartitionedState(iterator).load_state_dict(split_at({0: 5, 1: 7}))
+        assert len(list(iterator)) == 18 - 7
+    with iter(pipeline.take(30)) as iterator:  # it holds items of all: not looked into
+        state = PartitionedState(iterator).state_dict()
+        PartitionedState(iterator).load_state_dict(state)
+
+
+def test_an_iterator_has_a_state_by_torchs_names() -> None:
+    pipeline = uneven(4)
+    with iter(pipeline) as iterator, iter(pipeline) as again:
+        iterator.pull(5)
+        assert rs.loads(gather_state(iterator)[KEY]) == iterator.get_state()
+        for kind in (JoinedState, PartitionedState):
+            kind(again).load_state_dict(kind(iterator).state_dict())
+            assert again.get_state() == iterator.get_state()
+            with pytest.raises(rs.StateMismatch, match="must be a dict"):
+                kind(again).load_state_dict({KEY: b"", "other": b""})
+    for kind in (JoinedState, PartitionedState, gather_state):
+        with pytest.raises(rs.InvalidType, match="loader must be a ResumableDataLoader"):
+            kind(pipeline)  # type: ignore[arg-type]

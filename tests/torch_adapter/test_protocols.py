@@ -52,6 +52,7 @@ def test_the_state_goes_through_torch_save_with_weights_only(tmp_path: Path) -> 
     assert [plain(batch) for batch in again] == rest
 
 
+@pytest.mark.filterwarnings("ignore:this run had come to its end")
 @pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize("kind", ["map", "pipeline"])
 def test_the_checkpointer_saves_and_resumes_a_loader(

@@ -5,7 +5,7 @@
 
 Each item is a window over the series, and a slice of a file: nothing is copied in advance. All windows
 are shuffled by a permutation, so the place in the input is one number. One callback saves the model,
-in a file that is replaced as a whole, and another one the input. A run that was killed ends with the
+in files that are whole at every moment, and another one the input. A run that was killed ends with the
 same weights, bit for bit.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from resumable_tf import ResumeInput
+from resumable_tf import ModelBackup, ResumeInput
 
 import resumable as rs
 
@@ -58,19 +58,11 @@ def forecaster() -> Any:
     return model
 
 
-class SaveModel(tf.keras.callbacks.Callback):
-    """Saves the model with its optimizer every so many steps; a kill leaves the file before or this one."""
+class SayStart(tf.keras.callbacks.Callback):
+    """Says where the training goes on, once the model is restored."""
 
-    def __init__(self, path: Path, every: int) -> None:
-        super().__init__()
-        self.path = path
-        self.every = every
-
-    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
-        if int(self.model.optimizer.iterations) % self.every == 0:
-            unfinished = self.path.with_suffix(".part.keras")
-            self.model.save(unfinished)
-            os.replace(unfinished, self.path)
+    def on_train_begin(self, logs: Any = None) -> None:
+        print(f"starting after step {int(self.model.optimizer.iterations):,}", flush=True)
 
 
 def main() -> None:
@@ -85,20 +77,14 @@ def main() -> None:
     path = Path(f"series-{options.length}.npy")
     write_series(path, options.length)
     batches = windows(path, options.batch_size)
-    saved = Path("run/model.keras")
-    saved.parent.mkdir(exist_ok=True)
     tf.keras.utils.set_random_seed(0)
-    model = tf.keras.models.load_model(saved) if saved.exists() else forecaster()
-    done = int(model.optimizer.iterations)
-    print(f"starting after step {done:,}", flush=True)
-
+    model = forecaster()
     save_input = ResumeInput(batches.repeat(), "run/input", save_freq=options.every)
     model.fit(
         save_input.dataset(SIGNATURE),
         steps_per_epoch=len(batches),
-        initial_epoch=done // len(batches),
         epochs=options.epochs,
-        callbacks=[SaveModel(saved, options.every), save_input],  # the input after the model
+        callbacks=[ModelBackup("run/model", options.every), SayStart(), save_input],
         shuffle=False,
         verbose=2,
     )

@@ -4,7 +4,8 @@
 # save and restore all `inputs` of a graph beside the model, by `following` the model's saver, as a `task`
 # says; `async_saver` writes a `snapshot` of the model too; `saveable` puts the input into the model's
 # checkpoint; `foreign` names what TensorFlow's own hooks have left. For TF2: `checkpointable` is an object
-# for a `tf.train.Checkpoint`, and `resume_input` a callback for Keras's ``fit``. `feed` has the state after any
+# for a `tf.train.Checkpoint`, and `resume_input` a callback for Keras's ``fit``; `model_backup` is one that
+# saves the model in `model_files`. `feed` has the state after any
 # item, and `checkpoints` keeps states by step, those of several inputs as its `parts`; where the number of
 # `tasks` has changed, it joins what all of them have saved.
 #
@@ -20,6 +21,7 @@ from .dataset import make_dataset as make_dataset
 from .dataset import make_initializable_iterator as make_initializable_iterator
 from .hooks import AsyncCheckpointInputPipelineHook as AsyncCheckpointInputPipelineHook
 from .hooks import CheckpointInputPipelineHook as CheckpointInputPipelineHook
+from .model_backup import ModelBackup as ModelBackup
 from .resume_input import ResumeInput as ResumeInput
 from .saveable import make_saveable_from_iterator as make_saveable_from_iterator
 
@@ -28,6 +30,7 @@ __all__ = [
     "AsyncCheckpointSaverHook",
     "CheckpointInputPipelineHook",
     "CheckpointableInput",
+    "ModelBackup",
     "ResumableIterator",
     "ResumeInput",
     "make_dataset",

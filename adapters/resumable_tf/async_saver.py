@@ -66,7 +66,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
       InvalidArgument: if a number is not above 0.
 
     When a session is created it raises `InvalidArgument` if the Saver saves what cannot be copied, such as an
-    iterator of tf.data, and the errors of `CheckpointInputPipelineHook`. During the training it raises
+    iterator of tf.data, or if two of these hooks would write the same input, and the errors of `CheckpointInputPipelineHook`. During the training it raises
     `SaveError` if a save fails.
     """
 
@@ -163,9 +163,9 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         """What saves the model and the inputs of ``graph``."""
         saver = self._get_saver()
         hooks = graph.get_collection(INPUT_HOOKS)
-        inputs = [each for hook in hooks for each in hook.inputs]
+        inputs = self._inputs_in(graph)
+        self._check_alone_with(inputs, graph)
         if not hooks:
-            inputs = self._own_inputs
             for each in inputs:
                 each.check()
         self._input_listeners = [listener for hook in hooks for listener in hook.listeners]
@@ -179,6 +179,23 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
             retain=self._retain,
             after=self._write,
         )
+
+    def _inputs_in(self, graph: tf.Graph) -> list[SavedInput]:
+        """The inputs of ``graph``: those of the hooks that save them, if there are any."""
+        hooks = graph.get_collection(INPUT_HOOKS)
+        return [each for hook in hooks for each in hook.inputs] if hooks else self._own_inputs
+
+    def _check_alone_with(self, inputs: list[SavedInput], graph: tf.Graph) -> None:
+        """Make sure that no other hook of ``graph`` writes the files of ``inputs``."""
+        own = {repr(each.store) for each in inputs}
+        for other in graph.get_collection(MODEL_HOOKS):
+            shared = own & {repr(each.store) for each in other._inputs_in(graph)}
+            if other is not self and shared:
+                raise rs.InvalidArgument(
+                    "one AsyncCheckpointSaverHook must save an input, got two, for "
+                    f"{other._save_path} and {self._save_path}, which would both write "
+                    f"{', '.join(sorted(shared))}; leave one of them out"
+                )
 
     def _save(self, session: Any, step: Any) -> bool:
         """Take model and inputs at ``step``, for the thread to write; whether to stop the training."""

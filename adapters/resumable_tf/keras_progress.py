@@ -14,23 +14,76 @@ import tensorflow as tf
 
 from .failures import Failures
 
-__all__ = ["Explained", "correct", "is_continued", "unused_counter"]
+__all__ = [
+    "Explained",
+    "begin_at",
+    "correct",
+    "is_continued",
+    "iterations_of",
+    "steps_of",
+    "unused_counter",
+]
+
+
+class _Begun:
+    """Says to Keras 2 where ``fit`` begins, as the state of a `BackupAndRestore` does.
+
+    Args:
+      epoch: the first one.
+      batch: its first one.
+    """
+
+    def __init__(self, epoch: int, batch: int) -> None:
+        self.place = epoch, batch
+
+    def maybe_load_initial_counters_from_ckpt(self, *_: Any, **__: Any) -> tuple[int, int]:
+        return self.place
 
 
 def is_continued(model: Any) -> bool:
-    """Whether `BackupAndRestore` has restored ``model`` for the ``fit`` that begins."""
+    """Whether a callback has restored ``model`` for the ``fit`` that begins."""
     if getattr(model, "_initial_epoch", None) is not None:  # Keras 3
         return True
     state = getattr(model, "_training_state", None)  # Keras 2
+    if isinstance(state, _Begun):
+        return True
     return state is not None and int(state._ckpt_saved_epoch.numpy()) >= 0
+
+
+def begin_at(model: Any, place: tuple[int, int] | None) -> None:
+    """Let the ``fit`` that begins start at an epoch and a batch; None for those that it was given.
+
+    Keras 3 begins the epoch with its first batch, unless `ResumeInput` ends it earlier.
+    """
+    if hasattr(model, "_initial_epoch"):  # Keras 3
+        model._initial_epoch = None if place is None else place[0]
+    else:
+        model._training_state = None if place is None else _Begun(*place)
+
+
+def steps_of(optimizer: Any) -> int:
+    """How many batches ``optimizer`` was given, by its iterations or the counter in place of them."""
+    counter = unused_counter(optimizer)
+    iterations = iterations_of(optimizer)
+    return iterations if counter is None else max(int(counter.numpy()), iterations)
+
+
+def iterations_of(optimizer: Any) -> int:
+    """The variable with the iterations of ``optimizer``."""
+    # With accumulated gradients, `iterations` does not count every batch; the variable does.
+    variables = optimizer.variables
+    for variable in variables() if callable(variables) else variables:
+        if variable.name.partition(":")[0] == "iteration":
+            return int(variable.numpy())
+    return int(optimizer.iterations)
 
 
 def correct(model: Any, trained: int, steps: int) -> None:
     """Let the ``fit`` that begins continue after ``trained`` batches of ``steps`` an epoch."""
     epoch, batch = divmod(trained, steps)
     state = getattr(model, "_training_state", None)
-    if state is None:
-        model._initial_epoch = epoch
+    if state is None or isinstance(state, _Begun):
+        begin_at(model, (epoch, batch))
         return
     # It continues after the last trained batch, which may belong to the epoch before.
     last_epoch, last_batch = (epoch, batch - 1) if batch else (epoch - 1, steps - 1)

@@ -30,7 +30,7 @@ from .arguments import policy_of
 from .batches import TrainedBatches
 from .checkpoints import InputCheckpoints
 from .feed import Feed
-from .keras_progress import Explained, correct, is_continued, unused_counter
+from .keras_progress import Explained, correct, is_continued, iterations_of, unused_counter
 from .numbered import numbered
 from .policy import check_policy, without_policy
 from .tasks import TaskFiles
@@ -45,7 +45,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Feeds ``fit`` from ``pipeline``, saves its position, and restores that of the model's step.
 
     Pass ``resume.dataset(signature)`` to ``fit`` as its data, and this object as a callback after those
-    that save the model, such as `BackupAndRestore` and `ModelCheckpoint`. The model must be restored with
+    that save the model, such as `ModelBackup` and `ModelCheckpoint`. The model must be restored with
     its optimizer, as ``optimizer.iterations`` is the step. Epoch 0 of ``fit`` begins with the first batch.
     Validation data is another data set and is not affected.
 
@@ -166,9 +166,9 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._restore_if_moved()
             if is_continued(self.model) and epoch != self._epoch:
                 raise rs.InvalidArgument(
-                    "ResumeInput must come after BackupAndRestore in the list of callbacks, got it "
-                    f"before: Keras would begin epoch {epoch} anew, and the input is in epoch "
-                    f"{self._epoch}"
+                    "ResumeInput must come after ModelBackup or BackupAndRestore in the list of "
+                    f"callbacks, got it before: Keras would begin epoch {epoch} anew, and the input "
+                    f"is in epoch {self._epoch}"
                 )
         self._seen = self._last_step = None
 
@@ -268,13 +268,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
     def _iterations(self) -> int:
         if self._counter is not None:
             return int(self._counter.numpy())
-        # With accumulated gradients, `iterations` does not count every batch; the variable does.
-        optimizer = self.model.optimizer
-        variables = optimizer.variables
-        for variable in variables() if callable(variables) else variables:
-            if variable.name.partition(":")[0] == "iteration":
-                return int(variable.numpy())
-        return int(optimizer.iterations)
+        return iterations_of(self.model.optimizer)
 
 
 class _Use:

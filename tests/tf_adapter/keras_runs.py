@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from resumable_tf import ResumeInput
+from resumable_tf import ModelBackup, ResumeInput
 
 import resumable as rs
 
@@ -68,8 +68,11 @@ class Kill(tf.keras.callbacks.Callback):  # type: ignore[misc]
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None) -> None:
-    """Train two epochs, or go on with them; write the weights at the end."""
+BACKUPS = {"Keras": tf.keras.callbacks.BackupAndRestore, "ours": ModelBackup}
+
+
+def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None, *more: Any) -> None:
+    """Train two epochs, or as many as planned, or go on with them; write the weights at the end."""
     tf.keras.utils.set_random_seed(0)
     inputs = tf.keras.Input((3,))
     hidden = tf.keras.layers.Dense(4, activation="tanh")(inputs)
@@ -82,8 +85,8 @@ def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None) -> Non
         steps_per_execution=plan["per_execution"],
     )
     resume = ResumeInput(pipeline(), folder / "input", save_freq=plan["input_freq"])
-    backup = tf.keras.callbacks.BackupAndRestore(str(folder / "backup"), save_freq=plan["freq"])
-    callbacks = [backup, resume]
+    backup = BACKUPS[plan["backup"]](str(folder / "backup"), save_freq=plan["freq"])
+    callbacks = [*more, backup, resume]
     if kill is not None:
         after, place = kill
         callbacks.insert(place, Kill(after, plan["per_execution"]))
@@ -91,7 +94,7 @@ def fit(folder: Path, plan: dict[str, Any], kill: tuple[int, int] | None) -> Non
     model.fit(
         resume.dataset(SIGNATURE),
         steps_per_epoch=STEPS,
-        epochs=2,
+        epochs=plan.get("epochs", 2),
         callbacks=callbacks,
         validation_data=tf.data.Dataset.from_generator(
             lambda: iter(validation), output_signature=SIGNATURE[1:]

@@ -334,6 +334,24 @@ def test_two_for_one_path_are_refused(tmp_path: Path) -> None:
         saver(tmp_path, checkpoint_basename="other").begin()
 
 
+@pytest.mark.parametrize("input_hook", [False, True])
+def test_two_that_would_write_one_input_are_refused_before_a_step(
+    input_hook: bool, tmp_path: Path
+) -> None:
+    def hooks() -> list[Any]:
+        more = [CheckpointInputPipelineHook(tmp_path, save_steps=2)] if input_hook else []
+        return [*more, saver(tmp_path), saver(tmp_path, checkpoint_basename="other")]
+
+    with pytest.raises(
+        rs.InvalidArgument, match=r"got two, for .*model\.ckpt and .*other|other and"
+    ):
+        train_model(tmp_path, hooks, last_step=5)
+    assert not saved(tmp_path)
+    if not input_hook:  # without an input each saves its model
+        train_model(tmp_path, hooks, last_step=5, with_input=False)
+        assert list(tmp_path.glob("other-5.index"))
+
+
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"save_steps": None}, ValueError, "every_secs"),
     ({"save_secs": 1}, ValueError, "every_secs"),

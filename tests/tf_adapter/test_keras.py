@@ -33,13 +33,18 @@ pytestmark = [
 
 REPOSITORY = Path(__file__).parents[2]
 FREQUENCIES = [
-    # Of the model, of the input, and the batches of an execution.
-    (1, 1, 1),
-    (3, 5, 1),
-    (2, "epoch", 2),
-    ("epoch", "epoch", 1),
-    (4, 3, 4),
-    (12, 5, 3),
+    # Who saves the model, how often, how often the input, and the batches of an execution.
+    ("Keras", 1, 1, 1),
+    ("ours", 3, 5, 1),
+    ("Keras", 3, 5, 1),
+    ("Keras", 2, "epoch", 2),
+    ("Keras", "epoch", "epoch", 1),
+    ("ours", "epoch", "epoch", 1),
+    ("ours", 1, 1, 1),
+    ("ours", 2, "epoch", 2),
+    ("Keras", 4, 3, 4),
+    ("Keras", 12, 5, 3),
+    ("ours", 12, 5, 3),
 ]
 # After how many batches, and before the model's callback, between the two, or after both.
 ALWAYS = [[[12, 2], [4, 2], [7, 1]], [[24, 2]]]
@@ -54,12 +59,12 @@ def runs_of(frequencies: Any, seed: int) -> Any:
 
 @pytest.mark.parametrize("frequencies", thinned(FREQUENCIES, 4, "kills"), ids=str)
 def test_a_killed_fit_trains_every_batch_once_and_ends_with_the_same_weights(
-    frequencies: tuple[Any, Any, int], tmp_path: Path
+    frequencies: tuple[str, Any, Any, int], tmp_path: Path
 ) -> None:
-    freq, input_freq, per_execution = frequencies
+    backup, freq, input_freq, per_execution = frequencies
     runs = runs_of(frequencies, seed=0)
     plan = {
-        "freq": freq, "input_freq": input_freq, "per_execution": per_execution, "runs": runs
+        "backup": backup, "freq": freq, "input_freq": input_freq, "per_execution": per_execution, "runs": runs
     }  # fmt: skip
     paths = [REPOSITORY, REPOSITORY / "tests", REPOSITORY / "adapters"]
     completed = subprocess.run(

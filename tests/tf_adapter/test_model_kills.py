@@ -12,7 +12,15 @@ import pytest
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 
-@pytest.mark.parametrize(("campaign", "kills"), [("model_kills", 8), ("checkpoint_kills", 6)])
+@pytest.mark.parametrize(
+    ("campaign", "kills"),
+    [
+        ("model_kills", 8),
+        ("checkpoint_kills", 6),
+        ("keras_kills", 5),
+        pytest.param("keras_kills", 60, marks=pytest.mark.deep),
+    ],
+)
 def test_the_newest_model_and_its_input_are_of_one_step_after_every_kill(
     campaign: str, kills: int, tmp_path: Path
 ) -> None:
@@ -24,7 +32,7 @@ def test_the_newest_model_and_its_input_are_of_one_step_after_every_kill(
         env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert f"Report(kills={kills}," in done.stdout, done.stderr[-2000:]
     assert done.returncode == 0, done.stdout

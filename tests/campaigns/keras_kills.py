@@ -1,0 +1,107 @@
+"""Kill Keras's ``fit`` at random moments of the saves of `ModelBackup`, and follow what it trains with.
+
+Run as `PYTHONPATH=.:tests:adapters python -m campaigns.keras_kills --kills 200`, with TensorFlow
+installed; the suite runs a short form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from campaigns.lives import live_and_be_killed
+from tf_adapter.keras_runs import STEPS, fit, pipeline
+
+MOST_BATCHES = 6
+"""Of a life."""
+LONGEST = 0.03
+"""Seconds from the last of them to the kill; a save takes about as long."""
+PLAN = {"backup": "ours", "freq": 1, "input_freq": 1, "per_execution": 1, "epochs": 10**6}
+
+
+@dataclass
+class Report:
+    """What a campaign found."""
+
+    kills: int = 0
+    steps: int = 0
+    """Up to which the run came."""
+    unfinished: int = 0
+    """Kills that fell into the write of a model."""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether every life went on, at the batch after those of the model that it restored."""
+        return not self.problems
+
+
+class Marks(tf.keras.callbacks.Callback):  # type: ignore[misc]
+    """Writes a byte after each batch, before the model is saved."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        os.write(self._descriptor, b"+")
+
+
+def campaign(kills: int, seed: int, folder: Path) -> Report:
+    """Kill ``kills`` trainings; each goes on where the one before was killed."""
+    chosen = random.Random(seed)
+    report = Report()
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(kills):
+        batches = chosen.randint(1, MOST_BATCHES)
+        live_and_be_killed(partial(_train, folder), chosen.uniform(0, LONGEST), batches)
+        report.kills += 1
+        report.unfinished += bool([*folder.glob("backup/.*")])
+        life = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
+        (folder / "log").unlink()
+        first, last = life[0][0], life[-1][0]
+        if not report.steps - 1 <= first <= report.steps:
+            report.problems.append(f"kill {number}: it began at {first} of {report.steps}")
+        expected = [batch[0].tolist() for batch in islice(pipeline(), last + 1)][first:]
+        if life != [[first + place, rows] for place, rows in enumerate(expected)]:
+            report.problems.append(f"kill {number}: from {first} on it trained {life}")
+        report.steps = last + 1
+    return report
+
+
+def _train(folder: Path, descriptor: int) -> None:
+    """Train until killed."""
+    warnings.simplefilter("ignore")
+    fit(folder, PLAN, None, Marks(descriptor))
+
+
+def main() -> int:
+    """Run a campaign; 0 if it was clean."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
+    options = parser.parse_args()
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-keras-kills-"))
+    started = time.perf_counter()
+    report = campaign(options.kills, options.seed, folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    print(f"{report}, epochs={report.steps / STEPS:.1f}\n{time.perf_counter() - started:.0f} s")
+    return 0 if report.clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

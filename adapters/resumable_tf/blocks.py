@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from time import perf_counter
 from typing import Any, Final, Generic, TypeVar
@@ -45,14 +45,22 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
       states: of the pass.
       columns: makes arrays of the items.
       failures: takes note of each exception.
+      note_end: called with the number of the last item at the end of the pass.
     """
 
     # An object and not a generator, so that after an error it returns the same item again.
 
-    def __init__(self, states: ConsumedStates[T], columns: Columns, failures: Failures) -> None:
+    def __init__(
+        self,
+        states: ConsumedStates[T],
+        columns: Columns,
+        failures: Failures,
+        note_end: Callable[[int], None],
+    ) -> None:
         self._states: ConsumedStates[Any] = states
         self._columns = columns
         self._failures = failures
+        self._note_end = note_end
         self._iterator: PipelineIterator[Any] = states.produce(elsewhere=True)
         self._pace = _Pace()
         self._at_once = True
@@ -65,6 +73,7 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
             block = self._taken()
             count = block_length(block)
             if not count:
+                self._note_end(self._iterator.step)
                 raise StopIteration
             try:
                 columns = self._columns.of(block)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -14,6 +14,7 @@ import resumable as rs
 from resumable.checkpoint.opening import check_pipeline
 from resumable.consumed import ConsumedStates
 from resumable.core.block import Indices
+from resumable.core.ended import warn_of_ended_run
 from resumable.core.graph import rebuilt, walk, without_threads
 from resumable.core.stage import Stage
 from resumable.stages.partition import Partition, has_partitions
@@ -67,12 +68,12 @@ class Feed(Generic[T]):
     def items(self) -> Iterator[tuple[np.int64, T]]:
         """The items from the origin on, each with its number. The very first item has number 1."""
         self._is_restored = False
-        return _Numbered(self._states, self.failures)
+        return _Numbered(self._states, self.failures, self._note_end)
 
     def blocks(self, columns: Columns) -> Iterator[tuple[Indices, Any]]:
         """The same as `items`, in blocks: the numbers, and the items as the arrays of ``columns``."""
         self._is_restored = False
-        return NumberedBlocks(self._states, columns, self.failures)
+        return NumberedBlocks(self._states, columns, self.failures, self._note_end)
 
     def state_after(self, number: int) -> State:
         """The state after the item with this number."""
@@ -128,6 +129,11 @@ class Feed(Generic[T]):
             self.move_to(None)
         return self.origin
 
+    def _note_end(self, number: int) -> None:
+        """Say once if the pass has ended after the item with this number, and that was restored."""
+        if number == self.origin > 0:
+            warn_of_ended_run(number, "use another folder for model and input")
+
 
 def _of_one_rank(number: int, stage: Stage[Any]) -> Stage[Any]:
     if isinstance(stage, Partition):
@@ -138,15 +144,19 @@ def _of_one_rank(number: int, stage: Stage[Any]) -> Stage[Any]:
 class _Numbered(Iterator[tuple[np.int64, T]]):
     # An object and not a generator, so that after an error it returns the same item again.
 
-    def __init__(self, states: ConsumedStates[T], failures: Failures) -> None:
+    def __init__(
+        self, states: ConsumedStates[T], failures: Failures, note_end: Callable[[int], None]
+    ) -> None:
         self._states: ConsumedStates[Any] = states
         self._failures = failures
+        self._note_end = note_end
         self._iterator = states.produce(elsewhere=True)
 
     def __next__(self) -> tuple[np.int64, T]:
         try:
             item = next(self._iterator)
         except StopIteration:
+            self._note_end(self._iterator.step)
             raise
         except Exception as error:
             raise self._failures.noted(error, self._iterator.step + 1) from error

@@ -24,6 +24,7 @@ import tensorflow as tf
 import resumable as rs
 from resumable.checkpoint.opening import as_store
 from resumable.core.arguments import check_bool, check_int
+from resumable.core.ended import warn_of_ended_run
 from resumable.state.value import State
 
 from .arguments import policy_of
@@ -159,6 +160,12 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         if is_continued(self.model):
             self._restore_if_moved()
             correct(self.model, self._trained, self._steps)
+            if self._epoch >= self.params["epochs"]:
+                warn_of_ended_run(
+                    self._trained,
+                    "use another folder for model and input",
+                    go_on="raise the epochs of fit",
+                )
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if not self._is_checked:

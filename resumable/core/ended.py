@@ -5,17 +5,24 @@ from __future__ import annotations
 import warnings
 
 
-def warn_of_ended_run(step: int, begin_anew: str, *, stacklevel: int = 2) -> None:
+def warn_of_ended_run(
+    step: int,
+    begin_anew: str,
+    *,
+    go_on: str = "raise the number in its repeat or take",
+    stacklevel: int = 2,
+) -> None:
     """Warn that the run had ended at ``step``. One wording, for the core and for all adapters.
 
     Args:
       step: of the last item.
       begin_anew: what to do to begin at the first item, such as "use another folder".
+      go_on: what to do to get more items.
       stacklevel: as that of `warnings.warn`, counted from the caller.
     """
     warnings.warn(
-        f"this run had come to its end at step {step}, so it delivers nothing: to go on, raise the number "
-        f"in its repeat or take; to begin anew, {begin_anew}",
+        f"this run had come to its end at step {step}, so it delivers nothing: to go on, {go_on}; to "
+        f"begin anew, {begin_anew}",
         RuntimeWarning,
         stacklevel=stacklevel + 1,
     )

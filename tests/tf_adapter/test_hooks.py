@@ -143,9 +143,12 @@ def test_a_slow_stream_is_not_asked_for_its_state_in_the_middle_of_an_item(
 @pytest.mark.parametrize("hook", HOOKS)
 def test_an_exhausted_input_is_over_and_stays_so(hook: Any, tmp_path: Path) -> None:
     pipeline = rs.range(7)
-    for expected in ([(n + 1, n) for n in range(7)], []):
-        made = hook(tmp_path, save_steps=3)
-        assert train(tmp_path, pipeline, hook=made) == expected
+    steps = train(tmp_path, pipeline, hook=hook(tmp_path, save_steps=3))
+    assert steps == [(n + 1, n) for n in range(7)]
+    ended = r"come to its end at step 7, .*raise the number in its repeat.*use another folder"
+    with pytest.warns(RuntimeWarning, match=ended) as warned:
+        assert train(tmp_path, pipeline, hook=hook(tmp_path, save_steps=3)) == []
+    assert len(warned) == 1
     assert saved(tmp_path) == [0, 3, 6, 7]
 
 

@@ -129,6 +129,23 @@ def test_a_model_loaded_from_any_checkpoint_finds_its_input(tmp_path: Path) -> N
             np.testing.assert_array_equal(ours, theirs)
 
 
+def test_a_fit_that_had_ended_says_so(tmp_path: Path) -> None:
+    """As with a backup that stays, or a kill between the last epoch and its removal."""
+
+    def train(epochs: int) -> int:
+        backup = tf.keras.callbacks.BackupAndRestore(str(tmp_path / "m"), delete_checkpoint=False)
+        history = fit(
+            small_model(), ResumeInput(rows(), tmp_path / "i"), epochs=epochs, before=[backup]
+        )
+        return len(history.epoch)
+
+    assert train(2) == 2
+    ended = rf"come to its end at step {2 * STEPS}, .* raise the epochs of fit; .* another folder"
+    with pytest.warns(RuntimeWarning, match=ended):
+        assert train(2) == 0
+    assert train(3) == 1
+
+
 def test_two_fits_go_on_in_the_same_input(tmp_path: Path) -> None:
     model, parted = small_model(), small_model()
     parted.set_weights(model.get_weights())

@@ -80,6 +80,7 @@ def _add_verify(commands: Any) -> None:
             "Runs a pipeline for reference and stops it at random positions. Resumes it from "
             "checkpoint files in fresh processes, and stops and resumes it there again, also with "
             "other numbers of workers and ranks and other prefetch depths, where it has them. "
+            "What is dealt out to ranks is run as two that save one checkpoint together. "
             "Compares every item; if one differs, finds the first stage at fault and says why. "
             "The file or module is executed many times. "
             "The exit status is 0 if the pipeline is exact, 1 if it is not, 2 if it cannot be "

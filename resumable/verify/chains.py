@@ -14,6 +14,10 @@ from .work import Resumed, ResumedRun
 
 FIRST_HASH_SEED: Final = 2
 """Of the first generation of a chain; each later one has the next."""
+EVERYWHERE: Final = 40
+"""Items of a run that is also resumed in one process, at every position."""
+MOST_EVERYWHERE: Final = 400
+"""Positions of a longer run at which it is."""
 
 
 class Link(NamedTuple):
@@ -46,6 +50,17 @@ def plan_chains(
     # The edges are spread over the chains, as the rest is.
     count = -(-len(stops) // generations)
     return [sorted(stops[number::count]) for number in range(count)]
+
+
+def plan_everywhere(items: int, random_access: bool) -> tuple[int, ...]:
+    """Where to resume in one process: everywhere in a short run, at some places of a longer one.
+
+    Fewer where a resume may read again what lies before it.
+    """
+    most = max(items // 4, EVERYWHERE) if random_access else EVERYWHERE
+    if items <= most:
+        return tuple(range(items + 1))
+    return tuple(range(0, items, -(-items // min(most, MOST_EVERYWHERE))))
 
 
 def follow(

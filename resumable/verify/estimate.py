@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, final
+from typing import Final, NamedTuple, final
+
+PROCESSES_OF_RANKS: Final = 20
+"""How many are started to try several ranks."""
+RUNS_OF_RANKS: Final = 8
+"""How many runs of the whole pipeline these ranks make together."""
 
 
 class Estimate(NamedTuple):
@@ -34,6 +39,7 @@ class Pace:
       reads_again: whether a resume reads everything before it again.
       at_once: number of processes at the same time.
       shards: number of shards; each is resumed with other numbers of ranks.
+      deals: whether items are dealt out to ranks, which are then run too.
       restart: seconds until one that resumes has loaded the pipeline; None if these are `start`.
     """
 
@@ -43,6 +49,7 @@ class Pace:
     reads_again: bool = False
     at_once: int = 1
     shards: int = 0
+    deals: bool = False
     restart: float | None = None
 
     def seconds(self, chains: Sequence[Sequence[int]]) -> float:
@@ -50,7 +57,7 @@ class Pace:
         resuming = sum(map(self._of_chain, chains)) / max(min(self.at_once, len(chains)), 1)
         alone = self.start + self.run
         # A run that saves, two for the costs, one that counts items; for a shard five and more.
-        return resuming + 4 * alone + 6 * alone * self.shards
+        return resuming + 4 * alone + 6 * alone * self.shards + self._of_several()
 
     def _of_chain(self, stops: Sequence[int]) -> float:
         ends = [*stops[1:], self.items]
@@ -58,5 +65,14 @@ class Pace:
             until - (0 if self.reads_again else stop)
             for stop, until in zip(stops, ends, strict=True)
         )
-        restart = self.start if self.restart is None else self.restart
-        return restart * len(stops) + self.run * passed / max(self.items, 1)
+        return self._start_again * len(stops) + self.run * passed / max(self.items, 1)
+
+    def _of_several(self) -> float:
+        """For ranks that save one checkpoint together, and those that go on from it."""
+        if not self.deals:
+            return 0.0
+        return PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run
+
+    @property
+    def _start_again(self) -> float:
+        return self.start if self.restart is None else self.restart

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
 from ..errors import shorten
 from ..pipeline import Pipeline
+from .opened import Opened, counting
 from .runs import Watch, draw
 from .work import Work
 
@@ -43,6 +45,9 @@ class Flow:
       left: items of its own at that time.
       unlike_length: items of a pass, if this differs from its ``length``.
       held: what its state held at the end of a pass and not at the start, as text.
+      epochs: those that it was started in.
+      starts: how often it was started and delivered something, where it is a source.
+      opened: the source that its function has opened most often.
     """
 
     items: int = 0
@@ -51,6 +56,9 @@ class Flow:
     left: int = 0
     unlike_length: int | None = None
     held: str | None = None
+    epochs: set[int] = field(default_factory=set)
+    starts: int = 0
+    opened: Opened = field(default_factory=Opened)
 
 
 @final
@@ -61,13 +69,15 @@ class Flows(Work):
     limit: int | None
 
     def do(self, stage: Stage[Any], watch: Watch) -> dict[int, Flow]:
-        flows: dict[int, Flow] = {}
-        watched = rebuilt(
-            without_threads(stage), lambda number, found: _Watched(found, number, flows)
-        )
+        flows: defaultdict[int, Flow] = defaultdict(Flow)
+
+        def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
+            return _Watched(counting(found, flows[number].opened), number, flows)
+
+        watched = rebuilt(without_threads(stage), watch_stage)
         with iter(Pipeline(watched)) as iterator:
             draw(iterator, self.limit, watch)
-        return flows
+        return dict(flows)
 
 
 def left_out(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
@@ -81,12 +91,12 @@ def left_out(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
             line += f" in {passes} passes"
         if (reason := _reason(found, entered, left)) is not None:
             yield f"{line}, {reason}"
-        elif _is_the_users(found) and entered != left:
+        elif is_the_users(found) and entered != left:
             yield line
 
 
 def suspicions(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
-    """For each stage that seems to lose items at the end of a pass, why."""
+    """For each stage that seems to lose items at the end of a pass, or to repeat them, why."""
     for number, (found, path) in enumerate(walk(stage)):
         flow = flows.get(number, Flow())
         if flow.unlike_length is not None:
@@ -96,6 +106,8 @@ def suspicions(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
             )
         if flow.held is not None:
             yield f"{found.label} at {path} {_of_held(found, flow.held)}"
+        if (told := _of_repeated(flow)) is not None:
+            yield f"{found.label} at {path} {told}"
 
 
 def _counts(stage: Stage[Any], flow: Flow) -> tuple[int | None, int | None, int]:
@@ -117,7 +129,7 @@ def _known(stage: Stage[Any]) -> int | None:
 def _reason(stage: Any, entered: int, left: int) -> str | None:
     """How many items were left out because of the stage's arguments; None if not."""
     lost, because = entered - left, None
-    match type(stage).__name__ if not _is_the_users(stage) else "":
+    match type(stage).__name__ if not is_the_users(stage) else "":
         case "Batch" if stage.drop_last:
             lost, because = entered - left * stage.batch_size, "by drop_last"
         case "Shard" if stage.uneven == "drop":
@@ -146,7 +158,22 @@ def _of_held(stage: Stage[Any], held: str) -> str:
     )
 
 
-def _is_the_users(stage: Stage[Any]) -> bool:
+def _of_repeated(flow: Flow) -> str | None:
+    """What an epoch delivers more than once because of the stage; None if nothing."""
+    epochs = max(len(flow.epochs), 1)
+    shown = f"{epochs} epochs" if epochs > 1 else "one epoch"
+    if flow.starts > epochs:
+        return f"was read from its start {flow.starts:,} times in {shown}."
+    if flow.opened.times > epochs:
+        return (
+            f"opened {flow.opened.label} {flow.opened.times:,} times in {shown}: what is in it was "
+            "delivered as often. If that is not meant, let the function make a pipeline of the item alone."
+        )
+    return None
+
+
+def is_the_users(stage: Stage[Any]) -> bool:
+    """Whether the class of ``stage`` is none of the library."""
     return type(stage).__module__.partition(".")[0] != LIBRARY
 
 
@@ -173,6 +200,7 @@ class _WatchedIterator(PassThroughIterator[T]):
     def __init__(self, stage: _Watched[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._flow = stage.flows.setdefault(stage.number, Flow())
+        self._flow.epochs.add(epoch)
         self._delivered = 0
         self._ended = False
         self._at_first = self._kept()
@@ -188,6 +216,8 @@ class _WatchedIterator(PassThroughIterator[T]):
         return passed
 
     def _note(self, delivered: int, wanted: int) -> None:
+        if delivered and not self._delivered and not self._stage.upstream.inputs:
+            self._flow.starts += 1
         self._flow.items += delivered
         self._delivered += delivered
         if delivered < wanted and not self._ended:
@@ -214,7 +244,7 @@ class _WatchedIterator(PassThroughIterator[T]):
                 return self._upstream.get_state()[FUNCTION]
             if type(stage).__name__ == "Scan" and not getattr(stage, "finishes", False):
                 return self._upstream.get_state()["carry"]
-            if stage.inputs and _is_the_users(stage):
+            if stage.inputs and is_the_users(stage):
                 state = self._upstream.get_state()
                 return {k: v for k, v in state.items() if k not in ("upstream", "upstreams")}
         return None

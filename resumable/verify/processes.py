@@ -123,7 +123,7 @@ class Workers:
         if not CAN_FORK:
             return False
         code = self._code("main(born())")
-        for seed in hash_seeds:
+        for seed in set(hash_seeds) - self._nurseries.keys():
             try:
                 self._nurseries[seed] = Nursery(code, self._directory, self._variables(seed))
             except OSError:  # there can be no more processes

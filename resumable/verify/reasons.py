@@ -94,8 +94,30 @@ DEPENDS_ON_THREADS: Final = Reason(
     "As it is it continues exactly, with other workers or another prefetch depth it does not.",
     "Let its function touch nothing that several calls share.",
 )
+DEPENDS_ON_PULLS: Final = Reason(
+    "depends on how it is pulled",
+    "Asked for several items at once, it delivers others, or other types, than when asked for one by one. "
+    "How many are asked for differs after a resume, and with prefetch and workers.",
+    "Let pull(count) deliver the same items, of the same types, whatever count is.",
+)
 RANKS_DIFFER: Final = Reason(
     "ranks differ",
     "Other numbers of ranks do not continue the global order.",
     "Check the stages before it with resumable.testing.check_stage.",
+)
+RANKS_START_OVER: Final = Reason(
+    "ranks start over",
+    "Ranks that save one checkpoint together do not go on from the newest step that all have saved.",
+    "Let the pipeline of each rank differ in index and count of shard alone.",
+)
+RANK_GOES_ASTRAY: Final = Reason(
+    "a rank goes astray",
+    "Killed and started again as one of several ranks that save one checkpoint together, a rank does not "
+    "continue its own run.",
+    "Check the stages after shard with resumable.testing.check_stage.",
+)
+STATE_OF_ANOTHER: Final = Reason(
+    "takes the state of another rank",
+    "A rank accepts the state of another one, and then does not deliver its own items.",
+    "Let relies_on of the stage have RANK, the default, if its state depends on which items came before.",
 )

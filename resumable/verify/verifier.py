@@ -4,6 +4,8 @@
 # does. Processes that only resume are forks of one that has imported the library and nothing else; what
 # they are compared with comes from others. A chain of generations starts with a checkpoint of an uninterrupted run, and each process
 # of it resumes from the file that the one before it left. The last goes on to the end.
+#
+# What is dealt out to ranks is then run as several of them, which save one checkpoint together.
 
 from __future__ import annotations
 
@@ -27,18 +29,21 @@ from ..core.graph import Variation, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import ResumableError
 from ..sources.iterable import reads_again
-from .chains import FIRST_HASH_SEED, Link, follow, plan_chains
+from .chains import FIRST_HASH_SEED, Link, follow, plan_chains, plan_everywhere
 from .conditions import Conditions
 from .diagnosis import Diagnosis
 from .estimate import Estimate, Pace
 from .flow import Flow, Flows, left_out, suspicions
 from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
 from .processes import Outcome, Task, Workers
+from .pulls import check_pulls
+from .rank_runs import HASH_SEEDS, deals
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, stage_costs
 from .runs import Digests, Run
+from .several import check_several
 from .target import Target
-from .work import Costs, Measure, Passes, Resumed
+from .work import Costs, Everywhere, Measure, Passes, Resumed
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -147,6 +152,7 @@ class _Verification:
         self._resumed: list[str] = []
         self._planned = 0
         self._links: list[Link] = []
+        self._ranks_are_fixed = False
         self._costs: Costs | None = None
         self._flows: dict[int, Flow] = {}
         self._notes: list[str] = []
@@ -163,9 +169,10 @@ class _Verification:
         finding = self._of_saved_run(outcome, stops)
         if finding is None:
             self._resume(chains, saved_in)
-            finding = self._of_second_pass(second) or self._of_resumes()
+            finding = self._of_second_pass(second) or self._of_pulls() or self._of_resumes()
+            finding = finding or self._of_everywhere()
             self._tell_of_untried(finding)
-            finding = finding or self._of_ranks() or self._of_partitions()
+            finding = finding or self._of_ranks() or self._of_partitions() or self._of_several()
         if finding is None:
             self._measure(rng)
             self._follow_items()
@@ -198,6 +205,7 @@ class _Verification:
             reads_again=any(reads_again(found) for found, _ in walk(self._stage)),
             at_once=self._workers.at_once,
             shards=len(shards(self._stage)),
+            deals=bool(deals(self._stage)),
         )
         return cast("Run", second)
 
@@ -285,6 +293,27 @@ class _Verification:
         with self._diagnosis(tuple(link.position for link in chained)) as diagnosis:
             return diagnosis.of_resumes([link.way for link in chained])
 
+    def _of_pulls(self) -> Finding | None:
+        """What is wrong if a stage of the user delivers what depends on how it is pulled."""
+        found = check_pulls(self._stage, self._workers)
+        if isinstance(found, str):
+            self._notes.append(f"not pulled in other ways: {found}")
+            return None
+        return found
+
+    def _of_everywhere(self) -> Finding | None:
+        """What is wrong if a resume differs at a position that no chain has stopped at."""
+        positions = plan_everywhere(self._items, self._stage.random_access)
+        work = Everywhere(self._digests, positions)
+        with self._bar("resumes in one process", None):
+            outcome = self._workers.run(Task(work, conditions=Conditions(hash_seed=1)))
+        if outcome.error is not None:
+            self._notes.append(f"not resumed in one process: {outcome.error}")
+        if outcome.result is None:
+            return None
+        with self._diagnosis((outcome.result,)) as diagnosis:
+            return diagnosis.of_resumes(self._ways[:1])
+
     def _tell_of_untried(self, finding: Finding | None) -> None:
         """Note that there are resumes that could not be tried; without a finding that is all."""
         untried = [link for link in self._links if link.outcome.died]
@@ -305,6 +334,7 @@ class _Verification:
                 self._notes.append(f"the ranks of {shard.label} were not changed: {error}")
                 continue
             if fixed:
+                self._ranks_are_fixed = True
                 self._notes.append(f"a later stage fixes the ranks of {shard.label}")
                 continue
             counts = other_counts(shard)
@@ -329,6 +359,7 @@ class _Verification:
                 fixed = why_ranks_are_fixed(saving, self._workers)
                 told = check_partitions(self._stage, number, [saving, *others], self._workers)
             if fixed is not None:
+                self._ranks_are_fixed = True
                 self._notes.append(f"the ranks of {found.label} must stay the same: {fixed}")
             if isinstance(told, Finding):
                 return told
@@ -337,6 +368,19 @@ class _Verification:
             else:
                 self._resumed.append(shown)
         return None
+
+    def _of_several(self) -> Finding | None:
+        """What is wrong if ranks save one checkpoint together, or one takes another's state."""
+        if not deals(self._stage):
+            return None
+        self._workers.fork_with(HASH_SEEDS)
+        with self._bar("several ranks", None):
+            found = check_several(
+                self._stage, self._workers, self._limit, may_change=not self._ranks_are_fixed
+            )
+        self._resumed += found.resumed
+        self._notes += found.notes
+        return found.finding
 
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}

@@ -15,10 +15,10 @@ from ..core.graph import without_threads
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
 from ..pipeline import Pipeline
-from ..state.encoding import dumps
+from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..triggers import AtEnd, AtSteps
-from .counted import after_resume, counted, reads_of_next
+from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
 from .runs import Digests, Run, Timed, Watch, draw
 
 TIMINGS: Final = 50
@@ -132,6 +132,34 @@ class ResumedHere(Work):
                 runs.append(draw(iterator, limit, watch, expected=expected, first=position))
                 state, position = iterator.get_state(), iterator.step
         return runs
+
+
+@final
+@dataclass(frozen=True)
+class Everywhere(Work):
+    """A resume at each of ``positions`` in one process, without threads; of each come some items.
+
+    ``expected`` are the digests of the whole run. Gives the first position after which they differ;
+    None if they never do.
+    """
+
+    expected: Digests
+    positions: tuple[int, ...]
+
+    def do(self, stage: Stage[Any], watch: Watch) -> int | None:
+        pipeline: Pipeline[Any] = Pipeline(without_threads(stage))
+        with iter(pipeline) as iterator:
+            states = [
+                (iterator.step, dumps(iterator.get_state()))
+                for _ in _stopping(iterator, self.positions)
+            ]
+        for position, state in states:
+            expected = self.expected.after(position)
+            most = min(AFTER_RESUME, len(expected))
+            with pipeline.resume(loads(state)) as resumed:
+                if draw(resumed, most, watch, expected=expected, first=position).differs:
+                    return int(position)
+        return None
 
 
 @final

@@ -26,6 +26,7 @@ EXPECTED: Final[dict[str, tuple[str, str] | None]] = {
     "ranks": None,
     "mixture": None,
     "language_model": None,
+    "held_on_ranks": None,
     "unseeded": ("unseeded randomness", "Map(fn=with_noise)"),
     "timed": ("time", "Map(fn=stamped)"),
     "set_order": ("hash order", "Map(fn=words)"),
@@ -37,6 +38,11 @@ EXPECTED: Final[dict[str, tuple[str, str] | None]] = {
         "LocatedLines(paths=PosixPath('growing.jsonl'), skip_blank=True)",
     ),
     "read_once": ("read once", "FromIterable("),
+    "remembering_rank": ("function keeps state", "Map(fn=with_last)"),
+    "changes_of_a_rank": ("takes the state of another rank", "Changes()"),
+    "swapped_on_ranks": ("ranks differ", "Swapped()"),
+    "pulled_in_two_ways": ("depends on how it is pulled", "Whimsical()"),
+    "delivered_again": None,
 }
 
 

@@ -6,12 +6,14 @@ import json
 import random
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import resumable as rs
+from resumable.core import Block, block_items
 
 
 def augment(row: Any, rng: np.random.Generator) -> Any:
@@ -56,6 +58,14 @@ mixture = (
     rs.mix(rs.range(200).flat_map(spread), rs.from_iterable(generated), weights=[2, 1], seed=1)
     .enumerate()
     .take(300)
+)
+
+
+held_on_ranks = (
+    rs.range(240)
+    .partition(4, lambda part: part.filter(lambda item: item % 3))
+    .shard(0, 2)
+    .shuffle(seed=0, window=8)
 )
 
 
@@ -147,3 +157,116 @@ def growing_file() -> rs.Pipeline[Any]:
 
 
 read_once = rs.from_iterable(generated()).map(str).batch(4)
+
+# Broken behind ranks, where a run of a single rank shows nothing.
+
+recent: list[int] = []
+
+
+def with_last(item: int) -> list[int]:
+    recent.append(item)
+    return recent[-2:]
+
+
+remembering_rank = rs.range(120).shuffle(seed=0).shard(0, 2).map(with_last).batch(4)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Changes(rs.Transform[Any]):
+    """Items that are not the neighbours of the one before."""
+
+    relies_on = frozenset()  # wrong: the state has an item of this rank
+
+    def start(self, epoch: int = 0) -> ChangesIterator:
+        return ChangesIterator(self, epoch)
+
+
+class ChangesIterator(rs.TransformIterator[Any]):
+    last = -1
+
+    def pull(self, count: int) -> Block:
+        found: list[Any] = []
+        while missing := count - len(found):
+            items = list(block_items(self._upstream.pull(missing)))
+            for item in items:
+                if abs(item - self.last) > 1:
+                    found.append((self.last, item))
+                self.last = item
+            if len(items) < missing:
+                break
+        return found
+
+    def get_state(self) -> dict[str, Any]:
+        return {"last": self.last, "upstream": self._upstream.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.last = state["last"]
+        self._upstream.set_state(state["upstream"])
+
+
+changes_of_a_rank = rs.range(120).shuffle(seed=0).shard(0, 2).apply(Changes)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Swapped(rs.Transform[Any]):
+    """Neighbours, the second one first; the state says that the second one is delivered."""
+
+    relies_on = frozenset()  # wrong: another rank has not delivered that one
+
+    def start(self, epoch: int = 0) -> SwappedIterator:
+        return SwappedIterator(self, epoch)
+
+
+class SwappedIterator(rs.TransformIterator[Any]):
+    def __init__(self, stage: Swapped, epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self.passed = 0
+        self.waiting: list[Any] = []
+        self.before = self._upstream.get_state()
+
+    def pull(self, count: int) -> Block:
+        swapped: list[Any] = []
+        while len(swapped) < count and (self.waiting or self._take_pair()):
+            swapped.append(self.waiting.pop(0))
+        return swapped
+
+    def _take_pair(self) -> bool:
+        self.before = self._upstream.get_state()
+        pair = list(block_items(self._upstream.pull(2)))[::-1]
+        self.waiting, self.passed = pair[self.passed :], 0
+        return bool(self.waiting)
+
+    def get_state(self) -> dict[str, Any]:
+        if self.waiting:
+            return {"passed": 1, "upstream": self.before}
+        return {"passed": self.passed, "upstream": self._upstream.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.passed = state["passed"]
+        self._upstream.set_state(state["upstream"])
+
+
+swapped_on_ranks = rs.range(120).partition(6, lambda part: part.map(abs)).shard(0, 2).apply(Swapped)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Whimsical(rs.Transform[Any]):
+    """The items as they are, or as numbers of NumPy."""
+
+    def start(self, epoch: int = 0) -> WhimsicalIterator:
+        return WhimsicalIterator(self, epoch)
+
+
+class WhimsicalIterator(rs.TransformIterator[Any]):
+    def pull(self, count: int) -> Block:
+        items = list(block_items(self._upstream.pull(count)))
+        return items if count == 1 else [np.int64(item) for item in items]
+
+
+pulled_in_two_ways = rs.range(60).apply(Whimsical).shuffle(seed=0, window=5)
+
+
+# Exact, and yet not what one wants.
+
+shared = rs.range(7)
+delivered_again = rs.range(5).flat_map(lambda item: shared.map(abs))

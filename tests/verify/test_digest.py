@@ -60,6 +60,8 @@ DIFFERENT: list[Any] = [
     None, 0, False, 0.0, -0.0, "", b"", (), [], {}, set(), frozenset(), 1, True, 1.0, 1j, "1", b"1",
     [1], (1,), [[1], 2], [1, [2]], {"a": 1, "b": 2}, {"b": 2, "a": 1}, OrderedDict(a=1, b=2),
     np.int64(1), np.int32(1), np.array(1), np.array([1]), np.array([[1]]), np.array([1], np.uint8),
+    np.array([1], ">i8"), np.array([1], ">i4"), np.array(["1"]), np.array(["1"], "<U2"),
+    np.array(["1"], ">U1"), np.zeros(2, ">i4,f8"), np.array([1], object),
     np.array(["a", None], object), np.zeros(2, "i4,f8"), np.datetime64("2020-01-01"),
     Point(1, 2), Row("a", 1), Row("a", 2), Slotted(1), Slotted(2), Colour.RED, Words("a"), "a",
     datetime.date(2020, 1, 1), datetime.date(2020, 1, 2), Path("a"), Path("b"), len, max,

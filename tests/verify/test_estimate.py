@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import forks
@@ -34,6 +35,12 @@ def test_chains_run_beside_each_other() -> None:
     chains = [[0], [0], [0], [0]]
     assert Pace(2, 100, 10, at_once=2).seconds(chains) == AROUND + 4 * 12 / 2
     assert Pace(2, 100, 10, at_once=9).seconds(chains[:1]) == AROUND + 12
+
+
+def test_several_ranks_take_their_processes_and_runs() -> None:
+    pace = Pace(start=2, items=100, run=10, deals=True)
+    assert pace.seconds([]) == AROUND + 20 * 2 + 8 * 10
+    assert replace(pace, restart=0.5).seconds([]) == AROUND + 20 * 0.5 + 8 * 10
 
 
 def test_an_empty_pipeline_takes_its_processes() -> None:

@@ -191,6 +191,37 @@ def test_a_length_that_is_not_kept_is_suspected() -> None:
     ]
 
 
+def test_a_source_that_a_function_opens_again_and_again_is_suspected(tmp_path: Path) -> None:
+    shared, few = rs.range(4), rs.range(3)
+    for fn in (lambda item: shared, lambda item: rs.zip(rs.range(9), shared.map(abs)).batch(2)):
+        for pipeline in (few.flat_map(fn), few.interleave(fn, cycle_length=2)):
+            (suspicion,) = told(pipeline)[1]
+            assert "opened Range(stop=4) 3 times in one epoch" in suspicion
+    (suspicion,) = told(rs.range(8).partition(4, lambda p: p.flat_map(lambda item: shared)))[1]
+    assert "opened Range(stop=4) 8 times in one epoch" in suspicion
+    (suspicion,) = told(few.flat_map(lambda item: shared).repeat(2))[1]
+    assert "6 times in 2 epochs" in suspicion
+
+
+def test_a_source_that_is_opened_once_an_epoch_is_not() -> None:
+    inner = [rs.range(number) for number in range(3)]
+    for fn in (inner.__getitem__, rs.range, lambda item: rs.from_sequence("ab"), range):
+        assert told(rs.range(3).flat_map(fn).repeat(2))[1] == []
+
+
+class Again(rs.Transform[Any]):
+    """Runs what is before it twice."""
+
+    def start(self, epoch: int = 0) -> Any:
+        return rs.concatenate(self.upstream, self.upstream).stage.start(epoch)
+
+
+def test_a_source_that_a_stage_reads_twice_is_suspected() -> None:
+    (suspicion,) = told(stream.apply(Again))[1]
+    assert "FromIterable(" in suspicion
+    assert "was read from its start 2 times in one epoch" in suspicion
+
+
 def test_nothing_is_said_of_a_pass_that_was_not_finished() -> None:
     assert told(stream.apply(Sevens).filter(alike), limit=3) == ([], [])
     assert told(rs.range(60).scan(in_sevens, []), limit=3) == ([], [])

@@ -39,7 +39,10 @@ def command(request: pytest.FixtureRequest) -> Command:
 
 
 # The first takes as long as ten others; the rest are exact, as `stream` and `ranks` are.
-ONLY_DEEP = {"growing_tokeniser", "images", "language_model", "lines_on_disk", "mixture"}
+ONLY_DEEP = {
+    *("growing_tokeniser", "images", "language_model", "lines_on_disk", "mixture"),
+    *("delivered_again", "held_on_ranks", "remembering_rank", "swapped_on_ranks"),
+}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,63 @@
+"""Count how often the function of a stage opens one and the same source."""
+
+# A pipeline that a function returns is no part of the graph, so nothing refuses one that it returns for
+# every item: `flat_map(lambda item: shared)` delivers all of `shared` for each. Whether that is meant
+# cannot be known; it is counted.
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, final
+from weakref import WeakKeyDictionary
+
+from ..core.expansion import inner_stage
+from ..core.graph import walk
+from ..core.stage import Stage
+from .hints import CALL_AGAIN
+
+
+@final
+@dataclass
+class Opened:
+    """The source that a function has opened most often.
+
+    Attributes:
+      times: how often, in all epochs.
+      label: its name and arguments.
+    """
+
+    times: int = 0
+    label: str = ""
+
+
+def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
+    """``stage``, such that what its function opens is counted."""
+    if type(stage).__name__ not in CALL_AGAIN:
+        return stage
+    function: Any = stage
+    return dataclasses.replace(function, fn=_Counting(function.fn, opened))
+
+
+@final
+class _Counting:
+    """A function, whose results are counted."""
+
+    def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
+        self._fn = fn
+        self._opened = opened
+        # Weakly: a source that is made anew for each item need not be kept, and is always another one.
+        self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
+
+    def __call__(self, item: Any) -> Any:
+        made = self._fn(item)
+        if (stage := inner_stage(made)) is not None:
+            for source in {found for found, _ in walk(stage) if not found.inputs}:
+                self._count(source)
+        return made
+
+    def _count(self, source: Stage[Any]) -> None:
+        times = self._counts[source] = self._counts.get(source, 0) + 1
+        if times > self._opened.times:
+            self._opened.times, self._opened.label = times, source.label

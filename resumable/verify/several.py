@@ -1,0 +1,338 @@
+"""Whether several ranks go on: those that save one checkpoint together, other numbers, one for another."""
+
+# Two ranks save, whatever number the pipeline names: what goes wrong with many does so with two. They
+# are killed at different items, and started again. Then one rank more, or one alone where there are
+# no more partitions, goes on from such a checkpoint. Each life is a process of its own.
+#
+# As many ranks must deliver, each, what it delivers uninterrupted. Other numbers of ranks deal the rest
+# out anew: all of them together must deliver what was left, as often. That can be asked only where
+# uninterrupted runs of both numbers deliver the same items in all; it is not so from a `batch` or a
+# `take` of each rank on. Then the stages before it are looked at.
+#
+# A resume that is refused is no error: it is told.
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, final
+
+from ..core.derived import derived
+from ..core.graph import cut_after, walk
+from ..core.stage import Stage
+from . import reasons
+from .lives import Life, Lived
+from .partitions import partitions
+from .processes import Workers
+from .rank_runs import RankRuns, Ranks, Reference, Untold, deals, each, items_of
+from .reasons import Reason
+from .report import Finding
+from .runs import Digests, Run
+from .work import Resumed
+
+SAVING: Final = 2
+"""How many ranks save together."""
+SAVES: Final = 5
+"""About how often each rank saves up to the end of the shortest."""
+TOGETHER: Final = f"as {SAVING} ranks that save one checkpoint together, killed and started again"
+
+
+class Verdict(NamedTuple):
+    """What was found out about several ranks.
+
+    Attributes:
+      finding: what is wrong; None if nothing is.
+      resumed: the ways of resuming that were tried.
+      notes: what was refused, and what could not be tried.
+    """
+
+    finding: Finding | None
+    resumed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def check_several(
+    stage: Stage[Any], workers: Workers, limit: int | None, *, may_change: bool
+) -> Verdict:
+    """Try several ranks.
+
+    Args:
+      stage: the whole pipeline, which deals items out.
+      workers: to run tasks.
+      limit: the number of items of a rank to draw; None for all.
+      may_change: whether the pipeline takes states of another number of ranks.
+    """
+    if (reason := _why_not(stage)) is not None:
+        return Verdict(None, notes=(f"several ranks were not tried: {reason}",))
+    several = _Several(stage, RankRuns(stage, workers, limit))
+    verdict = several.tried(Verdict(None), several.same_ranks, TOGETHER)
+    if not partitions(stage):
+        # Of partitions, no rank has the state of another one's.
+        verdict = several.tried(verdict, several.state_of_another)
+    if may_change:
+        verdict = several.tried(verdict, several.other_ranks, several.of_others)
+    return verdict
+
+
+def _why_not(stage: Stage[Any]) -> str | None:
+    for found in deals(stage).values():
+        if len(deals(found)) > 1:
+            return f"{found.label} deals out what was dealt out before"
+    for _, found in partitions(stage):
+        if found.count < SAVING:
+            return f"{found.label} has no more than one partition"
+    return None
+
+
+class _Wrong(NamedTuple):
+    """What is not as in an uninterrupted run; its fields are those of a finding."""
+
+    reason: Reason
+    told: str = ""
+    position: int | None = None
+    item: int | None = None
+    expected: str | None = None
+    got: str | None = None
+
+
+_Experiment = Callable[[int], "_Wrong | None"]
+"""What is wrong with the pipeline cut after the stage of this number; raises `Untold`."""
+
+
+@final
+@dataclass
+class _Several:
+    """The experiments with one pipeline."""
+
+    stage: Stage[Any]
+    runs: RankRuns
+
+    def tried(self, before: Verdict, experiment: _Experiment, way: str | None = None) -> Verdict:
+        """The verdict after ``experiment``; one without a ``way`` to tell may be refused in silence."""
+        if before.finding is not None:
+            return before
+        try:
+            wrong = experiment(0)
+        except Untold as failure:
+            notes = () if way is None else (f"not resumed {way}: {failure}",)
+            return before._replace(notes=before.notes + notes)
+        finding = None if wrong is None else self._finding(experiment, wrong)
+        resumed = () if way is None else (way,)
+        return before._replace(finding=finding, resumed=before.resumed + resumed)
+
+    def same_ranks(self, cut: int) -> _Wrong | None:
+        """Save, be killed, and go on with as many ranks."""
+        ranks = Ranks(SAVING)
+        whole = self.runs.uninterrupted(cut, ranks)
+        every = _every(whole)
+        lives = _Lives(self.runs, cut, ranks, every)
+        # Rank 0 has saved one step more than the other one when it is killed.
+        for rank, until in enumerate((2 * every + 1, every + 1)):
+            lived = lives.of(rank, until, expected=whole[rank].digests, threads=True)
+            if (wrong := _of_life(lived, 0, rank, whole[rank].run)) is not None:
+                return wrong
+        saved = min(_saved(every + 1, run.items, every) for run, _ in whole)
+        for rank, (run, digests) in enumerate(whole):
+            lived = lives.of(rank, None, expected=digests)
+            if (wrong := _of_life(lived, saved, rank, run)) is not None:
+                return wrong
+        return None
+
+    def state_of_another(self, cut: int) -> _Wrong | None:
+        """Go on as rank 1 from the state of rank 0, where that is accepted."""
+        ranks = Ranks(SAVING)
+        (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
+        position, folder = _every([Reference(run, own)]), self.runs.workers.new_folder()
+        saving = Resumed(folder, theirs, position, (position,))
+        resuming = Resumed(folder, own, self.runs.limit)
+        outcomes = [
+            self.runs.run(work, cut, rank, ranks) for rank, work in enumerate((saving, resuming))
+        ]
+        if any(outcome.error is not None for outcome in outcomes):
+            return None  # refused, as it should be where ranks have states of their own
+        return _different(reasons.STATE_OF_ANOTHER, outcomes[1].result.run, run, position)
+
+    def other_ranks(self, cut: int) -> _Wrong | None:
+        """Save, be killed, and go on with another number of ranks."""
+        cut = cut or self._comparable
+        if not self._is_comparable(cut):
+            raise Untold("which items come depends on the number of ranks")
+        saving = self.runs.uninterrupted(cut, Ranks(SAVING, "keep"))
+        every = _every(saving)
+        lives = _Lives(self.runs, cut, Ranks(SAVING, "keep"), every)
+        for rank, (_, digests) in enumerate(saving):
+            lives.of(rank, every + 1 + rank, expected=digests)
+        lives = lives.with_ranks(self._others)
+        delivered: Counter[bytes] = Counter()
+        for rank in range(self._others.count):
+            kept = Digests(self.runs.workers.new_file())
+            lived = lives.of(rank, None, keep=kept.path)
+            if lived.first != every:
+                return _lost(every, lived.first)
+            if lived.run is None or lived.run.error is not None:
+                return _Wrong(reasons.RANKS_DIFFER, f"It ended with {lived.run}.", every)
+            delivered.update(each(kept))
+        return self._of_rest(items_of(saving, every), delivered, every)
+
+    @property
+    def of_others(self) -> str:
+        """How other numbers of ranks were tried."""
+        way = f"as {self._others.count} instead of {SAVING} ranks"
+        try:
+            cut = self._comparable
+        except Untold:  # which the experiment tells
+            return way
+        if cut == 0:
+            return way
+        stages = [found for found, _ in walk(self.stage)]
+        return (
+            f"{way}, without {stages[cut - 1].label} and what follows: from there on the items depend on "
+            "the number of ranks"
+        )
+
+    @derived
+    def _others(self) -> Ranks:
+        counts = [found.count for _, found in partitions(self.stage)]
+        return Ranks(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
+
+    @derived
+    def _comparable(self) -> int:
+        """The longest pipeline that delivers the same items in all with both numbers of ranks."""
+        found = [n for n, _ in enumerate(walk(self.stage)) if deals(cut_after(self.stage, n))]
+        return next(filter(self._is_comparable, found), 0)
+
+    def _is_comparable(self, cut: int) -> bool:
+        saving = self.runs.uninterrupted(cut, Ranks(SAVING, "keep"))
+        if not all(run.ended for run, _ in saving):
+            raise Untold("that takes runs to the end")
+        return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
+
+    def _of_rest(
+        self, expected: Counter[bytes], delivered: Counter[bytes], position: int
+    ) -> _Wrong | None:
+        lost, wrong = (expected - delivered).total(), (delivered - expected).total()
+        if not lost and not wrong:
+            return None
+        told = (
+            f"{SAVING} ranks saved after {position:,} items of each, and {self._others.count} went on. Of "
+            f"the {expected.total():,} items that were left, {lost:,} were not delivered, and {wrong:,} "
+            "were that were not left."
+        )
+        return _Wrong(reasons.RANKS_DIFFER, told, position)
+
+    def _first(self, experiment: _Experiment) -> tuple[int, _Wrong] | None:
+        """The first stage, from the sources on, with which ``experiment`` finds something."""
+        for cut in reversed(range(1, len([*walk(self.stage)]))):
+            if not deals(cut_after(self.stage, cut)):
+                continue
+            with suppress(Untold):
+                if (wrong := experiment(cut)) is not None:
+                    return cut, wrong
+        return None
+
+    def _finding(self, experiment: _Experiment, seen: _Wrong) -> Finding:
+        cut, wrong = self._first(experiment) or (0, seen)
+        stage, path = [*walk(self.stage)][cut]
+        return Finding(
+            reason=wrong.reason.name,
+            stage=stage.label,
+            path=path,
+            evidence=f"{wrong.reason.evidence} {wrong.told}".strip(),
+            hint=wrong.reason.hint,
+            position=wrong.position,
+            item=wrong.item,
+            expected=wrong.expected,
+            got=wrong.got,
+        )
+
+
+@final
+class _Lives:
+    """Lives of ranks that share a store.
+
+    Args:
+      runs: to lead them.
+      cut: the stage after which the pipeline is cut.
+      ranks: how many there are.
+      every: the number of items from save to save.
+    """
+
+    def __init__(self, runs: RankRuns, cut: int, ranks: Ranks, every: int) -> None:
+        self._runs = runs
+        self._cut = cut
+        self._ranks = ranks
+        self._every = every
+        self._folder = runs.workers.new_folder()
+
+    def with_ranks(self, ranks: Ranks) -> _Lives:
+        """Those of another number of ranks over the same store."""
+        lives = _Lives(self._runs, self._cut, ranks, self._every)
+        lives._folder = self._folder
+        return lives
+
+    def of(
+        self,
+        rank: int,
+        until: int | None,
+        *,
+        expected: Digests | None = None,
+        keep: str | None = None,
+        threads: bool = False,
+    ) -> Lived:
+        """A life of ``rank`` that is killed at item ``until``, or goes on to the end."""
+        life = Life(
+            self._folder,
+            rank,
+            self._ranks.count,
+            self._every,
+            until,
+            self._runs.limit,
+            self._runs.workers.new_file(),
+            expected,
+            keep,
+        )
+        return self._runs.live(life, self._cut, self._ranks, threads=threads)
+
+
+def _every(whole: list[Reference]) -> int:
+    """The number of items from save to save; odd, so that saves come within rounds and groups."""
+    shortest = min(run.items for run, _ in whole)
+    if shortest < SAVING:
+        raise Untold("a rank has too few items")
+    return max(shortest // SAVES - 1, 0) | 1
+
+
+def _saved(until: int | None, items: int, every: int) -> int:
+    """The last step saved by a rank of so many ``items`` that is killed after ``until``."""
+    # It saves when it is asked for the item after the step.
+    asked = items if until is None or until > items else until - 1
+    return asked // every * every
+
+
+def _of_life(lived: Lived, saved: int, rank: int, whole: Run) -> _Wrong | None:
+    """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
+    assert lived.run is not None
+    # It may begin later: with a step of which another rank, started before it, has saved what it lacked.
+    if lived.first < saved:
+        return _lost(saved, lived.first)
+    return _different(reasons.RANK_GOES_ASTRAY, lived.run, whole, saved, f"It was rank {rank}.")
+
+
+def _lost(saved: int, first: int) -> _Wrong:
+    told = f"All had saved step {saved:,}, and a resume began after {first:,} items."
+    return _Wrong(reasons.RANKS_START_OVER, told, saved)
+
+
+def _different(
+    reason: Reason, run: Run, whole: Run, position: int, told: str = ""
+) -> _Wrong | None:
+    """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
+    if run.error is not None:
+        return _Wrong(reason, f"{told} It ended with {run.error}.".strip(), position)
+    if run.difference is None:
+        return None
+    number, got = run.difference
+    expected = whole.texts[number] if number < len(whole.texts) else None
+    return _Wrong(reason, told, position, number, expected, got)

@@ -202,7 +202,7 @@ class Graph:
             inside,
             rng.choice([*JOINS]),
             before,
-            tuple(sorted(after, key=lambda stage: stage[0] in BATCHES)),
+            _batched_last(after),
             (*plan, last),
             "process" if in_processes else "thread",
         )
@@ -242,6 +242,12 @@ class Graph:
 def _chain(rng: Random, stages: dict[str, Any], most: int) -> Chain:
     names = rng.choices([*stages], k=rng.randint(0, most))
     return tuple((name, rng.randint(1, 4)) for name in names)
+
+
+def _batched_last(chain: Chain) -> Chain:
+    """``chain`` with one batching at most, which comes last."""
+    batching = [stage for stage in chain if stage[0] in BATCHES]
+    return (*(stage for stage in chain if stage not in batching), *batching[:1])
 
 
 def _chained(pipeline: Made, chain: Chain) -> Made:

@@ -1,7 +1,8 @@
 """How long a save of a large model holds up its training: in a thread, and without one."""
 
 # python benchmarks/tf_async_saves.py, with TensorFlow installed. The hooks take turns in one process. The steps
-# at which the model is saved are timed; between two of them there is time to write.
+# at which the model is saved are timed; between two of them there is time to write. Only where saves come
+# without a pause there is none, and then it is also timed how long a save waits for the one before.
 
 from __future__ import annotations
 
@@ -41,15 +42,30 @@ class CopiesOnly(tf1.train.SessionRunHook):  # type: ignore[misc]
             self._held = session.run(self._variables)  # into arrays of NumPy
 
 
+class WithoutPause(AsyncCheckpointSaverHook):
+    """Saves as soon as the save before is written, and notes how long it has waited for that."""
+
+    def __init__(self, folder: str, save_steps: int) -> None:
+        super().__init__(folder, save_steps=save_steps)
+        self.waited: list[float] = []
+
+    def _save(self, session: Any, step: Any) -> bool:
+        began = time.perf_counter()
+        self._collect(wait_for_it=True)
+        self.waited.append(time.perf_counter() - began)
+        return super()._save(session, step)
+
+
 MAKERS: dict[str, Any] = {
     "a synchronous save": tf1.train.CheckpointSaverHook,
     "an asynchronous save": AsyncCheckpointSaverHook,
+    "a save without a pause": WithoutPause,
     "a copy of the variables": CopiesOnly,
 }
 
 
-def training(folder: Path, make: Any, megabytes: float, saves: int) -> list[float]:
-    """The seconds of the steps at which the model is saved."""
+def training(folder: Path, make: Any, megabytes: float, saves: int) -> list[tuple[float, float]]:
+    """The seconds of the steps at which the model is saved, and those of them that are waiting."""
     rows = int(megabytes * 1e6 / 4 / VARIABLES)
     hook = make(str(folder), save_steps=EVERY)
     seconds = []
@@ -75,14 +91,16 @@ def training(folder: Path, make: Any, megabytes: float, saves: int) -> list[floa
                 began = time.perf_counter()
                 if int(session.run(step)) % EVERY == 0:
                     seconds.append(time.perf_counter() - began)
-                    if isinstance(hook, AsyncCheckpointSaverHook):
+                    if type(hook) is AsyncCheckpointSaverHook:
                         hook._collect(wait_for_it=True)  # a stand-in for steps that take their time
-    return seconds
+    # The first wait is that of the save when the session was created.
+    waited = hook.waited[1:] if isinstance(hook, WithoutPause) else [0.0] * len(seconds)
+    return list(zip(seconds, waited, strict=False))
 
 
-def measured(megabytes: float, saves: int, rounds: int) -> dict[str, list[float]]:
-    """Seconds of each step with a save, by name; the first save of a training does not count."""
-    times: dict[str, list[float]] = {name: [] for name in MAKERS}
+def measured(megabytes: float, saves: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
+    """What `training` returns of each step with a save, by name, but for the first save of a training."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in MAKERS}
     for _ in range(rounds):
         for name, make in MAKERS.items():
             folder = Path(tempfile.mkdtemp())
@@ -102,10 +120,12 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Python {platform.python_version()}, TensorFlow {tf.__version__}")
     print(f"a model of {options.megabytes:g} MB; a step with")
-    for name, seconds in measured(options.megabytes, options.saves, options.rounds).items():
+    for name, times in measured(options.megabytes, options.saves, options.rounds).items():
+        seconds, waited = zip(*times, strict=True)
         print(
             f"{name:23} median {1e3 * statistics.median(seconds):7.1f} ms, "
-            f"from {1e3 * min(seconds):.1f} to {1e3 * max(seconds):.1f} ms"
+            f"from {1e3 * min(seconds):.1f} to {1e3 * max(seconds):.1f} ms, "
+            f"{sum(waited) / sum(seconds):.0%} of it waiting"
         )
 
 

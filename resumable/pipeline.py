@@ -262,7 +262,7 @@ class Pipeline(Generic[T]):
         workers: int = 0,
         executor: str | Executor = "thread",
         on_error: str = "raise",
-        on_skip: Callable[[int, Exception], object] | None = None,
+        on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
         """Apply ``fn`` to every item; see `resumable.stages.map.Map`."""
@@ -287,7 +287,7 @@ class Pipeline(Generic[T]):
         workers: int = 0,
         executor: str | Executor = "thread",
         on_error: str = "raise",
-        on_skip: Callable[[int, Exception], object] | None = None,
+        on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
         """Apply ``fn(item, rng)`` with a random generator for each item; see `resumable.stages.random_map.RandomMap`."""
@@ -402,7 +402,7 @@ class Pipeline(Generic[T]):
         workers: int = 0,
         executor: str | Executor = "thread",
         on_error: str = "raise",
-        on_skip: Callable[[int, Exception], object] | None = None,
+        on_skip: Callable[..., object] | None = None,
         version: str | int | None = None,
     ) -> Pipeline[U]:
         """Replace groups of items by those of ``fn(group)``; see `resumable.stages.map_batches.MapBatches`."""
@@ -658,7 +658,7 @@ def csv(
     columns: Sequence[str] | None = None,
     encoding: str = "utf-8",
     on_error: str = "raise",
-    on_skip: Callable[[int, Exception], object] | None = None,
+    on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline[dict[str, str]]:
@@ -759,7 +759,7 @@ def image_folder(
     *,
     decode: Callable[[bytes], Any] | None = None,
     on_error: str = "raise",
-    on_skip: Callable[[int, Exception], object] | None = None,
+    on_skip: Callable[..., object] | None = None,
 ) -> Pipeline[tuple[Any, int]]:
     """Pairs of an image and its label, of a folder that has a sub-folder for each class.
 
@@ -811,7 +811,7 @@ def jsonl(
     paths: Paths,
     *,
     on_error: str = "raise",
-    on_skip: Callable[[int, Exception], object] | None = None,
+    on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline[Any]:
@@ -854,7 +854,7 @@ def tar(
     *,
     decode: Decoders | None = None,
     on_error: str = "raise",
-    on_skip: Callable[[int, Exception], object] | None = None,
+    on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline[dict[str, Any]]:
@@ -931,7 +931,7 @@ def tfrecord(
     *,
     decode: Callable[[bytes], U] | None = None,
     on_error: str = "raise",
-    on_skip: Callable[[int, Exception], object] | None = None,
+    on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> Pipeline[Any]:

@@ -215,6 +215,14 @@ class TurnsIterator(CombineIterator[T]):
         """Note that the upstream of turn ``place`` of these has ended; whether there are more turns."""
 
     @property
+    def being_read(self) -> Sequence[StageIterator[Any]]:
+        """The upstream whose turn it is, where turns are taken one by one."""
+        left = self._left()
+        if not self._numbers or not 0 < left <= len(self._numbers):
+            return self.inputs
+        return [self._upstreams[self._numbers[len(self._numbers) - left]]]
+
+    @property
     def _taken(self) -> int:
         """How many of the turns that were planned last have given an item."""
         return len(self._numbers) + 1 - (self._left() or 1)

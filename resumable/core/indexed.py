@@ -19,6 +19,8 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
+from .origin import Origin
+from .record_number import origin_by_index
 from .runs import Run
 from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
 from .stage_iterator import Items, Mark, SourceIterator, StageIterator
@@ -186,6 +188,10 @@ class IndexedIterator(SourceIterator[T]):
         position = self.position
         moved = min(offset, self._length - position)
         return {"position": position + moved}, moved
+
+    def origin(self, back: int) -> Origin | None:
+        stage: Any = self._stage
+        return origin_by_index(stage, by_index(stage, self._epoch), self.position - back)
 
     def get_state(self) -> State:
         return {"position": self.position}

@@ -35,6 +35,7 @@ from ..state.value import State, freeze, take_state, unpack, unpack_count
 from .arguments import check_int
 from .block import Block, block_length
 from .external_source import apply_policy, inexact_among, inexactness
+from .failed_item import note_failed_item
 from .fingerprint import explain_mismatch, fingerprint
 from .graph import walk
 from .layout import Layout
@@ -158,7 +159,7 @@ class PipelineIterator(StageIterator[T]):
                     return item  # type: ignore[no-any-return]
             except BaseException as error:
                 self._items = BROKEN
-                self._name_stage(error)
+                self._explain(error)
                 raise
             try:
                 self._prepare(items)
@@ -362,7 +363,7 @@ class PipelineIterator(StageIterator[T]):
             self._items = BROKEN
             if isinstance(error, StopIteration):
                 raise RuntimeError("a user function raised StopIteration") from error
-            self._name_stage(error)
+            self._explain(error)
             raise
         here.source = None  # it is valid only until the next `pull`
         self.step += moved
@@ -451,6 +452,11 @@ class PipelineIterator(StageIterator[T]):
             self._name_stage(error)
             raise
         return root
+
+    def _explain(self, error: BaseException) -> None:
+        """Say in ``error``, which a call that moves has raised, where it comes from."""
+        self._name_stage(error)
+        note_failed_item(error, self._pass.root)
 
     def _name_stage(self, error: BaseException) -> None:
         """Add to a mismatch the name and the path of the stage that raised it."""

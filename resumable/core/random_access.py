@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from operator import methodcaller
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from .block import Block, Indices, block_items
 from .runs import Joined, Plain, Run, choose
 
 T = TypeVar("T")
+
+Route: TypeAlias = Callable[[Indices], tuple[Indices, Indices]]
 
 EPOCHS_AHEAD: Final = 32
 """How many epochs of a `repeat` are planned ahead. Whoever reads a strided part of short epochs may need
@@ -41,8 +43,8 @@ class Indexed(Generic[T]):
     """
 
     __slots__ = (
-        "base", "between", "every_epoch", "gather", "index_map", "indices_per_epoch", "item", "prepare",
-        "run", "span",
+        "base", "between", "choice", "every_epoch", "gather", "index_map", "indices_per_epoch", "item",
+        "numbered_by", "prepare", "run", "span",
     )  # fmt: skip
 
     def __init__(
@@ -69,6 +71,10 @@ class Indexed(Generic[T]):
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
+        # For items that are each made of the one at the same index of this.
+        self.numbered_by: Indexed[Any] | None = None
+        # For items that are each taken from one of several inputs: `input_at` and `route` of `chosen`.
+        self.choice: tuple[Callable[[int], Indexed[T]], Route] | None = None
 
     @classmethod
     def reordered(
@@ -105,6 +111,7 @@ class Indexed(Generic[T]):
         items: Callable[..., Iterator[T]],
         *,
         every_epoch: bool = False,
+        numbered_by: Indexed[Any] | None = None,
     ) -> Indexed[T]:
         """Items made from those at the same index of all ``inputs``.
 
@@ -114,12 +121,14 @@ class Indexed(Generic[T]):
           items: makes an iterator from one iterator of each input, as the built-in `map` and `zip`
             do: no item is computed before it is taken.
           every_epoch: whether the items are the same in every epoch.
+          numbered_by: the input whose items these are, if the others only add to them; the only
+            one by default.
         """
 
         def item(index: int) -> T:
             return next(items(*[iter((each.item(index),)) for each in inputs]))
 
-        return cls(
+        indexed = cls(
             lambda indices: blocks(*map(methodcaller("gather", indices), inputs)),
             item,
             prepare=lambda indices: Joined(
@@ -128,12 +137,14 @@ class Indexed(Generic[T]):
             every_epoch=every_epoch,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
         )
+        indexed.numbered_by = inputs[0] if len(inputs) == 1 else numbered_by
+        return indexed
 
     @classmethod
     def chosen(
         cls,
         input_at: Callable[[int], Indexed[T]],
-        route: Callable[[Indices], tuple[Indices, Indices]],
+        route: Route,
         *,
         indices_per_epoch: float = math.inf,
     ) -> Indexed[T]:
@@ -153,12 +164,27 @@ class Indexed(Generic[T]):
             numbers, indices = route(np.array([index], np.int64))
             return input_at(int(numbers[0])).item(int(indices[0]))
 
-        return cls(
+        indexed = cls(
             lambda indices: prepare(indices).gather(range(len(indices))),
             item,
             prepare=prepare,
             indices_per_epoch=indices_per_epoch,
         )
+        indexed.choice = input_at, route
+        return indexed
+
+    def made_of(self, index: int) -> tuple[Indexed[Any], int] | None:
+        """The items of which the one at ``index`` is one, and its index there.
+
+        None for what holds its items itself, or makes each of several.
+        """
+        if self.base is not None and self.index_map is not None:
+            return self.base, int(self.index_map(np.array([index], np.int64))[0])
+        if self.choice is not None:
+            input_at, route = self.choice
+            numbers, indices = route(np.array([index], np.int64))
+            return input_at(int(numbers[0])), int(indices[0])
+        return self.numbered_by and (self.numbered_by, index)
 
     def most_ahead(self, indices: int) -> int:
         """How many of up to ``indices`` consecutive ones are planned at once, at least 1."""

@@ -8,7 +8,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -222,7 +222,8 @@ class Stage(ABC, Generic[T]):
             value = getattr(self, field.name)
             if field.name in ("upstream", "upstreams") or not field.repr:
                 continue
-            if field.default is MISSING or value is not field.default:
+            default = field.default  # after pickling, a string is another one
+            if not (value is default or (isinstance(value, str) and value == default)):
                 shown.append(f"{field.name}={_name_of(value)}")
         return f"{type(self).__name__}({', '.join(shown)})"
 

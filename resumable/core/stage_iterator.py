@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
+from .origin import Origin
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -83,10 +84,18 @@ class StageIterator(ABC, Generic[T]):
     (array([0, 1, 2]), 2)
     """
 
+    one_by_one = False
+    """Whether it calls its function with each item of upstream before it takes the next one."""
+
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         """The iterators that it reads."""
         return ()
+
+    @property
+    def being_read(self) -> Sequence[StageIterator[Any]]:
+        """Those of `inputs` that may have raised what came out of this one."""
+        return self.inputs
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -156,6 +165,13 @@ class StageIterator(ABC, Generic[T]):
         """
         return None
 
+    def origin(self, back: int) -> Origin | None:
+        """Where the item handed out ``back`` items ago comes from, 1 for the last one.
+
+        None where that is not known without reading. Asked for after an error, so it need not be fast.
+        """
+        return None
+
     def items(self) -> Items[T]:
         """The remaining items in the fastest way there is, moving this iterator along."""
         return Items(self)
@@ -189,6 +205,8 @@ class ItemByItem(StageIterator[T]):
     At each ``yield`` its position must already be that after the item, since a state may be taken
     there.
     """
+
+    one_by_one = True
 
     @abstractmethod
     def items(self) -> Items[T]: ...
@@ -225,6 +243,12 @@ class SourceIterator(StageIterator[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    def origin(self, back: int) -> Origin | None:
+        position = self.get_state().get("position")
+        if not isinstance(position, int):
+            return None
+        return Origin(self._stage, position - back, position - back)
 
     @property
     def digest(self) -> int:

@@ -41,7 +41,9 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
     def indexed(self, epoch: int = 0) -> Indexed[tuple[int, Any]] | None:
         upstream = self.upstream.indexed(epoch)
-        return upstream and Indexed.joined([OWN_INDICES, upstream], _numbered, builtins.zip)
+        return upstream and Indexed.joined(
+            [OWN_INDICES, upstream], _numbered, builtins.zip, numbered_by=upstream
+        )
 
 
 class _EnumerateIterator(CountingIterator[tuple[int, Any]]):

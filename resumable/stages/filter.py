@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, compress
@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
 from ..core.carried import CallsFunction
+from ..core.failed_item import mapped_by
 from ..core.function_version import FunctionVersion
+from ..core.origin import Origin
 from ..core.stage import RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import SteadyIterator
@@ -60,17 +62,19 @@ class _FilterIterator(SteadyIterator[T]):
 
     # How many items were dropped before the first one that was passed on; below 0 from then on.
     _dropped = 0
+    # What the predicate has said of the items that the last `pull` has read; nothing after `items`.
+    _tested: Sequence[list[object]] = ()
 
     def pull(self, count: int) -> Block:
         kept: list[Block] = []
+        tested = self._tested = []
         predicate = self._stage.predicate
         missing = count
         while missing:
             block = self._upstream.pull(missing)
             items = block_items(block)
-            flags = list(map(predicate, items))
-            if len(flags) != len(items):  # `map` takes a StopIteration for its end
-                raise RuntimeError("a user function raised StopIteration")
+            flags = mapped_by(self, predicate, items)
+            tested.append(flags)
             rows = list(compress(items if block is items else range(len(items)), flags))
             if self._dropped >= 0:
                 self._note(len(items), passed=bool(rows))
@@ -80,7 +84,14 @@ class _FilterIterator(SteadyIterator[T]):
             missing -= len(rows)
         return concatenate(kept)
 
+    def origin(self, back: int) -> Origin | None:
+        flags = list(chain.from_iterable(self._tested))
+        passed = [ago for ago, flag in enumerate(reversed(flags), 1) if flag] if flags else [1]
+        found = self._upstream.origin(passed[back - 1]) if back <= len(passed) else None
+        return found and found._replace(place=None)
+
     def items(self) -> Items[T]:
+        self.one_by_one, self._tested = True, []
         kept = partial(builtins.filter, self._stage.predicate)
         if self._dropped < 0:
             return self._upstream.items().through(kept)

@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable, check_choice
-from ..core.block import Block, block_items, block_length
+from ..core.block import Block, block_items
 from ..core.carried import CallsFunction
 from ..core.derived import derived
+from ..core.failed_item import mapped_by
 from ..core.function_version import FunctionVersion
+from ..core.origin import Origin
 from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, NOTHING, RANK, Reliance, Stage
 from ..core.stage_iterator import Items, StageIterator
@@ -21,7 +23,7 @@ from ..errors import InvalidArgument
 from ..state.value import State
 from ..workers.hiring import Calls, check_calls
 from ..workers.parallel_map import ParallelMapIterator
-from ..workers.tally import OnSkip, Tally
+from ..workers.tally import OnSkip, Tally, Told, told_of
 
 T = TypeVar("T")
 
@@ -76,9 +78,14 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
         return found
 
     @property
+    def told(self) -> Told | None:
+        """What is called for an item of `read` that is dropped."""
+        return told_of(self.on_skip)
+
+    @property
     def _calls(self) -> Calls:
         drop = self.on_error == "skip"
-        return Calls(self.called, drop, self.workers, self.executor, self.on_skip)
+        return Calls(self.called, drop, self.workers, self.executor, self.told)
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -160,10 +167,13 @@ class Map(CallsPerItem[T]):
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
-        and by the thread that iterates the map. ``number`` is the item's number in upstream's pass,
-        counted from 0 and on over resumes; ``error`` is its exception. An item that is drawn again
-        after an error or an interrupt is reported again. States of earlier versions may lack the
-        count; over a stream, numbers then count from the resume.
+        and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a third
+        argument without a default. ``number`` counts from 0. It is the item's number in the source,
+        where the stages between look items up by index or pass them on one by one. Else, and where
+        several sources are joined, it is the number in upstream's pass, counted on over resumes.
+        ``error`` is the exception. An item that is drawn again after an error, an interrupt or a
+        resume is reported again. States of earlier versions may lack the count; numbers that need it
+        then count from the resume.
 
     When a worker process dies, new processes try its work again, and the loop notices nothing.
     Work during which this happens twice is tried item by item, with nothing else in work. An item
@@ -193,12 +203,12 @@ class _MapIterator(SteadyIterator[T]):
     _stage: CallsInWorkers[T]
 
     def pull(self, count: int) -> Block:
-        return _mapped(self._stage.called, self._upstream.pull(count))
+        return mapped_by(self, self._stage.called, block_items(self._upstream.pull(count)))
 
     def blocks(self, size: int) -> Iterator[Block]:
         fn = self._stage.called
         for block in self._upstream.blocks(size):
-            yield _mapped(fn, block)
+            yield mapped_by(self, fn, block_items(block))
 
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
@@ -208,7 +218,11 @@ class _MapIterator(SteadyIterator[T]):
         return found and ({"upstream": found[0]}, found[1])
 
     def items(self) -> Items[T]:
+        self.one_by_one = True
         return self._upstream.items().through(partial(map, self._stage.called))
+
+    def origin(self, back: int) -> Origin | None:
+        return self._upstream.origin(back)
 
 
 class _DroppingMapIterator(TransformIterator[T]):
@@ -218,18 +232,22 @@ class _DroppingMapIterator(TransformIterator[T]):
 
     def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
-        self._tally = Tally(stage.on_skip)
+        self._tally = Tally(stage.told)
+        self._read = 0  # the number of the item that a `pull` of upstream would give
 
     def pull(self, count: int) -> Block:
+        self.one_by_one = False
         mapped: list[T] = []
         while missing := count - len(mapped):
-            block = self._upstream.pull(missing)
-            mapped += self._kept(block_items(block))
-            if block_length(block) < missing:
+            items = block_items(self._upstream.pull(missing))
+            self._read = self._tally.number + len(items)
+            mapped += self._kept(items)
+            if len(items) < missing:
                 break
         return mapped
 
     def items(self) -> Items[T]:
+        self.one_by_one, self._read = True, 0
         return Items(self._kept(self._upstream.items()))
 
     def _kept(self, items: Iterable[Any]) -> Iterator[T]:
@@ -238,10 +256,18 @@ class _DroppingMapIterator(TransformIterator[T]):
             try:
                 result = fn(item)
             except Exception as error:
-                tally.drop(error)
+                tally.drop(error, self._origin_of_last, partial(_same, item))
             else:
                 tally.pass_over(1)
                 yield result
+
+    def _origin_of_last(self) -> Origin | None:
+        """Where the item comes from that was counted last."""
+        return self._upstream.origin(max(self._read - self._tally.number + 1, 1))
+
+    def origin(self, back: int) -> Origin | None:
+        found = self._upstream.origin(1) if self.one_by_one and back == 1 else None
+        return found and found._replace(place=None)
 
     @property
     def skipped(self) -> int:
@@ -253,6 +279,10 @@ class _DroppingMapIterator(TransformIterator[T]):
 
     def set_state(self, state: State) -> None:
         self._tally.set_state(self._stage, state, self._upstream)
+
+
+def _same(item: T) -> T:
+    return item
 
 
 def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.block import Indices
 from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
+from ..core.origin import Origin
 from ..core.stage import Stage
 from ..core.stage_iterator import Mark, StageIterator
 from ..errors import StateMismatch, shorten
@@ -139,6 +140,11 @@ class PartitionIterator(TurnsIterator[T], SharesStaff):
             with closing(pipeline.start(self._start_epoch)) as iterator:
                 iterator.set_state(state)
                 yield pipeline, iterator
+
+    def origin(self, back: int) -> Origin | None:
+        if back > 1 or not self._taken:
+            return None
+        return self._upstreams[self._numbers[self._taken - 1]].origin(1)
 
     def get_state(self) -> State:
         return self.mark()()

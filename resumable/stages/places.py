@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
+from ..core.origin import Origin
 from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
@@ -109,6 +110,7 @@ class Places(IndexedTransform[Placed]):
             [places, upstream],
             lambda places, block: _placed(key, places.tolist(), block),
             partial(zip, repeat(key)),
+            numbered_by=upstream,
         )
 
 
@@ -149,6 +151,9 @@ class _PlacesIterator(CountingIterator[Placed]):
         passed = self._upstream.skip(count)
         self._pass_over(passed, count)
         return passed
+
+    def origin(self, back: int) -> Origin | None:
+        return self._upstream.origin(back)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         found = self._upstream.state_at(offset)

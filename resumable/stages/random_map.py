@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
@@ -11,12 +12,14 @@ import numpy as np
 from ..core.arguments import check_seed
 from ..core.block import Block
 from ..core.derived import derived
+from ..core.origin import Origin
 from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from ..core.stage_iterator import Items, Mark, StageIterator
 from ..core.transform import PassThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
+from ..workers.tally import Told
 from .map import CallsPerItem
 from .partition import has_partitions
 from .places import Placed, Places, dealt_order, is_dealt
@@ -124,6 +127,11 @@ class RandomMap(CallsPerItem[T]):
             return own
         return "the position" if own == "nothing" else f"the position and {own}"
 
+    @property
+    def told(self) -> Told | None:
+        told = super().told
+        return told and partial(_of_placed, told)
+
     @derived
     def read(self) -> Stage[Any]:
         if self.over_partitions:
@@ -196,6 +204,9 @@ class _RandomMapIterator(_MappedIterator[T]):
         found = self._upstream.state_at(offset)
         return found and (self._outside(found[0]), found[1])
 
+    def origin(self, back: int) -> Origin | None:
+        return self._upstream.origin(back)
+
     def get_state(self) -> State:
         return self._outside(self._upstream.get_state())
 
@@ -210,6 +221,10 @@ class _RandomMapIterator(_MappedIterator[T]):
     def _outside(self, state: State) -> State:
         inner: State = state["upstream"] if self._flat else state
         return inner
+
+
+def _of_placed(told: Told, number: int, error: Exception, placed: Placed) -> None:
+    told(number, error, placed[-1])
 
 
 @final

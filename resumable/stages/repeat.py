@@ -17,6 +17,7 @@ from ..core.carried import restore_functions
 from ..core.derived import derived
 from ..core.graph import walk
 from ..core.indexed import IndexedIterator
+from ..core.origin import Origin
 from ..core.random_access import Indexed
 from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
 from ..core.stage_iterator import Items, StageIterator
@@ -192,6 +193,9 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
                 break
             missing -= self._pass_over(missing)
         return count - missing
+
+    def origin(self, back: int) -> Origin | None:
+        return (self._whole or self._upstream).origin(back)
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

@@ -15,6 +15,7 @@ from ..core.arguments import check_below, check_choice
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
 from ..core.indexed import IndexedIterator, LookedUp, check_reach, countable
+from ..core.origin import Origin
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -154,6 +155,10 @@ class _IndexedShardIterator(StageIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         return self._rest.blocks(size)
+
+    def origin(self, back: int) -> Origin | None:
+        found = self._rest.origin(back)
+        return found and found._replace(place=None)  # which would count from the last resume
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

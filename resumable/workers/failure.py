@@ -48,8 +48,10 @@ def sendable(error: Any, dumps: Callable[[Any], bytes]) -> Any:
     try:
         pickle.loads(dumps(error))
     except Exception as reason:
-        text = "".join(traceback.format_exception_only(error)).strip()
-        return WorkerError(f"{text} (this exception cannot be pickled: {reason})")
+        text = traceback.format_exception_only(error)[0].strip()  # its notes go with it
+        described = WorkerError(f"{text} (this exception cannot be pickled: {reason})")
+        described.__dict__["__notes__"] = list(getattr(error, "__notes__", []))
+        return described
     return error
 
 

@@ -12,7 +12,7 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .courier import CourierWorkers, ForeignService
 from .executors import ThreadWorkers, Workers
-from .tally import OnSkip
+from .tally import Told
 
 
 class Calls(NamedTuple):
@@ -23,14 +23,14 @@ class Calls(NamedTuple):
       drop: whether an item whose call raises is dropped.
       workers: number of threads or processes.
       executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      on_skip: called with the number of an item that is dropped, and its error.
+      told: called with the number of an item that is dropped, its error, and itself.
     """
 
     fn: Callable[[Any], Any]
     drop: bool
     workers: int
     executor: str | Executor
-    on_skip: OnSkip | None = None
+    told: Told | None = None
 
 
 def check_calls(calls: Calls) -> None:
@@ -74,8 +74,8 @@ def check_executor(workers: int, executor: str | Executor) -> None:
 
 def hired(calls: Calls, window: int) -> Workers:
     """Workers for one running iterator, which submits up to ``window`` chunks at once."""
-    fn, drop, workers, executor, on_skip = calls
-    tell = on_skip is not None
+    fn, drop, workers, executor, told = calls
+    tell = told is not None
     if isinstance(executor, Executor):
         return CourierWorkers(ForeignService(fn, drop, tell, executor))
     if executor == "process":

@@ -17,12 +17,15 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from operator import length_hint
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ..core.block import Block, block_length, slice_block
+from ..core.block import Block, block_items, block_length, slice_block
+from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
+from ..core.origin import Origin
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, Mark
 from ..core.transform import Transform, TransformIterator
@@ -86,6 +89,10 @@ class _Chunk:
         """How many of the items were not passed."""
         return block_length(self.block) - self.passed
 
+    def item(self, number: int) -> Any:
+        """One of the items."""
+        return block_items(slice_block(self.block, number, number + 1))[0]
+
     def part(self, start: int, stop: int) -> _Chunk:
         """The items from ``start`` to ``stop`` as a chunk that is not submitted."""
         block = slice_block(self.block, start, stop)
@@ -104,7 +111,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
     ) -> None:
         super().__init__(stage, epoch, reads)
         self._calls = calls
-        self._tally = Tally(calls.on_skip)
+        self._tally = Tally(calls.told)
         self._window: deque[_Chunk] = deque()
         self._waiting = False  # whether it may hold chunks that are not submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers
@@ -165,6 +172,11 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def share(self, staff: Staff) -> None:
         self._staff = staff
+
+    def origin(self, back: int) -> Origin | None:
+        if self._calls.drop:
+            return None
+        return self._upstream.origin(self._in_work - self._taken + back)
 
     @property
     def skipped(self) -> int | None:
@@ -325,7 +337,10 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         for number, error in outcome.failed.items():
             if at <= number < stop or (number == stop and len(results) < count):
                 self._tally.pass_over(number - at)
-                self._tally.drop(error)
+                back = self._in_work - (number - chunk.passed)
+                self._tally.drop(
+                    error, partial(self._upstream.origin, back), partial(chunk.item, number)
+                )
                 at, stop = number + 1, stop + 1
         self._tally.pass_over(stop - at)
         self._pass(chunk, stop)
@@ -416,12 +431,12 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
 
     def _outcome(self, chunk: _Chunk) -> Outcome | None:
         """Wait for the outcome of the first chunk; None if it has to be tried again."""
-        if chunk.failure is not None:
-            failure, chunk.failure = chunk.failure, None
-            failure.throw()
         assert self._workers is not None
-        assert chunk.answer is not None
         try:
+            if chunk.failure is not None:
+                failure, chunk.failure = chunk.failure, None
+                failure.throw()
+            assert chunk.answer is not None
             return self._workers.outcome(chunk.answer)
         except BrokenExecutor as error:
             if self._workers.replaces_dead:
@@ -429,6 +444,12 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             raise self._died(error) from error
         except CancelledError as error:
             raise self._died(error) from error
+        except Exception as error:
+            if chunk.answer is not None and chunk.answer.error is not error:
+                raise  # a signal handler raised it
+            number, origin = self._tally.known_number, self._upstream.origin(self._in_work)
+            note_item(error, self._stage, number, origin, chunk.item(0))
+            raise
 
     def _after_death(self, chunk: _Chunk, error: BrokenExecutor) -> Outcome | None:
         """The outcome of the first chunk where a worker died, and a new one takes its place."""

@@ -13,6 +13,7 @@ from itertools import islice
 from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
+from ..core.failed_item import note_failed_item
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import TakenState, take_state, taken_state
@@ -206,6 +207,7 @@ class PartRunner:
                 if len(items) < task.most:
                     end = _place_of(iterator, made)
         except BaseException as error:
+            note_failed_item(error, iterator)
             iterator.close()
             return Delivery(items, places, failure=Failure(error))
         if end is None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from inspect import Parameter, signature
 from typing import Any, Final, final
 
+from ..core.origin import Origin
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
-OnSkip = Callable[[int, Exception], object]
+OnSkip = Callable[..., object]
+"""A function of the user, called with a number and an error, and with the item if it takes three arguments."""
+Told = Callable[[int, Exception, Any], object]
+"""Called with a number, an error and an item."""
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
 """The keys of a state of version 1; also of later ones if the number of items tried is unknown."""
@@ -22,9 +28,9 @@ class Tally:
       skipped: how many items were dropped in this pass.
     """
 
-    def __init__(self, on_skip: OnSkip | None = None) -> None:
+    def __init__(self, told: Told | None = None) -> None:
         self.skipped = 0
-        self._on_skip = on_skip
+        self._told = told
         # Items before those counted here; None if their number is unknown.
         self._before: int | None = 0
         self._counted = 0
@@ -33,19 +39,36 @@ class Tally:
         """Count ``count`` items as passed."""
         self._counted += count
 
-    def drop(self, error: Exception | None) -> None:
-        """Count one item as passed, and as dropped because of ``error``."""
+    def drop(
+        self,
+        error: Exception | None,
+        origin: Callable[[], Origin | None],
+        item: Callable[[], Any],
+    ) -> None:
+        """Count one item as passed, and as dropped because of ``error``.
+
+        Args:
+          error: what its call raised; may be None if nobody is told.
+          origin: tells where the item comes from.
+          item: gives the item.
+        """
         number = self.number
         self._counted += 1
         self.skipped += 1
-        if self._on_skip is not None:
+        if self._told is not None:
             assert error is not None
-            self._on_skip(number, error)
+            found = origin()
+            self._told(number if found is None else found.number, error, item())
 
     @property
     def number(self) -> int:
         """The next item's number in the pass, or, if that is unknown, since the resume."""
         return (self._before or 0) + self._counted
+
+    @property
+    def known_number(self) -> int | None:
+        """The same; None where only what came since the resume was counted."""
+        return None if self._before is None else self.number
 
     def place(self) -> str:
         """The number of the next item, and what it counts from, for a message."""
@@ -82,6 +105,28 @@ class Tally:
     def _begin(self, tried: int | None, upstream: StageIterator[Any]) -> None:
         self._before = _index_of(upstream) if tried is None else tried
         self._counted = 0
+
+
+def told_of(on_skip: OnSkip | None) -> Told | None:
+    """``on_skip`` as it is called: the item comes third, which only some functions take."""
+    if on_skip is None or takes_item(on_skip):
+        return on_skip
+    return partial(_without_item, on_skip)
+
+
+def takes_item(on_skip: OnSkip) -> bool:
+    """Whether ``on_skip`` has a third argument, without a default, for the item."""
+    try:
+        arguments = list(signature(on_skip).parameters.values())
+    except (TypeError, ValueError):  # some built-in functions do not tell
+        return False
+    positional = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [one for one in arguments if one.kind in positional and one.default is Parameter.empty]
+    return len(needed) > 2
+
+
+def _without_item(on_skip: OnSkip, number: int, error: Exception, item: Any) -> None:
+    on_skip(number, error)
 
 
 def _index_of(upstream: StageIterator[Any]) -> int | None:

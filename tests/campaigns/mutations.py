@@ -323,8 +323,8 @@ MUTATIONS: Final = [
     ),
     Mutation(
         ITERATOR,
-        "                self._items = BROKEN\n                self._name_stage(error)\n                raise\n            try",
-        "                self._items = items\n                self._name_stage(error)\n                raise\n            try",
+        "                self._items = BROKEN\n                self._explain(error)\n                raise\n            try",
+        "                self._items = items\n                self._explain(error)\n                raise\n            try",
     ),
     Mutation(
         FINGERPRINT,

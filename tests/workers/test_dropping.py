@@ -135,10 +135,8 @@ def test_a_told_error_has_the_frames_of_the_function_alone() -> None:
     assert depths == ["fn"]
 
 
-@pytest.mark.parametrize(("indexed", "expected"), [(True, [9, 15]), (False, [3, 9])])
-def test_numbers_after_a_state_that_counted_no_items_tried(
-    indexed: bool, expected: list[int]
-) -> None:
+@pytest.mark.parametrize("indexed", [True, False])
+def test_numbers_after_a_state_that_counted_no_items_tried(indexed: bool) -> None:
     numbers: list[int] = []
     bad = failing_on({9, 15})
     for workers in (0, 2):
@@ -156,7 +154,7 @@ def test_numbers_after_a_state_that_counted_no_items_tried(
             saved = iterator.get_state()["pipeline"]
         kept = {"tried": ITEMS, "dropped": 6} if indexed else {"skipped": 6}
         assert {key: saved[key] for key in saved if key != "upstream"} == kept
-    assert numbers == 2 * expected
+    assert numbers == 2 * [9, 15]  # in the source
 
 
 def test_published_states_of_both_shapes_stay_what_they_are() -> None:
@@ -181,6 +179,47 @@ def test_what_each_stage_dropped_is_told_by_its_path() -> None:
         }
     with iter(rs.range(3).map(abs, workers=2)) as iterator:
         assert iterator.skipped == {}
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+@given(st.sets(st.integers(0, ITEMS - 1)), st.booleans(), st.integers(0, 5))
+def test_the_number_is_that_in_the_source_and_the_item_comes_third(
+    workers: int, bad: set[int], drops_before: bool, pull: int
+) -> None:
+    told: list[tuple[int, int]] = []
+
+    def note(number: int, error: Exception, item: int) -> None:
+        assert error.args == (item,)
+        told.append((number, item))
+
+    upstream = rs.range(ITEMS).shuffle(1)
+    if drops_before and not workers:  # which read ahead
+        upstream = upstream.filter(lambda item: item % 3)
+    pipeline = upstream.map(failing_on(bad), workers=workers, on_error="skip", on_skip=note)
+    with iter(pipeline) as iterator:
+        iterator.pull(pull)
+        list(iterator)
+    assert told == [(item, item) for item in upstream if item in bad]
+
+
+def test_a_third_argument_with_a_default_is_not_the_items() -> None:
+    found: list[Any] = []
+    numbers = rs.range(2).random_map(
+        lambda item, rng: 1 // item,
+        seed=0,
+        on_error="skip",
+        on_skip=lambda number, error, found=found: found.append(number),
+    )
+    assert list(numbers) == [1]
+    assert found == [0]
+    placed = rs.range(2).random_map(
+        lambda item, rng: 1 // item,
+        seed=0,
+        on_error="skip",
+        on_skip=lambda number, error, item: found.append(item),
+    )
+    assert list(placed) == [1]
+    assert found == [0, 0]
 
 
 def test_bad_arguments_are_refused_at_once() -> None:

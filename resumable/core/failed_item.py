@@ -1,0 +1,193 @@
+"""Say which item a function of the user failed on, in a note of its error."""
+
+# Nothing is counted for this while items come. Where a function is called for a whole block, the place
+# of the error in the block is seen at once. Where items come one by one, no line of Python runs between
+# two functions; the frames of the error then tell which one it was, and that iterator knows its item.
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any, Final, NamedTuple, final
+
+from .graph import walk
+from .origin import Origin
+from .stage import Stage
+from .stage_iterator import StageIterator
+
+KEY: Final = "__key__"
+LIBRARY: Final = str(Path(__file__).parent.parent)
+
+
+@final
+class ItemNote(str):
+    """A note that names an item; an error has one at most."""
+
+    __slots__ = ()
+
+
+def described_item(
+    stage: Stage[Any], number: int | None, origin: Origin | None, key: Any = None
+) -> str:
+    """The words for an item that ``stage`` was given; numbers count from 0.
+
+    Args:
+      stage: whose function gets the item.
+      number: of the item in the order in which they come to ``stage``, if known.
+      origin: where it comes from, if known.
+      key: its ``__key__``, if it has one.
+    """
+    if number is None and origin is not None:
+        number = origin.place
+    words = f"an item of {stage.label}" if number is None else f"item {number:,} of {stage.label}"
+    if origin is not None:
+        words += f", item {origin.number:,} of {type(origin.source).__name__}"
+    if key is not None:
+        words += f", {KEY} {key!r}"
+    return words if number is None and origin is None else f"{words}, counted from 0"
+
+
+def note_item(
+    error: BaseException,
+    stage: Stage[Any],
+    number: int | None,
+    origin: Origin | None,
+    item: Any = None,
+) -> None:
+    """Add a note to ``error`` that names the item, unless it has one.
+
+    Args:
+      error: what the function of ``stage`` raised.
+      stage: the stage.
+      number: of the item, as for `described_item`.
+      origin: of the item, as for `described_item`.
+      item: itself, where it is at hand.
+    """
+    notes = getattr(error, "__notes__", [])
+    if any(isinstance(note, ItemNote) for note in notes):
+        return
+    given = chain([item], _arguments(error))
+    key = next((found for one in given if (found := _key_in(one)) is not None), None)
+    note = ItemNote(f"raised for {described_item(stage, number, origin, key)}")
+    with suppress(Exception):  # an exception may forbid attributes
+        if sys.version_info >= (3, 11):
+            error.add_note(note)
+        else:
+            error.__dict__["__notes__"] = [*notes, note]
+
+
+def mapped_by(iterator: Any, fn: Callable[[Any], Any], items: list[Any]) -> list[Any]:
+    """The results of ``fn`` for ``items``, all of which upstream of ``iterator`` has just handed out."""
+    made: list[Any] = []
+    try:
+        made.extend(map(fn, items))
+        if len(made) != len(items):  # `map` ends at a StopIteration out of `fn`
+            raise RuntimeError("a user function raised StopIteration")
+    except Exception as error:
+        (upstream,) = iterator.inputs
+        origin = upstream.origin(len(items) - len(made))
+        note_item(error, iterator._stage, None, origin, items[len(made)])
+        raise
+    return made
+
+
+def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:
+    """Add a note that names the item for which a function raised ``error``, if it was one.
+
+    Args:
+      error: came out of ``root``.
+      root: the last iterator of a pipeline, as the error has left it.
+    """
+    if not isinstance(error, Exception):
+        return
+    callers = _callers_of(error, list(_callers(root)))
+    if not callers:
+        return
+    stage, iterator = callers[-1]
+    origin = None
+    if iterator is not None and iterator.one_by_one:
+        origin = iterator.inputs[0].origin(1)
+    if origin is not None and len(callers) > 1:  # one function in several stages
+        origin = origin._replace(place=None)
+    note_item(error, stage, None, origin)
+
+
+class _Caller(NamedTuple):
+    """A stage that calls a function, and its iterator if it has one of its own."""
+
+    stage: Stage[Any]
+    iterator: StageIterator[Any] | None
+
+    @property
+    def code(self) -> CodeType | None:
+        return _code_of(_function_of(self.stage))
+
+
+def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
+    """What may have called a function for the item that ``root`` was to give."""
+    moving = {id(one._stage): one for one in _being_read(root) if hasattr(one, "_stage")}
+    for one in moving.values():
+        # What is looked up by index has no iterators for the stages before it.
+        for stage, _ in [(one._stage, "")] if one.inputs else walk(one._stage):
+            if _function_of(stage) is not None:
+                yield _Caller(stage, moving.get(id(stage)))
+
+
+def _being_read(root: StageIterator[Any]) -> Iterator[Any]:
+    yield root
+    for upstream in root.being_read:
+        yield from _being_read(upstream)
+
+
+def _callers_of(error: BaseException, callers: list[_Caller]) -> list[_Caller]:
+    """Those of ``callers`` that may have called what raised ``error``."""
+    codes = [frame.f_code for frame in _frames(error)]
+    found = next((code for code in codes if any(one.code is code for one in callers)), None)
+    if found is not None:
+        return [one for one in callers if one.code is found]
+    without = [one for one in callers if one.code is None]
+    return without if len(without) == 1 and all(map(_is_ours, codes)) else []
+
+
+def _function_of(stage: Stage[Any]) -> Any:
+    return getattr(stage, getattr(stage, "calls", "fn"), None)
+
+
+def _code_of(fn: Any) -> CodeType | None:
+    """What a frame of ``fn`` runs; None for a function that is not written in Python."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    fn = getattr(fn, "__func__", fn)
+    found = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
+    return found if isinstance(found, CodeType) else None
+
+
+def _is_ours(code: CodeType) -> bool:
+    return code.co_filename.startswith(LIBRARY)
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
+
+
+def _arguments(error: BaseException) -> Iterator[Any]:
+    """What the functions outside this library were called with, the outermost one first."""
+    for frame in _frames(error):
+        code = frame.f_code
+        if not _is_ours(code):
+            yield from map(frame.f_locals.get, code.co_varnames[: code.co_argcount])
+
+
+def _key_in(item: Any) -> Any:
+    """The ``__key__`` of an item; of a tuple, that of the item at its end."""
+    if isinstance(item, tuple) and item:
+        item = item[-1]
+    return item.get(KEY) if isinstance(item, Mapping) else None

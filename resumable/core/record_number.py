@@ -1,0 +1,30 @@
+"""From which record of the source the item at an index comes."""
+
+# No pass keeps such numbers. But an order is arithmetic: after an error, it tells which record its item was.
+
+from __future__ import annotations
+
+from typing import Any
+
+from .origin import Origin
+from .random_access import Indexed
+from .stage import Stage
+
+
+def origin_by_index(stage: Stage[Any], indexed: Indexed[Any], place: int) -> Origin | None:
+    """Where the item at index ``place`` of ``stage`` comes from; None if it is made of several.
+
+    Args:
+      stage: has random access.
+      indexed: its items by their index.
+      place: an index of them.
+    """
+    source = stage
+    while len(source.inputs) == 1:
+        (source,) = source.inputs
+    number, joins = place, bool(source.inputs)
+    while not (joins and indexed.choice) and (found := indexed.made_of(number)):
+        indexed, number = found
+    # What is the same in every epoch and made of nothing is a source; what is left makes groups of items.
+    known = indexed.choice is not None if joins else indexed.every_epoch
+    return Origin(source, number, place) if known else None

@@ -72,7 +72,7 @@ def note_item(
     if any(isinstance(note, ItemNote) for note in notes):
         return
     given = chain([item], _arguments(error))
-    key = next((found for one in given if (found := _key_in(one)) is not None), None)
+    key = next((found for one in given if (found := key_in(one)) is not None), None)
     note = ItemNote(f"raised for {described_item(stage, number, origin, key)}")
     with suppress(Exception):  # an exception may forbid attributes
         if sys.version_info >= (3, 11):
@@ -186,7 +186,7 @@ def _arguments(error: BaseException) -> Iterator[Any]:
             yield from map(frame.f_locals.get, code.co_varnames[: code.co_argcount])
 
 
-def _key_in(item: Any) -> Any:
+def key_in(item: Any) -> Any:
     """The ``__key__`` of an item; of a tuple, that of the item at its end."""
     if isinstance(item, tuple) and item:
         item = item[-1]

@@ -37,10 +37,10 @@ def skipped_items(
         return places.pop(0) if len(places) > 1 else places[0]
 
     def count(iterator: Any) -> None:
-        if hasattr(iterator, "copies"):
+        if hasattr(iterator, "skipped_in_copies"):
             before = below(place_of(iterator), (None,), 0)
-            for copied, inner in iterator.copies():
-                for place, number in skipped_items(copied, inner, before).items():
+            for counts in iterator.skipped_in_copies(before):
+                for place, number in counts.items():
                     skipped[place] += number
             return
         dropped = getattr(iterator, "skipped", None)

@@ -132,6 +132,8 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
 class CallsPerItem(CallsInWorkers[T]):
     """A stage that makes one item of each item of upstream, unless it may drop some."""
 
+    calls_per_item: ClassVar[bool] = True
+
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
@@ -268,6 +270,11 @@ class _DroppingMapIterator(TransformIterator[T]):
     def origin(self, back: int) -> Origin | None:
         found = self._upstream.origin(1) if self.one_by_one and back == 1 else None
         return found and found._replace(place=None)
+
+    @property
+    def number(self) -> int | None:
+        """The next item's number in upstream's pass, if it is known."""
+        return self._tally.known_number
 
     @property
     def skipped(self) -> int:

@@ -23,6 +23,7 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, Transform
 from ..errors import InvalidArgument
 from ..workers.crew import Crew, check_crew
+from ..workers.skips import unheard
 from .even_steps import EvenIterator
 from .filter import Filter
 from .map import CallsPerItem
@@ -76,7 +77,10 @@ class Partition(Transform[T]):
       buffer_size: number of items of each partition that workers compute ahead, at least 1.
 
     When a worker process dies, a new one takes its partitions on at the items where they stand. A
-    partition that ends its worker three times at one item raises `WorkerError`.
+    partition that ends its worker three times at one item raises `WorkerError`, which names the item of
+    the source that the worker was at. A map in ``fn`` with ``on_error="skip"`` drops that item instead.
+    Workers tell the loop which items they have dropped when they hand over what they have made; then
+    ``on_skip`` is called, and ``iterator.skipped`` counts them.
 
     Raises:
       InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
@@ -124,11 +128,6 @@ class Partition(Transform[T]):
                 raise InvalidArgument(
                     "functions in a partition must carry no state of their own, since all partitions "
                     f"would share them, got {stage.label}"
-                )
-            if self.workers and getattr(stage, "on_skip", None) is not None:
-                raise InvalidArgument(
-                    "on_skip in a partition needs workers=0, since workers are ahead of the loop, got "
-                    f"workers={self.workers} and {stage.label}; iterator.skipped has the counts"
                 )
         if self.ranks > self.count:
             raise InvalidArgument(
@@ -249,9 +248,8 @@ class Partition(Transform[T]):
 
     @property
     def _crew(self) -> Crew:
-        return Crew(
-            partial(_numbered, self.upstream), self.workers, self.executor, self.buffer_size
-        )
+        pipeline = unheard(self.upstream) if self.workers else self.upstream
+        return Crew(partial(_numbered, pipeline), self.workers, self.executor, self.buffer_size)
 
 
 def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:

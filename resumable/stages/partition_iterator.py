@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,8 +11,9 @@ import numpy as np
 from ..core.block import Indices
 from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
 from ..core.origin import Origin
+from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import Mark, StageIterator
+from ..core.stage_iterator import Mark
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows
@@ -131,15 +131,13 @@ class PartitionIterator(TurnsIterator[T], SharesStaff):
             [None if count else mark for count, mark in zip(moved, known.marks, strict=True)],
         )
 
-    def copies(self) -> Iterator[tuple[Stage[T], StageIterator[T]]]:
-        """The pipeline of each partition, and an iterator that stands where the partition does."""
-        states = self.get_state()["parts"]
-        for pipeline, state in zip(
-            self._pipelines, as_rows(states, len(self._pipelines)), strict=True
-        ):
-            with closing(pipeline.start(self._start_epoch)) as iterator:
-                iterator.set_state(state)
-                yield pipeline, iterator
+    def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
+        """How many items each stage of each partition has dropped, as far as that is known here."""
+        for pipeline, upstream in zip(self._pipelines, self._upstreams, strict=True):
+            if isinstance(upstream, WorkedPart):
+                yield upstream.skipped_in(pipeline, path)
+            else:
+                yield skipped_items(pipeline, upstream, path)
 
     def origin(self, back: int) -> Origin | None:
         if back > 1 or not self._taken:

@@ -14,12 +14,13 @@ import uuid
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from typing import Any, Final, NamedTuple, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.home_process import HomeProcess
+from ..core.skipped import skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..errors import WorkerError
@@ -28,13 +29,17 @@ from .executors import Workers, close_all
 from .failure import Failure
 from .hiring import Calls, check_calls, check_executor, hired
 from .part_runner import Delivery, PartRunner, Place, Task
+from .skips import Skip, tell
 from .staff import Staff
 from .threads import PATIENCE, Answer
+from .watching import Call, CallLog, ItemKey
 
 T = TypeVar("T")
 
 MOST_DEATHS: Final = 2
-"""How often a worker may die with nothing but one item in work."""
+"""How often a worker may die with nothing but one item in work, and at the same call of a function."""
+MOST_UNLIKE_DEATHS: Final = 4
+"""How often, where it was not the same: something else may have killed it, once or twice."""
 MOST_SLOTS: Final = 16
 """Large deliveries of one worker that are in shared memory at a time."""
 
@@ -100,9 +105,15 @@ class Team:
         """Take workers from ``staff``, and leave them there at the end of the pass."""
         self._staff = staff
 
-    def task(self, number: int, place: Place, most: int) -> Task:
+    def task(
+        self, number: int, place: Place, most: int, dropped: Mapping[ItemKey, str], log: str | None
+    ) -> Task:
         """A task for a worker."""
-        return Task(self._run, self._epoch, number, place, most)
+        return Task(self._run, self._epoch, number, place, most, dropped, log)
+
+    def tell(self, skips: Sequence[Skip]) -> None:
+        """Call the functions of the user that are told of dropped items."""
+        tell(self._stage.inputs[0], skips)
 
     @property
     def buffer_size(self) -> int:
@@ -155,11 +166,14 @@ class Team:
     def _living(self) -> list[WorkedPart[Any]]:
         return [part for found in self._parts if (part := found()) is not None]
 
-    def died(self, number: int, made: int, deaths: int, error: BaseException) -> WorkerError:
+    def died(
+        self, number: int, made: int, deaths: int, call: Call | None, error: BaseException
+    ) -> WorkerError:
         """The error for workers that died over a partition."""
         times = f"{deaths} times " if deaths > 1 else ""
+        item = "" if call is None else f"{call.words}, in "
         return WorkerError(
-            f"a worker of {self._stage!r} died {times}while it worked on partition {number}, after "
+            f"a worker of {self._stage!r} died {times}while it worked on {item}partition {number}, after "
             f"{made} of its items in this run: {error!r}"
         )
 
@@ -168,6 +182,8 @@ class Team:
         if not self._process.is_this_one():
             return  # after a fork, the workers and their locks are the parent's
         hands, self._hands = self._hands, []
+        for hand in hands:
+            hand.end_watch()
         if not close_all([hand.workers for hand in hands]):
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
@@ -187,13 +203,30 @@ class _Hand:
       workers: a pool of one.
       deaths: how often it died.
       suspects: partitions whose tasks it had when it died. While there are some, a task is submitted
-        only when its items are needed.
+        only when its items are needed, and its calls are noted.
     """
 
     def __init__(self, workers: Workers) -> None:
         self.workers = workers
         self.deaths = 0
         self.suspects: set[int] = set()
+        self._log: CallLog | None = None
+
+    def watch(self) -> str:
+        """The path of a file in which the next task notes its calls."""
+        if self._log is None:
+            self._log = CallLog()
+        return self._log.path
+
+    def last_call(self) -> Call | None:
+        """What the worker was calling when it died over a watched task."""
+        return self._log and self._log.read()
+
+    def end_watch(self) -> None:
+        """Remove the file; may be called again."""
+        if self._log is not None:
+            self._log.close()
+            self._log = None
 
 
 @final
@@ -221,6 +254,9 @@ class WorkedPart(ItemByItem[T]):
         self._alone = False  # whether the task in work, of one item, is the worker's only one
         self._deaths = 0  # over this partition, one after another
         self._deaths_alone = 0
+        self._last_call: Call | None = None  # the one made at the last of these
+        self._dropped: dict[ItemKey, str] = {}  # items that end their worker
+        self._skipped: Mapping[str, int] | None = None
         self._deaths_known = 0  # of the worker, when the task was submitted
 
     def items(self) -> Items[T]:
@@ -255,8 +291,10 @@ class WorkedPart(ItemByItem[T]):
             self._submit(count)
 
     def _submit(self, count: int) -> None:
-        task = self._team.task(self.number, self._received or self._place, count)
         self._alone, self._deaths_known = bool(self.hand.suspects), self.hand.deaths
+        log = self.hand.watch() if self._alone else None
+        place = self._received or self._place
+        task = self._team.task(self.number, place, count, self._dropped, log)
         self._answer = self.hand.workers.submit([task])
 
     def end(self) -> None:
@@ -291,22 +329,45 @@ class WorkedPart(ItemByItem[T]):
         if delivery.places:
             self._received = delivery.places[-1]
         self._failure = delivery.failure
+        self._skipped = delivery.skipped
         if delivery.end is not None:
             self._end = delivery.end
             self._team.end_if_done()
+        self._team.tell(delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
         hand, made = self.hand, self._place.made
         if not hand.workers.replaces_dead:
-            raise self._team.died(self.number, made, 1, error) from error
+            raise self._team.died(self.number, made, 1, None, error) from error
         if self._deaths_known < hand.deaths:
             return  # this death is known: its task was in work with another one
         hand.deaths += 1
         self._deaths += 1
-        self._deaths_alone += self._alone
-        if self._deaths_alone == MOST_DEATHS:
-            raise self._team.died(self.number, made, self._deaths, error) from error
         hand.suspects.update(self._team.in_work(hand), [self.number])
+        if not self._alone:
+            return
+        self._deaths_alone += 1
+        before, call = self._last_call, hand.last_call()
+        self._last_call = call
+        if self._deaths_alone < (MOST_DEATHS if call == before else MOST_UNLIKE_DEATHS):
+            return
+        died = self._team.died(self.number, made, self._deaths, call, error)
+        if call is None or call.key is None or call != before:
+            raise died from error
+        self._dropped[call.key] = str(died)  # by its map, if that may drop items
+        self._deaths = self._deaths_alone = 0
+        self._last_call = None
+
+    def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
+        """How many items each stage of ``pipeline`` has dropped, as far as workers have said.
+
+        Args:
+          pipeline: of this partition.
+          path: of its last stage.
+        """
+        if self._skipped is None:
+            return skipped_items(pipeline, self._inner, path)
+        return {f"{path}{below}": count for below, count in self._skipped.items()}
 
     @property
     def _place(self) -> Place:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.failed_item import note_failed_item
+from ..core.graph import walk
+from ..core.skipped import skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import TakenState, take_state, taken_state
 from .failure import Failure
+from .skips import Skip, noting
+from .watching import ItemKey, Watch
 
 LONGEST_SECONDS: Final = 0.05
 MOST_RUNNING: Final = 1 << 14
@@ -50,6 +54,8 @@ class Task(NamedTuple):
     Attributes:
       run: a name of its own for each pass, and each resume.
       epoch: of the pass.
+      dropped: items that end their process, with the reason to tell.
+      log: path of a file in which to note what may end the process; None in usual work.
     """
 
     run: str
@@ -57,6 +63,8 @@ class Task(NamedTuple):
     number: int
     place: Place
     most: int
+    dropped: Mapping[ItemKey, str]
+    log: str | None
 
 
 class Delivery(NamedTuple):
@@ -67,18 +75,37 @@ class Delivery(NamedTuple):
       places: that after each of them.
       end: the place at the end, if that was reached.
       failure: of the item after these, if it raised.
+      skips: the items dropped meanwhile, where that is to be told.
+      skipped: how many items each stage has dropped in this pass, by its path after the partition; None
+        if no stage may drop any.
     """
 
     items: list[Any]
     places: list[Place]
     end: Place | None = None
     failure: Failure | None = None
+    skips: Sequence[Skip] = ()
+    skipped: Mapping[str, int] | None = None
 
 
 class _Running(NamedTuple):
+    """A partition in motion.
+
+    Attributes:
+      pipeline: its stages.
+      iterator: of the last one.
+      items: of the iterator.
+      made: how many of them came since the run began or was resumed.
+      skips: what is to be told.
+      watch: who watches its calls, if somebody does.
+    """
+
+    pipeline: Stage[Any]
     iterator: StageIterator[Any]
     items: Iterator[Any]
     made: int
+    skips: list[Skip]
+    watch: Watch | None
 
 
 class _Run:
@@ -191,43 +218,65 @@ class PartRunner:
         A task is cut short when it takes long, but has at least one item.
         """
         key = (task.run, task.number)
-        iterator, source, made = self._kept.take(key, task.place.made) or self._started(task)
-        items: list[Any] = []
-        places: list[Place] = []
-        end = None
-        ends = perf_counter() + LONGEST_SECONDS
-        try:
-            for item in islice(source, task.most):
-                items.append(item)
-                made += 1
-                places.append(_place_of(iterator, made))
-                if perf_counter() > ends:
-                    break
-            else:
-                if len(items) < task.most:
-                    end = _place_of(iterator, made)
-        except BaseException as error:
-            note_failed_item(error, iterator)
-            iterator.close()
-            return Delivery(items, places, failure=Failure(error))
-        if end is None:
-            self._kept.keep(key, _Running(iterator, source, made))
+        running = self._kept.take(key, task.place.made) or self._started(task)
+        if running.watch is not None:
+            running.watch.log = task.log
+        made = _make(running, task.most)
+        if made.end is None and made.failure is None:
+            self._kept.keep(key, running._replace(made=running.made + len(made.items)))
         else:
-            iterator.close()
-        return Delivery(items, places, end)
+            running.iterator.close()
+        return made
 
     def end(self) -> None:
         """Close the partitions that stand here."""
         self._kept.end()
 
     def _started(self, task: Task) -> _Running:
-        iterator = self._pipeline(task.number).start(task.epoch)
+        skips: list[Skip] = []
+        pipeline, watch = noting(self._pipeline(task.number), skips), None
+        if task.log is not None or task.dropped:
+            watch = Watch(pipeline, task.dropped, task.log)
+            pipeline = watch.pipeline
+        iterator = pipeline.start(task.epoch)
+        if watch is not None:
+            watch.root = iterator
         try:
             iterator.set_state(taken_state(task.place.state))
-            return _Running(iterator, iter(iterator.items()), task.place.made)
+            items = iter(iterator.items())
         except BaseException:
             iterator.close()
             raise
+        return _Running(pipeline, iterator, items, task.place.made, skips, watch)
+
+
+def _make(running: _Running, most: int) -> Delivery:
+    """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes."""
+    items: list[Any] = []
+    places: list[Place] = []
+    end, failure = None, None
+    ends = perf_counter() + LONGEST_SECONDS
+    try:
+        for item in islice(running.items, most):
+            items.append(item)
+            places.append(_place_of(running, len(items)))
+            if perf_counter() > ends:
+                break
+        else:
+            if len(items) < most:
+                end = _place_of(running, len(items))
+    except BaseException as error:
+        note_failed_item(error, running.iterator)
+        failure = Failure(error)
+    skips = running.skips[:]
+    del running.skips[: len(skips)]
+    return Delivery(items, places, end, failure, skips, _skipped(running))
+
+
+def _skipped(running: _Running) -> dict[str, int] | None:
+    """How many items each stage has dropped."""
+    drops = any(getattr(stage, "on_error", "") == "skip" for stage, _ in walk(running.pipeline))
+    return skipped_items(running.pipeline, running.iterator, "") if drops else None
 
 
 def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartRunner:
@@ -237,5 +286,6 @@ def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartRunner:
     return runner
 
 
-def _place_of(iterator: StageIterator[Any], made: int) -> Place:
-    return Place(take_state(iterator.get_state), iterator.epoch, made)
+def _place_of(running: _Running, more: int) -> Place:
+    iterator = running.iterator
+    return Place(take_state(iterator.get_state), iterator.epoch, running.made + more)

@@ -290,10 +290,6 @@ def test_a_map_that_counts_what_it_drops_stands_within_the_partitions() -> None:
     parts = rs.range(9).partition(3, lambda part: part.map(abs))
     with pytest.raises(rs.InvalidArgument, match="shard cannot keep the partitions before Map"):
         parts.map(abs, on_error="skip").shard(0, 3)
-    with pytest.raises(rs.InvalidArgument, match="on_skip in a partition needs workers=0"):
-        rs.range(9).partition(
-            3, lambda part: part.map(abs, on_error="skip", on_skip=print), workers=1
-        )
 
 
 def test_padding_computes_each_item_again_once() -> None:

@@ -131,7 +131,7 @@ def test_items_states_counts_and_epochs_are_those_without_workers(
             else:
                 assert iterator.skip(move) == plain.skip(move)
             assert rs.dumps(iterator.get_state()) == rs.dumps(plain.get_state())
-            assert (iterator.skipped, iterator.epoch) == (plain.skipped, plain.epoch)
+            assert iterator.epoch == plain.epoch  # what is skipped is known as soon as workers tell
         assert list(iterator) == list(plain)
         assert iterator.skipped == plain.skipped
 
@@ -331,7 +331,8 @@ def test_an_item_that_ends_its_worker_is_named_after_the_items_before_it() -> No
         assert list(islice(iterator, 14)) == [*range(14)]
         for _ in range(2):
             with pytest.raises(
-                rs.WorkerError, match=r"worker of .*Partition\(.* died .* on partition 2, after"
+                rs.WorkerError,
+                match=r"worker of .*Partition\(.* died .* item 14 of Range, .* in partition 2, after",
             ):
                 next(iterator)
         state = iterator.get_state()

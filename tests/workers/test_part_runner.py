@@ -56,7 +56,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
             state = take_state(numbers(partition).start(0).get_state)
             places[name, partition] = Place(state, 0, 0)
         runner = pickle.loads(pickle.dumps(PartRunner(numbers)))
-        found = runner(Task(name, 0, partition, places[name, partition], 3))
+        found = runner(Task(name, 0, partition, places[name, partition], 3, {}, None))
         places[name, partition] = found.places[-1]
         items: list[int] = found.items
         return items

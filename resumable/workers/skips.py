@@ -1,0 +1,100 @@
+"""Tell the loop which items workers have dropped."""
+
+# A function `on_skip` of the user stays with the loop: it may note numbers in a list, and a worker in
+# another process would note them in a copy. What stands in its place in a worker notes what to tell.
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple, final
+
+from ..core.graph import rebuilt, walk
+from ..core.stage import Stage
+from .failure import Failure
+from .tally import takes_item, told_of
+
+
+class Skip(NamedTuple):
+    """An item that a worker has dropped.
+
+    Attributes:
+      stage: the number of the stage in the order of `walk`.
+      number: of the item, as ``on_skip`` gets it.
+      failure: its error.
+      item: itself; None if ``on_skip`` does not take it.
+    """
+
+    stage: int
+    number: int
+    failure: Failure
+    item: Any
+
+
+@final
+class Unheard:
+    """Stands for a function ``on_skip`` on the way to a worker.
+
+    Attributes:
+      takes_item: whether that takes the item.
+    """
+
+    def __init__(self, takes_item: bool) -> None:
+        self.takes_item = takes_item
+
+    def __call__(self, number: int, error: Exception, item: Any) -> None:
+        raise NotImplementedError
+
+
+@final
+class _Noting:
+    """Notes what is to be told."""
+
+    def __init__(self, stage: int, takes_item: bool, skips: list[Skip]) -> None:
+        self._stage = stage
+        self._takes_item = takes_item
+        self._skips = skips
+
+    def __call__(self, number: int, error: Exception, item: Any) -> None:
+        self._skips.append(
+            Skip(self._stage, number, Failure(error), item if self._takes_item else None)
+        )
+
+
+def unheard(stage: Stage[Any]) -> Stage[Any]:
+    """The same pipeline without the functions ``on_skip`` of the user, for workers."""
+
+    def change(_: int, found: Stage[Any]) -> Stage[Any]:
+        on_skip = getattr(found, "on_skip", None)
+        if on_skip is None:
+            return found
+        return _replaced(found, Unheard(takes_item(on_skip)))
+
+    return rebuilt(stage, change)
+
+
+def noting(stage: Stage[Any], skips: list[Skip]) -> Stage[Any]:
+    """What `unheard` has returned, in a worker; dropped items are noted in ``skips``."""
+
+    def change(number: int, found: Stage[Any]) -> Stage[Any]:
+        on_skip = getattr(found, "on_skip", None)
+        if not isinstance(on_skip, Unheard):
+            return found
+        return _replaced(found, _Noting(number, on_skip.takes_item, skips))
+
+    return rebuilt(stage, change)
+
+
+def _replaced(stage: Any, on_skip: Unheard | _Noting) -> Stage[Any]:
+    changed: Stage[Any] = dataclasses.replace(stage, on_skip=on_skip)
+    return changed
+
+
+def tell(stage: Stage[Any], skips: Sequence[Skip]) -> None:
+    """Call the functions ``on_skip`` in the pipeline up to ``stage``."""
+    stages = [found for found, _ in walk(stage)]
+    for skip in skips:
+        told = told_of(getattr(stages[skip.stage], "on_skip", None))
+        error: Any = skip.failure.error
+        if told is not None:
+            told(skip.number, error, skip.item)

@@ -18,7 +18,7 @@ import resumable as rs
 from .columns import Columns
 from .feed import Feed
 
-__all__ = ["NumberedDataset", "numbered"]
+__all__ = ["NumberedDataset", "numbered", "without_number"]
 
 DERIVING: Final = (
     "apply",
@@ -78,7 +78,7 @@ class NumberedDataset(tf.data.Dataset):  # type: ignore[misc]
     ) -> None:
         self.pairs = pairs
         self.feed = feed
-        self._items = pairs.map(_without_number) if _are_pairs(pairs) else pairs
+        self._items = pairs.map(without_number) if _are_pairs(pairs) else pairs
         self._make_iterator = make_iterator
         self._blocks = blocks
         super().__init__(tf.data.experimental.to_variant(self._items))
@@ -143,7 +143,8 @@ def _are_pairs(dataset: tf.data.Dataset) -> bool:
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def _without_number(number: Any, item: Any) -> Any:
+def without_number(number: Any, item: Any) -> Any:
+    """The item of a pair, for a ``map`` of tf.data."""
     return item
 
 

@@ -32,7 +32,7 @@ from .batches import TrainedBatches
 from .checkpoints import InputCheckpoints
 from .feed import Feed
 from .keras_progress import Explained, correct, is_continued, iterations_of, unused_counter
-from .numbered import numbered
+from .numbered import numbered, without_number
 from .policy import check_policy, without_policy
 from .tasks import TaskFiles
 
@@ -139,7 +139,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             self._feed.move_to(self._get_state())
 
         batches, _ = numbered(self._feed, output_signature, begin, self._use.watch)
-        return TrainedBatches(batches.map(lambda number, batch: batch))
+        return TrainedBatches(batches.map(without_number))
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)

@@ -18,6 +18,7 @@ from lightning.pytorch import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import CombinedLoader
 
 import resumable as rs
+from resumable.core.ended import warn_of_ended_run
 from resumable.stages.partition import has_partitions
 
 from .loader import ResumableDataLoader
@@ -31,7 +32,8 @@ class ResumeInput(Callback):
 
     It is needed for a loader without a length, and where ranks own partitions, whose states it joins. For
     any other it refuses the checkpoint of other data also at the end of an epoch, where Lightning loads
-    no state. The loaders may be in a list, in a dict, or nested.
+    no state. The loaders may be in a list, in a dict, or nested. A fit that has ended, and is resumed, trains
+    nothing: a warning says so.
 
     Raises:
       StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other loaders.
@@ -39,14 +41,17 @@ class ResumeInput(Callback):
 
     def __init__(self) -> None:
         self._steps = 0  # since the loaders began their pass
+        self._is_resumed = self._has_trained = False
         self._to_load: list[Any] = []
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         self._to_load = []
+        self._is_resumed = self._has_trained = False
 
     def on_load_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]
     ) -> None:
+        self._is_resumed = True
         self._to_load = checkpoint["loops"]["fit_loop"]["state_dict"].get("combined_loader", [])
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
@@ -73,6 +78,13 @@ class ResumeInput(Callback):
         self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int
     ) -> None:
         self._steps += 1
+        self._has_trained = True
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        if self._is_resumed and not self._has_trained and trainer.fit_loop.done:
+            warn_of_ended_run(
+                trainer.global_step, "fit without ckpt_path", go_on="raise max_epochs or max_steps"
+            )
 
     def on_save_checkpoint(
         self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]

@@ -11,10 +11,12 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_choice
+from resumable.core.ended import warn_of_ended_run
 from resumable.core.external import protocol_of
 from resumable.core.external_source import POLICIES, apply_policy
 from resumable.errors import shorten
 from resumable.stages.partition import has_partitions
+from resumable.stages.places import deal_of
 from resumable.state.encoding import dumps_frozen
 
 from .cursor import KEY, InPasses
@@ -45,7 +47,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     ``epoch`` is then the number of that one. Where ranks own partitions, the state after the loop is that
     of the last batch, so that it can be joined with those of ranks that are still in the epoch; not with
     ``drop_last``. A rank that resumes with nothing left has an empty pass, so that all are in the same
-    epoch. After a ``break`` the next pass is the next epoch, unless the pass had delivered nothing.
+    epoch; where this one owns all partitions, it warns, as the run may have ended. After a ``break`` the next pass is the next epoch, unless the pass had delivered nothing.
 
     A batch that could not be made is passed over by a loop that goes on with `next`, over a map-style data
     set. After an interrupt while torch waits, such as the exception of a signal handler, `next` gives the
@@ -156,6 +158,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self._shares: Shares | None = None
         # The last state of a pass that the loop has left, where ranks end at different steps.
         self._last: tuple[int, dict[str, bytes]] | None = None
+        # Whether nobody but the state has said which pass comes next.
+        self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
@@ -216,6 +220,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self.cursor.load(state_dict)
         if has_partitions(self.cursor.pipeline.stage):
             self.cursor.set_epoch(self.cursor.epoch)  # also where this rank has nothing left of it
+        self._is_led_by_state = True
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
+        super().set_epoch(epoch)
+        self._is_led_by_state = False
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``; after a pass, that before the next one."""
@@ -296,6 +306,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     def _end_pass(self, number: int) -> None:
         """Note that the loop has come to the end of the pass ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
+            self._warn_if_nothing_was_left()
             if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:
                 # Other ranks may have batches of this epoch left, and the states are joined. What cannot
                 # be saved can still be iterated.
@@ -303,6 +314,25 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                     self._last = self.cursor.moves, self._state(held=0)
             self.cursor.end()
             self._count = 0
+
+    def _warn_if_nothing_was_left(self) -> None:
+        """Warn at the end of a pass that was resumed, and had no batch.
+
+        Of several ranks others may have some, and they stay in one epoch.
+        """
+        resumed, self._is_led_by_state = self._is_led_by_state, False
+        if (
+            resumed
+            and self.cursor.resumed
+            and not self._count
+            and deal_of(self.cursor.pipeline.stage).ranks == 1
+        ):
+            warn_of_ended_run(
+                self.cursor.origin["step"],
+                "load no state",
+                go_on=f"begin the next pass, which is epoch {self.cursor.epoch + 1}",
+                stacklevel=4,
+            )
 
     def _leave_workers(self) -> None:
         """Let the next pass begin with other workers, also where they live on."""

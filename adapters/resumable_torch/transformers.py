@@ -11,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.checkpoint.reading import read_checkpoint
+from resumable.core.ended import warn_of_ended_run
 from resumable.stages.partition import has_partitions
 
 from .cursor import KEY
@@ -26,6 +27,7 @@ class ResumeInput(TrainerCallback):
     The trainer must use this very loader, from its ``get_train_dataloader``, and have
     ``ignore_data_skip=True``, or it would pass over the batches a second time. The state is a checkpoint
     file in the folder of the trainer, ``checkpoint-STEP/input-*.ckpt``, and is removed with that folder.
+    A training that has ended, and is resumed, trains nothing: a warning says so.
 
     Args:
       loader: the loader of the training data.
@@ -67,6 +69,13 @@ class ResumeInput(TrainerCallback):
             )
         checkpoint = read_checkpoint(rs.Directory(folder), state.global_step)
         self._loader.load_state_dict({KEY: rs.dumps(checkpoint.state)})
+        # With max_steps within an epoch the trainer takes a further step.
+        if state.epoch is not None and state.epoch >= state.num_train_epochs:
+            warn_of_ended_run(
+                state.global_step,
+                "train without resume_from_checkpoint",
+                go_on="raise num_train_epochs or max_steps",
+            )
 
     def on_save(
         self,

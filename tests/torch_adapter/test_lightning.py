@@ -204,3 +204,19 @@ def test_states_that_lightning_does_not_save_are_missed(tmp_path: Path) -> None:
     loops: dict[str, Any] = {"fit_loop": {"state_dict": {"combined_loader": [{}]}}}
     with pytest.raises(rs.ExternalStateError, match="1 states of 2 loaders"):
         ResumeInput().on_save_checkpoint(training, module, {"loops": loops})
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_fit_that_has_ended_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "last.ckpt"
+    first = trainer(tmp_path, epochs=1)
+    first.fit(Module(), loader("map", 0))
+    first.save_checkpoint(path)
+    module = Module()
+    with pytest.warns(RuntimeWarning, match="had come to its end at step 5, .* raise max_epochs"):
+        trainer(tmp_path, epochs=1).fit(module, loader("map", 0), ckpt_path=path, weights_only=True)
+    assert module.seen == []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "this run had come to its end")
+        trainer(tmp_path, epochs=2).fit(module, loader("map", 0), ckpt_path=path, weights_only=True)
+    assert len(module.seen) == 5

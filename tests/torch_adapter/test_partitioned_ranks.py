@@ -175,6 +175,7 @@ def test_an_iterator_has_a_state_by_torchs_names() -> None:
             assert again.get_state() == iterator.get_state()
             with pytest.raises(rs.StateMismatch, match="must be a dict"):
                 kind(again).load_state_dict({KEY: b"", "other": b""})
-    for kind in (JoinedState, PartitionedState, gather_state):
+    takers: tuple[Any, ...] = (JoinedState, PartitionedState, gather_state)
+    for taker in takers:
         with pytest.raises(rs.InvalidType, match="loader must be a ResumableDataLoader"):
-            kind(pipeline)  # type: ignore[arg-type]
+            taker(pipeline)

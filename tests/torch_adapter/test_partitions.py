@@ -246,7 +246,8 @@ def test_partitions_of_several_sources_are_saved_by_two_ranks_and_loaded_by_thre
         drawn = parts.random_map(lambda number, rng: (number, rng.random()), seed=1)
         return loader_over(drawn.shard(rank, ranks))
 
-    delivered, saved_parts = [], {}
+    delivered: list[Any] = []
+    saved_parts: dict[str, bytes] = {}
     for rank in range(2):
         loader = loader_of(rank, 2)
         delivered += islice(loader, 11)
@@ -369,3 +370,21 @@ def test_workers_of_torch_run_partitions_without_threads_of_their_own() -> None:
 
     pipeline = rs.range(30).partition(6, lambda part: part.map(by_the_main_thread), workers=2)
     assert list(loader_over(pipeline, num_workers=3)) == [True] * 30
+
+
+def test_a_pass_with_nothing_left_says_so_once() -> None:
+    pipeline = rs.range(8).partition(2, lambda part: part.filter(bool))
+    loader = loader_over(pipeline)
+    assert len(list(loader)) == 7
+    state, again = loader.state_dict(), loader_over(pipeline)
+    again.load_state_dict(state)
+    with pytest.warns(RuntimeWarning, match=r"end at step 7, .* the next pass, which is epoch 1"):
+        assert list(again) == []
+    assert len(list(again)) == 7
+    again.load_state_dict(state)
+    again.set_epoch(0)  # the caller knows which pass it wants
+    assert list(again) == []
+    ranks = [loader_over(pipeline.shard(rank, 2)) for rank in range(2)]
+    for rank in ranks:  # others may have something left
+        rank.load_state_dict(state)
+        assert list(rank) == []

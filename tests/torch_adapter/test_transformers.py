@@ -82,6 +82,23 @@ def test_training_resumes_after_every_step(accumulation: int, tmp_path: Path) ->
             assert torch.equal(resumed.model.state_dict()[name], value)
 
 
+@pytest.mark.filterwarnings("default")
+def test_a_training_that_has_ended_says_so(tmp_path: Path) -> None:
+    trainer(tmp_path, loader()).train()
+    last = str(tmp_path / "checkpoint-8")
+    again = trainer(tmp_path, loader())
+    with pytest.warns(
+        RuntimeWarning, match="end at step 8, .* raise num_train_epochs or max_steps"
+    ):
+        again.train(resume_from_checkpoint=last)
+    assert again.model.seen == []
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "this run had come to its end")
+        further = trainer(tmp_path, loader(), max_steps=9)
+        further.train(resume_from_checkpoint=last)
+    assert len(further.model.seen) == 1
+
+
 def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
     trainer(tmp_path, loader(), max_steps=2).train()
     last = str(tmp_path / "checkpoint-2")

@@ -19,6 +19,7 @@ from formats.tfrecords import framed, write_records
 
 import resumable as rs
 from resumable.testing.samples import Counter as Counter
+from resumable.testing.samples import any_dtype as any_dtype
 from resumable.testing.samples import columns as columns
 from resumable.testing.samples import stream as stream
 from resumable.testing.samples import with_noise as with_noise
@@ -121,25 +122,6 @@ class Torchlike:
 
     def __getitems__(self, indices: list[int]) -> list[dict[str, int]]:
         return [self[index] for index in indices]
-
-
-def any_dtype(count: int = 17) -> dict[str, Any]:
-    """Columns whose rows say less than their dtypes: byte orders, widths, fields, alignment."""
-    words = [chr(97 + number % 7) * (number % 4 + 1) for number in range(count)]
-    numbers = np.arange(count)
-    record = np.dtype([("a", ">i2"), ("b", "f8"), ("s", "U4")], align=True)
-    return {
-        "foreign": numbers.astype(">i4"),
-        "wide": np.stack([numbers, -numbers], axis=1).astype(">f8"),
-        "half": numbers.astype(np.float16),
-        "flags": numbers % 3 == 0,
-        "text": np.array(words, "U9"),
-        "bytes": np.array(words, "S6"),
-        "texts": np.array([words, words[::-1]]).T,
-        "times": numbers.astype(">M8[s]"),
-        "objects": np.array([None, *words[1:-1], [1]], object),
-        "records": np.array([(n, n / 2, words[n]) for n in range(count)], record),
-    }
 
 
 def texts(longest: int = 9) -> np.ndarray[Any, Any]:

@@ -74,3 +74,25 @@ def columns(count: int = 17) -> Any:
         "x": np.arange(2.0 * count, dtype=np.float32).reshape(count, 2),
         "y": np.arange(count, dtype=np.int64),
     }
+
+
+def any_dtype(count: int = 17) -> dict[str, Any]:
+    """Columns of ``count`` rows that say less than their dtypes: byte orders, widths, fields, gaps."""
+    words = [chr(97 + number % 7) * (number % 4 + 1) for number in range(count)]
+    numbers = np.arange(count)
+    objects = np.empty(count, object)
+    objects[:] = words
+    objects[0], objects[-1] = None, [1]
+    record = np.dtype([("a", ">i2"), ("b", "f8"), ("s", "U4")], align=True)
+    return {
+        "foreign": numbers.astype(">i4"),
+        "wide": np.stack([numbers, -numbers], axis=1).astype(">f8"),
+        "half": numbers.astype(np.float16),
+        "flags": numbers % 3 == 0,
+        "text": np.array(words, "U9"),
+        "bytes": np.array(words, "S6"),
+        "texts": np.array([words, words[::-1]]).T,
+        "times": numbers.astype(">M8[s]"),
+        "objects": objects,
+        "records": np.array([(n, n / 2, words[n]) for n in range(count)], record),
+    }

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from .. import pipeline as rs
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
-from .samples import Counter, as_document, columns, fails_on_some, stream, with_noise, without_last
+from .samples import (
+    Counter,
+    any_dtype,
+    as_document,
+    columns,
+    fails_on_some,
+    stream,
+    with_noise,
+    without_last,
+)
 
 PARTS: Final[Sequence[Callable[[Pipeline[Any]], Pipeline[Any]]]] = (
     lambda part: part,
@@ -71,6 +80,10 @@ def _sources() -> st.SearchStrategy[Pipeline[Any]]:
         st.lists(items(), max_size=20).map(rs.from_sequence),
         st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count)["y"])),
         st.integers(1, 30).map(lambda count: rs.from_arrays(columns(count))),
+        st.tuples(st.integers(1, 30), st.sampled_from(list(any_dtype()))).map(
+            lambda pair: rs.from_arrays(any_dtype(pair[0])[pair[1]])
+        ),
+        st.integers(1, 30).map(lambda count: rs.from_arrays(any_dtype(count))),
         st.tuples(st.integers(1, 20), st.integers(1, 8)).map(
             lambda pair: rs.range(pair[0]).repeat().take(pair[1] * 5)
         ),

@@ -23,6 +23,7 @@ from .partition import Partition
 from .repeat import Repeat
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 InPartition: TypeAlias = tuple[int, int, Any]
 """The epoch of a pass over partitions, a place in it, and the item at that place.
@@ -70,45 +71,41 @@ def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any
     return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
 
 
-@final
-class OfItem(Generic[T]):
-    """Calls a function with the item alone."""
+class _Calls(Generic[F]):
+    """Stands for a function, under its name."""
 
-    def __init__(self, fn: Callable[[Any], T]) -> None:
+    def __init__(self, fn: F) -> None:
         self._fn = fn
-
-    def __call__(self, placed: InPartition) -> T:
-        return self._fn(placed[2])
+        self.__qualname__ = getattr(fn, "__qualname__", repr(fn))
 
     def __repr__(self) -> str:
         return repr(self._fn)
 
 
 @final
-class DrawsInPartition(Generic[T]):
+class OfItem(_Calls[Callable[[Any], T]]):
+    """Calls a function with the item alone."""
+
+    def __call__(self, placed: InPartition) -> T:
+        return self._fn(placed[2])
+
+
+@final
+class DrawsInPartition(_Calls[Callable[[Any, np.random.Generator], T]]):
     """Calls a function with an item and the generator of its place; it is sent to workers."""
 
     def __init__(self, fn: Callable[[Any, np.random.Generator], T], seed: int) -> None:
-        self._fn = fn
+        super().__init__(fn)
         self._seed = seed
 
     def __call__(self, placed: InPartition) -> T:
         epoch, place, item = placed
         return self._fn(item, generator(derive(self._seed, epoch), place))
 
-    def __repr__(self) -> str:
-        return repr(self._fn)
-
 
 @final
-class KeepsPlace:
+class KeepsPlace(_Calls[Callable[[InPartition], Any]]):
     """Calls a function that takes an item with its place, and returns its result with that place."""
-
-    def __init__(self, fn: Callable[[InPartition], Any]) -> None:
-        self._fn = fn
 
     def __call__(self, placed: InPartition) -> InPartition:
         return *placed[:2], self._fn(placed)
-
-    def __repr__(self) -> str:
-        return repr(self._fn)

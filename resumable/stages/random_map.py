@@ -13,6 +13,7 @@ from ..core.arguments import check_seed
 from ..core.block import Block
 from ..core.derived import derived
 from ..core.origin import Origin
+from ..core.skipped import skipped_items
 from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from ..core.stage_iterator import Items, Mark, StageIterator
 from ..core.transform import PassThroughIterator
@@ -187,10 +188,10 @@ class _OverPartitionsIterator(_MappedIterator[T]):
             error.stage = found or error.stage
             raise
 
-    def copies(self) -> Iterator[tuple[Stage[Any], StageIterator[Any]]]:
-        """What it reads, as a pipeline and the iterator of it."""
+    def skipped_in_copies(self, path: str) -> Iterator[Mapping[str, int]]:
+        """How many items the stages that it reads have dropped, by their paths, which begin with ``path``."""
         (reading,) = self._upstream.inputs
-        yield self._stage.read, reading
+        yield skipped_items(self._stage.read, reading, path)
 
 
 class _RandomMapIterator(_MappedIterator[T]):

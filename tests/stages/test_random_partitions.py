@@ -192,6 +192,27 @@ def test_dropped_items_within_the_partitions_are_counted_at_their_stage() -> Non
         assert iterator.skipped == {"pipeline.upstream.upstream": 8}
 
 
+def fails_at_11(item: dict[str, str], *rng: np.random.Generator) -> dict[str, str]:
+    if item["__key__"] == "k11":
+        raise KeyError("text")
+    return item
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_names_the_stage_and_the_item_that_the_user_knows(workers: int) -> None:
+    keyed = rs.range(30).map(lambda number: {"__key__": f"k{number}"})
+    parts = keyed.partition(COUNT, lambda part: part.filter(bool))
+    for pipeline, stage in (
+        (parts.random_map(fails_at_11, SEED, workers=workers), "RandomMap(fn=fails_at_11"),
+        (parts.map(fails_at_11, workers=workers).random_map(drawn, SEED), "Map(fn=fails_at_11"),
+    ):
+        with pytest.raises(KeyError) as raised, iter(pipeline) as iterator:
+            list(iterator)
+        (note,) = getattr(raised.value, "__notes__")  # noqa: B009  # mypy knows it from 3.11 on
+        assert f" of {stage}" in note
+        assert "__key__ 'k11'" in note
+
+
 def test_a_state_of_0_2_is_refused_with_what_it_did() -> None:
     pipeline = rs.range(30).partition(COUNT, inner).shard(0, 2).random_map(drawn, SEED)
     state = iter(pipeline).get_state()

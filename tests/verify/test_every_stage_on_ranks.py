@@ -1,0 +1,91 @@
+"""Every pipeline of the catalogue on several ranks: exact, or refused with a reason."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import catalogue
+from tiers import thinned
+
+import resumable as rs
+from resumable.core.graph import cut_after, rebuilt, tuned
+from resumable.errors import ResumableError
+from resumable.verify.processes import Outcome, Task, Workers
+from resumable.verify.several import check_several
+from resumable.verify.target import Target
+
+Make = Callable[[], rs.Pipeline[Any]]
+
+with tempfile.TemporaryDirectory() as folder:
+    NAMES = [*catalogue(Path(folder))]
+
+
+class Here(Workers):
+    """Runs tasks in this process, each with a pipeline made anew; a kill leaves the loop without a save."""
+
+    def __init__(self, make: Make, folder: Path) -> None:
+        super().__init__(Target("none"), folder, 1)
+        self._make = make
+
+    def run(self, task: Task, watch: Any = None) -> Outcome:
+        stage = cut_after(self._make().stage, task.cut)
+        try:
+            result = task.work.do(tuned(stage, task.tuning or {}), lambda count: None)
+        except ResumableError as error:
+            return Outcome("", None, str(error), type(error).__name__)
+        return Outcome("", result)
+
+
+@pytest.fixture(autouse=True)
+def no_kills(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("resumable.verify.lives._be_killed", lambda: None)
+
+
+def behind(
+    pipeline: rs.Pipeline[Any], deal: Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
+) -> rs.Pipeline[Any]:
+    """``pipeline``, of which each rank gets its share from each source."""
+    return rs.Pipeline(
+        rebuilt(
+            pipeline.stage,
+            lambda number, found: found if found.inputs else deal(rs.Pipeline(found)).stage,
+        )
+    )
+
+
+def in_parts(pipeline: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
+    return pipeline.partition(4, lambda part: part.map(same)).shard(0, 2)
+
+
+def same(item: Any) -> Any:
+    return item
+
+
+def of_ranks(pipeline: rs.Pipeline[Any]) -> rs.Pipeline[Any]:
+    return pipeline.shard(0, 2, uneven="keep")
+
+
+DEALS = {"shard": of_ranks, "partition": in_parts}
+
+
+@pytest.mark.parametrize("deal", DEALS)
+@pytest.mark.parametrize("name", thinned(NAMES, 6, "stages on ranks"))
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ranks at their end, and of joined states
+def test_every_pipeline_is_exact_on_ranks_or_refused(
+    catalogue_data: Path, tmp_path: Path, name: str, deal: str
+) -> None:
+    def make() -> rs.Pipeline[Any]:
+        return behind(catalogue(catalogue_data)[name](), DEALS[deal])
+
+    try:
+        pipeline = make()
+    except ResumableError:  # such as a stream in partitions
+        return
+    with Here(make, tmp_path) as workers:
+        found = check_several(pipeline.stage, workers, 200, may_change=True)
+    assert found.finding is None, found.finding
+    assert found.resumed or found.notes

@@ -16,19 +16,20 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.home_process import HomeProcess
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import ItemByItem, Items, StageIterator
+from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
 from ..errors import WorkerError
-from ..state.value import State, taken_state
+from ..state.value import State
 from .executors import Workers, close_all
 from .failure import Failure
 from .hiring import Calls, check_calls, check_executor, hired
-from .part_runner import Delivery, PartRunner, Place, Task
+from .part_runner import Delivery, PackedState, PartRunner, Place, Task, state_at
 from .skips import Skip, tell
 from .staff import Staff
 from .threads import PATIENCE, Answer
@@ -110,6 +111,10 @@ class Team:
     ) -> Task:
         """A task for a worker."""
         return Task(self._run, self._epoch, number, place, most, dropped, log)
+
+    def marked(self, task: Task) -> Mark:
+        """The state at the place of ``task``, to be had later; workers are not needed for that."""
+        return partial(state_at, self._crew.pipeline, task)
 
     def tell(self, skips: Sequence[Skip]) -> None:
         """Call the functions of the user that are told of dropped items."""
@@ -371,14 +376,23 @@ class WorkedPart(ItemByItem[T]):
 
     @property
     def _place(self) -> Place:
-        return self._handed_out or Place(self._inner.get_state(), self._inner.epoch, 0)
+        return self._handed_out or Place(PackedState(self._inner.get_state()), self._inner.epoch, 0)
 
     @property
     def epoch(self) -> int:
         return self._place.epoch
 
     def get_state(self) -> State:
-        return taken_state(self._place.state)
+        place = self._place
+        state = self.mark()()
+        if place.beyond and self._handed_out is place:
+            self._handed_out = place._replace(
+                state=PackedState(state), beyond=0
+            )  # so it need not be made again
+        return state
+
+    def mark(self) -> Mark:
+        return self._team.marked(self._team.task(self.number, self._place, 0, self._dropped, None))
 
     def set_state(self, state: State) -> None:
         self._inner.set_state(state)

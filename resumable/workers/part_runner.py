@@ -3,22 +3,27 @@
 # A task says from which state on a partition is to deliver some items. So any worker can do it, also
 # one that takes the place of a dead one. Usually the worker has done the partition's previous task,
 # and still has its iterator, which stands at that very state.
+#
+# A state that holds many items takes long. Such a one is not taken after each item: the place after an item
+# is then a state before it, and how many items came since. Whoever needs the state itself makes these again.
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from itertools import islice
 from time import monotonic, perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.failed_item import note_failed_item
-from ..core.graph import walk
+from ..core.graph import walk, without_threads
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from ..state.value import TakenState, take_state, taken_state
+from ..state.value import State, TakenState, take_state, taken_state
 from .failure import Failure
 from .skips import Skip, noting
 from .watching import ItemKey, Watch
@@ -26,6 +31,10 @@ from .watching import ItemKey, Watch
 LONGEST_SECONDS: Final = 0.05
 MOST_RUNNING: Final = 1 << 14
 MOST_RUNS: Final = 8
+CHEAP_SECONDS: Final = 1e-4
+"""What the state after an item may take."""
+STATE_SHARE: Final = 4
+"""How many times as long as taking a dearer state the partition works before the next one is taken."""
 IDLE_SECONDS: Final = 60.0
 """Seconds after which the partitions of a run are dropped if only other runs were at work meanwhile."""
 
@@ -34,18 +43,41 @@ Key: TypeAlias = tuple[str, int]
 """The run and the number of a partition."""
 
 
+@final
+class PackedState:
+    """A state that goes to and fro between processes, and is pickled only once."""
+
+    def __init__(self, taken: TakenState | None, packed: bytes | None = None) -> None:
+        self._taken = taken
+        self._packed = packed
+
+    def state(self) -> State:
+        """The state itself; raises the error if taking it raised one."""
+        if self._taken is None:
+            assert self._packed is not None
+            self._taken = pickle.loads(self._packed)
+        return taken_state(self._taken)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._packed is None:
+            self._packed = pickle.dumps(self._taken, 5)
+        return PackedState, (None, self._packed)
+
+
 class Place(NamedTuple):
     """Where a partition stands after an item.
 
     Attributes:
-      state: of its pipeline.
+      state: of its pipeline, after that item or one before it.
       epoch: of the item.
       made: number of items since the run began or was resumed.
+      beyond: how many of them came after ``state``.
     """
 
-    state: TakenState
+    state: PackedState
     epoch: int
     made: int
+    beyond: int = 0
 
 
 class Task(NamedTuple):
@@ -98,6 +130,7 @@ class _Running(NamedTuple):
       made: how many of them came since the run began or was resumed.
       skips: what is to be told.
       watch: who watches its calls, if somebody does.
+      notes: of its places.
     """
 
     pipeline: Stage[Any]
@@ -106,6 +139,35 @@ class _Running(NamedTuple):
     made: int
     skips: list[Skip]
     watch: Watch | None
+    notes: _Notes
+
+
+class _Notes:
+    """Notes where a partition stands.
+
+    After each item where that costs little; else as often as it takes a certain share of the time.
+    """
+
+    def __init__(self, iterator: StageIterator[Any], place: Place) -> None:
+        self._iterator = iterator
+        self._last = place
+        self._due = 0.0
+
+    def place(self, made: int) -> Place:
+        """Where the partition stands, after ``made`` items."""
+        if perf_counter() >= self._due:
+            return self.exact_place(made)
+        last = self._last
+        return Place(last.state, self._iterator.epoch, made, last.beyond + made - last.made)
+
+    def exact_place(self, made: int) -> Place:
+        """The same, by a new state."""
+        began = perf_counter()
+        state = take_state(self._iterator.get_state)
+        now = perf_counter()
+        self._due = now + STATE_SHARE * (now - began) if now - began > CHEAP_SECONDS else now
+        self._last = Place(PackedState(state), self._iterator.epoch, made)
+        return self._last
 
 
 class _Run:
@@ -242,12 +304,23 @@ class PartRunner:
         if watch is not None:
             watch.root = iterator
         try:
-            iterator.set_state(taken_state(task.place.state))
+            iterator.set_state(task.place.state.state())
+            iterator.skip(task.place.beyond)
             items = iter(iterator.items())
         except BaseException:
             iterator.close()
             raise
-        return _Running(pipeline, iterator, items, task.place.made, skips, watch)
+        notes = _Notes(iterator, task.place)
+        return _Running(pipeline, iterator, items, task.place.made, skips, watch, notes)
+
+
+def state_at(pipeline: Callable[[int], Stage[Any]], task: Task) -> State:
+    """The state of a partition at the place of ``task``, where its items are made again up to there."""
+    if not task.place.beyond:
+        return task.place.state.state()
+    running = PartRunner(lambda number: without_threads(pipeline(number)))._started(task)
+    with closing(running.iterator) as iterator:
+        return iterator.get_state()
 
 
 def _make(running: _Running, most: int) -> Delivery:
@@ -259,12 +332,12 @@ def _make(running: _Running, most: int) -> Delivery:
     try:
         for item in islice(running.items, most):
             items.append(item)
-            places.append(_place_of(running, len(items)))
+            places.append(running.notes.place(running.made + len(items)))
             if perf_counter() > ends:
                 break
         else:
             if len(items) < most:
-                end = _place_of(running, len(items))
+                end = running.notes.exact_place(running.made + len(items))
     except BaseException as error:
         note_failed_item(error, running.iterator)
         failure = Failure(error)
@@ -284,8 +357,3 @@ def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartRunner:
     runner = PartRunner(pipeline)
     runner._kept = _kept_here
     return runner
-
-
-def _place_of(running: _Running, more: int) -> Place:
-    iterator = running.iterator
-    return Place(take_state(iterator.get_state), iterator.epoch, running.made + more)

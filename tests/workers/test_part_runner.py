@@ -12,7 +12,14 @@ from clocks import Clock
 import resumable as rs
 from resumable.state.value import take_state
 from resumable.workers import part_runner
-from resumable.workers.part_runner import IDLE_SECONDS, MOST_RUNS, PartRunner, Place, Task
+from resumable.workers.part_runner import (
+    IDLE_SECONDS,
+    MOST_RUNS,
+    PackedState,
+    PartRunner,
+    Place,
+    Task,
+)
 
 PARTITIONS = 4
 OPEN: list[int] = []
@@ -54,7 +61,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
     def do(name: str, partition: int = 0) -> list[int]:
         if (name, partition) not in places:
             state = take_state(numbers(partition).start(0).get_state)
-            places[name, partition] = Place(state, 0, 0)
+            places[name, partition] = Place(PackedState(state), 0, 0)
         runner = pickle.loads(pickle.dumps(PartRunner(numbers)))
         found = runner(Task(name, 0, partition, places[name, partition], 3, {}, None))
         places[name, partition] = found.places[-1]

@@ -31,7 +31,7 @@ from .opening import (
     started_at,
     taken,
 )
-from .part import Part
+from .part import WHOLE, Part
 from .parts import WholeSteps
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
@@ -182,9 +182,10 @@ class Checkpointer:
             lock = self._steps.lock()
             undo.callback(lock.close)
             checkpoint = self._chosen(step)
-            run = "" if checkpoint is None else self._steps.run_of(checkpoint.step)
-            part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, run)
-            iterator = started_at(checkpoint, pipeline, self.store)
+            saved = WHOLE if checkpoint is None else self._steps.saved_as(checkpoint.step)
+            part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, saved.run)
+            of_rank = saved.ranks == self.ranks > 1
+            iterator = started_at(checkpoint, pipeline, self.store, of_rank=of_rank)
             undo.callback(iterator.close)
             bar = StepBar(pipeline, iterator.step) if progress else None
             if bar is not None:

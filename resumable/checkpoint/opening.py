@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from ..core.arguments import check_below, check_bool, check_choice
+from ..core.fingerprint import with_rank
 from ..core.iterator import PipelineIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
@@ -92,13 +93,23 @@ def check_rank(rank: Any, ranks: Any, trigger: Trigger, skips: bool) -> tuple[in
 
 
 def started_at(
-    checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store
+    checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store, *, of_rank: bool = False
 ) -> PipelineIterator[T]:
-    """A pass through ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly."""
+    """A pass through ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly.
+
+    Args:
+      checkpoint: to begin at; None for the start.
+      pipeline: of this rank.
+      store: where the checkpoint is.
+      of_rank: whether it is known to be that of this rank, so that its state need not say so.
+    """
     iterator = pipeline.start()
     try:
         if checkpoint is not None:
-            iterator.set_state(checkpoint.state)
+            state = checkpoint.state
+            if of_rank and "fingerprint" in state:
+                state = {**state, "fingerprint": with_rank(state["fingerprint"], pipeline.stage)}
+            iterator.set_state(state)
         iterator.get_state()  # what cannot be saved raises before the first item
     except BaseException as error:
         iterator.close()

@@ -76,9 +76,9 @@ class WholeSteps(Store):
     def lock(self) -> StoreLock:
         return self._own.lock()
 
-    def run_of(self, step: int | None) -> str:
-        """The run of the whole ``step``; empty for that of one rank, and for the start."""
-        return "" if step is None else self._parts_of(step)[0].run
+    def saved_as(self, step: int) -> Part:
+        """The part of rank 0 of the whole ``step``, which tells its run and the number of ranks."""
+        return self._parts_of(step)[0]
 
     def begin(self, part: Part, step: int, former_work: str = "", *, anew: bool = False) -> None:
         """Save ``part`` from now on, in a loop that resumes after ``step``.

@@ -11,8 +11,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..core.fingerprint import fingerprint, shared_fingerprint
-from ..core.stage import EPOCHS, ITEMS, Stage
+from ..core.fingerprint import shared_fingerprint
+from ..core.stage import Stage
 from ..errors import InvalidArgument
 from ..stages.places import deal_of
 from ..state.encoding import dumps
@@ -49,7 +49,7 @@ def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None
 
 def former_work(ranks: int, stage: Stage[Any]) -> str:
     """How version 0.2 called what a rank does in a step; it named the rank where a stage held items of it."""
-    return _work(ranks, fingerprint(stage, ITEMS | EPOCHS))
+    return _work(ranks, shared_fingerprint(stage, of_rank=True))
 
 
 def _work(ranks: int, identity: str) -> str:

@@ -6,9 +6,11 @@ import argparse
 import io
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 
 from .. import __version__
+from .output import CLOSED_PIPE, Output, ReaderEnded
 from .parsers import add_commands
 
 
@@ -24,7 +26,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # for a terminal that cannot show every character
-    status: int = import_module(f"{__package__}.{options.command}").run(options)
+    run = import_module(f"{__package__}.{options.command}").run
+    output = Output(sys.stdout)
+    try:
+        with redirect_stdout(output):
+            status: int = run(options)
+            output.flush()
+    except ReaderEnded:
+        output.drop()
+        return CLOSED_PIPE
     return status
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
 from .evidence import UNKNOWN, Evidence
 from .graph import below
-from .stage import ALWAYS, ANYTHING, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
+from .stage import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance, Stage
 from .transform import PassThrough
 
 LONGEST_VALUE: Final = 200
+SHARED: Final = ALWAYS | ITEMS | EPOCHS
+"""What a field is equal for on all ranks. One that only a `RANK` or its `PARTS` fix says which rank it is."""
 
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
@@ -31,18 +33,31 @@ def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
     return _as_text(_identified(stage, relied_on))
 
 
-def shared_fingerprint(stage: Stage[Any]) -> str:
+def shared_fingerprint(stage: Stage[Any], *, of_rank: bool = False) -> str:
     """What identifies a pipeline on all ranks, and the items of each step by number.
 
     Fields that must be equal only where something relies on the `RANK` or its `PARTS` say which rank it
-    is, and are left out.
+    is, and are left out unless ``of_rank``. So is all evidence, which need not be the same everywhere.
     """
-    shared = ITEMS | EPOCHS
-    return _as_text(_identified(stage, shared, considered=ALWAYS | shared))
+    considered = ANYTHING if of_rank else SHARED
+    return _as_text(_without_evidence(_identified(stage, ITEMS | EPOCHS, considered)))
 
 
-def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHING) -> str | None:
-    """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does."""
+def explain_mismatch(
+    saved: Any,
+    stage: Stage[Any],
+    relied_on: Reliance = NOTHING,
+    is_own: Callable[[Stage[Any]], bool] = lambda stage: False,
+) -> str | None:
+    """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
+
+    Args:
+      saved: the fingerprint of the state.
+      stage: the last stage.
+      relied_on: as in `fingerprint`.
+      is_own: whether a state that does not name its rank, as those of version 0.2 do not where later
+        versions do, is that of the rank which this stage deals to.
+    """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
     if saved == fingerprint(stage, relied_on):
@@ -51,15 +66,23 @@ def explain_mismatch(saved: Any, stage: Stage[Any], relied_on: Reliance = NOTHIN
         theirs = json.loads(saved)
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
-    return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline")
+    return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline", is_own)
+
+
+def with_rank(saved: Any, stage: Stage[Any]) -> Any:
+    """The fingerprint ``saved`` of a state that is known to be of this rank, with the rank in it."""
+    mismatch = explain_mismatch(saved, stage, is_own=lambda deal: True)
+    return saved if mismatch else fingerprint(stage)
 
 
 def _reliance(stage: Stage[Any]) -> Reliance:
     """What the state of ``stage`` relies on, with that of a function of the user in it.
 
-    Such a function has seen the items of the partitions that the rank owned.
+    Such a function has seen the items of the rank, and those of the partitions that it owned. A state
+    of ranks that end at different steps tells how far the one was that saved it.
     """
-    return stage.relies_on | (PARTS if getattr(stage, "carries_state", False) else NOTHING)
+    held = PARTS | RANK if getattr(stage, "carries_state", False) else NOTHING
+    return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
 
 
 class _Identity(NamedTuple):
@@ -71,6 +94,8 @@ class _Identity(NamedTuple):
       fields: value and default of each field that must not change.
       shown_as: as in `Stage.shown_as`.
       upstreams: identities of the upstreams.
+      stage: that is identified.
+      relied_on: what later stages rely on.
     """
 
     name: str
@@ -78,6 +103,18 @@ class _Identity(NamedTuple):
     fields: dict[str, tuple[Any, Any]]
     shown_as: Mapping[str, str]
     upstreams: list[_Identity]
+    stage: Stage[Any]
+    relied_on: Reliance
+
+    @property
+    def of_rank(self) -> list[str]:
+        """The names of those of its fields that must be equal for the sake of the rank alone."""
+        identity = self.stage.identity
+        return [name for name in self.fields if not identity[name] & self.relied_on & SHARED]
+
+    def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
+        """Whether the saved ``fields`` lack all that tell the rank, though they are to have some."""
+        return bool(self.of_rank) and not any(name in fields for name in self.of_rank)
 
 
 def _identified(
@@ -102,9 +139,19 @@ def _identified(
         name: (value, UNKNOWN if isinstance(value, Evidence) else defaults.get(name, MISSING))
         for name, value in values.items()
     }
-    relied_on |= _reliance(stage)
-    upstreams = [_identified(upstream, relied_on, considered) for upstream in stage.inputs]
-    return _Identity(type(stage).__name__, stage.version, fields, stage.shown_as, upstreams)
+    inputs = stage.inputs
+    own = relied_on | _reliance(stage) if inputs else relied_on
+    upstreams = [_identified(upstream, own, considered) for upstream in inputs]
+    name, version, shown_as = type(stage).__name__, stage.version, stage.shown_as
+    return _Identity(name, version, fields, shown_as, upstreams, stage, relied_on | ALWAYS)
+
+
+def _without_evidence(identity: _Identity) -> _Identity:
+    fields = {
+        name: pair for name, pair in identity.fields.items() if not isinstance(pair[0], Evidence)
+    }
+    upstreams = list(map(_without_evidence, identity.upstreams))
+    return identity._replace(fields=fields, upstreams=upstreams)
 
 
 def _as_text(identity: _Identity) -> str:
@@ -119,7 +166,9 @@ def _bare(identity: _Identity) -> list[Any]:
     return own + [_bare(upstream) for upstream in identity.upstreams]
 
 
-def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
+def _compare_nodes(
+    theirs: Any, ours: _Identity, path: str, is_own: Callable[[Stage[Any]], bool]
+) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
     # A saved node is [name or name@version, {field: value} unless empty, upstream...].
@@ -136,6 +185,9 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
             f"{name} at {path}: saved in version {version[:9]} of its state, this library reads up to "
             f"{ours.version}; was it written by a newer version of the library?"
         )
+    silent = ours.names_no_rank(fields)
+    if silent and is_own(ours.stage):
+        fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
         current, default = ours.fields.get(field, ("nothing", "nothing"))
         saved = fields.get(field, default)
@@ -143,6 +195,13 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
             if field in fields and (reason := current.contradiction(saved)):
                 return f"{name} at {path}: {reason}"
             continue
+        if field not in fields and ours.stage.identity[field] == ENDS:
+            continue  # version 0.2 did not note it, or ranks ended at one step then
+        if saved is MISSING and silent and field in ours.of_rank:
+            return (
+                f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "
+                f"and this pipeline is of {field}={current}; a stage after it may hold something of its rank"
+            )
         if saved != current and saved != _as_json(current):
             argument = ours.shown_as.get(field, _cut(field))
             return (
@@ -155,7 +214,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str) -> str | None:
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=True)):
-        if reason := _compare_nodes(left, right, below(path, upstreams, number)):
+        if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own):
             return reason
     return None
 
@@ -184,7 +243,8 @@ def _likely_cause(name: str, field: str) -> str:
         "count": "it may change only where no later stage counts, shuffles or filters items",
         "Partition.index": "a stage or a function after it holds something of its rank, so each rank "
         "resumes from its own state",
-        "index": "after a filter, each rank resumes from its own state",
+        "index": "a stage or a function after it holds something of its rank or takes more items on one rank than "
+        "on another, so each rank resumes from its own state",
         "ranks": "it may change only where no later stage holds items of its rank",
         "over_ranks": "was a shard added or removed before it? An earlier version gave every rank "
         "the same random numbers, and this version cannot continue them",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from operator import length_hint
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from .block import Block, Indices, block_items
 from .origin import Origin
 from .record_number import origin_by_index
 from .runs import Run
-from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
+from .stage import ITEMS, MOST_ITEMS, PARTS, Reliance, Stage, by_index, runs_ahead
 from .stage_iterator import Items, Mark, SourceIterator, StageIterator
 
 T = TypeVar("T")
@@ -39,6 +39,9 @@ class LookedUp(Stage[T]):
     The stages before it then do not move and save nothing. A subclass that also takes streams
     overrides `start`.
     """
+
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    """The state is a place among the items, which is the same on all ranks."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

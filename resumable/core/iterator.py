@@ -289,7 +289,8 @@ class PipelineIterator(StageIterator[T]):
         step = unpack_count(self._stage, "step", step)
         ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
         relied_on = EVERYTHING if ahead else NOTHING
-        if reason := explain_mismatch(saved, self._stage, relied_on):
+        is_own = partial(_is_own, positions)
+        if reason := explain_mismatch(saved, self._stage, relied_on, is_own):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
         restored = None
@@ -481,6 +482,12 @@ def _pulled_as(layout: Layout, root: StageIterator[Any], count: int) -> Block:
 
 def _skipped(root: StageIterator[Any], count: int) -> int:
     return root.skip(count) if count else 0
+
+
+def _is_own(positions: Any, stage: Stage[Any]) -> bool:
+    """Whether the ``positions`` of a state tell that it is of the rank to which ``stage`` deals."""
+    tells = getattr(stage, "is_own", None)
+    return tells is not None and bool(tells(positions))
 
 
 def _entered_twice() -> InvalidArgument:

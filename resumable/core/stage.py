@@ -34,7 +34,9 @@ ITEMS: Final[Reliance] = frozenset({"items"})
 EPOCHS: Final[Reliance] = frozenset({"epochs"})
 RANK: Final[Reliance] = frozenset({"rank"})
 PARTS: Final[Reliance] = frozenset({"parts"})
-ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS
+ENDS: Final[Reliance] = frozenset({"ends"})
+"""As `RANK`, but only where ranks end at different steps, as under ``uneven="keep"``."""
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,10 +59,11 @@ class Stage(ABC, Generic[T]):
     shown_as: ClassVar[Mapping[str, str]] = {}
     """What errors call a field of `identity` that is not an argument of the same name."""
 
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     """What the state takes for granted about the stages before this one: that they deliver the
-    same `ITEMS` by number, number their `EPOCHS` alike, run as the same `RANK`, or, since it stands
-    for items that they delivered and this stage did not, own the same `PARTS` of a `partition`."""
+    same `ITEMS` by number, number their `EPOCHS` alike, run as the same `RANK`, since it holds something
+    of their items or takes as many as these decide, or, since it stands for items that they delivered
+    and this stage did not, own the same `PARTS` of a `partition`. The default is the careful choice."""
 
     keeps_items: ClassVar[bool] = False
     """Whether each of its items is one of an upstream, unchanged: then they have its `block_layout` too."""

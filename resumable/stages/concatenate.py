@@ -16,7 +16,7 @@ from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.graph import walk
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -46,6 +46,7 @@ class Concatenate(Combine[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
     state_levels = 1
     state_cost = "which input it is in"
 

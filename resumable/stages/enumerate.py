@@ -13,7 +13,7 @@ from ..core.block import Block, Indices, block_length
 from ..core.derived import derived
 from ..core.layout import INTEGERS, Layout, joined_layout
 from ..core.random_access import OWN_INDICES, Indexed
-from ..core.stage import ITEMS, Reliance
+from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform
 
@@ -29,7 +29,7 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     [(0, 'a'), (1, 'b')]
     """
 
-    relies_on: ClassVar[Reliance] = ITEMS
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 
     @derived

@@ -15,7 +15,7 @@ from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
 from ..core.runs import choose, grouped
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
 
@@ -47,6 +47,7 @@ class Interleave(Combine[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
     state_cost = "whose turn it is"
 
     _: KW_ONLY

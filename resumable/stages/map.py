@@ -16,7 +16,7 @@ from ..core.failed_item import mapped_by
 from ..core.function_version import FunctionVersion
 from ..core.origin import Origin
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, NOTHING, RANK, Reliance, Stage
+from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
@@ -94,8 +94,8 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks stay in step unless items may be dropped."""
-        return RANK if self.on_error == "skip" else NOTHING
+        """Ranks stay in step unless items may be dropped, which are counted too."""
+        return PARTS | RANK if self.on_error == "skip" else NOTHING
 
     @property
     def alternatives(self) -> tuple[Mapping[str, Any], ...]:
@@ -190,7 +190,7 @@ class Map(CallsPerItem[T]):
       MissingDependency: for processes without the extra ``parallel``.
       WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
         broken; the next call tries the same item again.
-      InvalidArgument: if ``workers`` is below 0, or 0 with an executor; if ``on_error`` is another
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library; if ``on_error`` is another
         word, ``on_skip`` is given without ``"skip"``, workers would call a function with state, or
         processes one that cannot be pickled.
 

@@ -14,7 +14,7 @@ from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.indexed import LookedUp, countable
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, EPOCHS, NOTHING, Reliance, Stage
+from ..core.stage import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -137,8 +137,8 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Passes of upstreams that begin again are numbered as those of a repeat are."""
-        return super().relies_on | (EPOCHS if self.stop == "cycle" else NOTHING)
+        """Ranks are at one turn; passes of upstreams that begin again are numbered as those of a repeat."""
+        return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         if self.random_access:

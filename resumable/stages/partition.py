@@ -22,6 +22,7 @@ from ..core.stage import PARTS, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, Transform
 from ..errors import InvalidArgument
+from ..state.merging import partitions_in
 from ..workers.crew import Crew, check_crew
 from ..workers.skips import unheard
 from .even_steps import EvenIterator
@@ -168,6 +169,11 @@ class Partition(Transform[T]):
     def numbers(self) -> range:
         """The partitions of this rank."""
         return range(self.index, self.count, self.ranks)
+
+    def is_own(self, state: Any) -> bool:
+        """Whether ``state``, of the pipeline or a part of it, has the partitions of this rank and no others."""
+        found = list(partitions_in(state))
+        return bool(found) and all(numbers == list(self.numbers) for numbers in found)
 
     @derived
     def pipelines(self) -> tuple[Stage[T], ...]:

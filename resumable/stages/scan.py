@@ -13,7 +13,7 @@ from ..core.carried import CallsFunction, check_stateless
 from ..core.derived import derived
 from ..core.expansion import close_expansion
 from ..core.function_version import FunctionVersion
-from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
@@ -91,11 +91,6 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
     @derived
     def length(self) -> int | float | None:
         return self.upstream.length if self.finish is None else None
-
-    @property
-    def relies_on(self) -> Reliance:  # type: ignore[override]
-        """How many items ``finish`` gives may differ from rank to rank."""
-        return ITEMS | PARTS | (NOTHING if self.finish is None else RANK)
 
     @property
     def state_cost(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, repeat
 from operator import itemgetter
 from typing import Any, ClassVar, Final, TypeVar, final
@@ -17,7 +17,7 @@ from ..core.derived import derived
 from ..core.indexed import IndexedIterator, LookedUp, check_reach, countable
 from ..core.origin import Origin
 from ..core.random_access import Indexed
-from ..core.stage import ITEMS, RANK, Reliance
+from ..core.stage import ENDS, ITEMS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
@@ -62,14 +62,19 @@ class Shard(LookedUp[T], Transform[T]):
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {
         "index": RANK,
+        "index_at_end": ENDS,
         "count": ITEMS | RANK,
         "uneven": ITEMS | RANK,
     }
+
+    shown_as: ClassVar[Mapping[str, str]] = {"index_at_end": "index"}
 
     index: int
     count: int
     _: KW_ONLY
     uneven: str = "drop"
+    # The index, where ranks may end at different steps; None elsewhere.
+    index_at_end: int | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +87,9 @@ class Shard(LookedUp[T], Transform[T]):
             )
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "index", index)
+        length = self.upstream.length
+        if self.uneven == "keep" and (length is None or length % count > 0):
+            object.__setattr__(self, "index_at_end", index)
 
     @derived
     def length(self) -> int | float | None:
@@ -90,6 +98,10 @@ class Shard(LookedUp[T], Transform[T]):
             return items
         rounds, rest = divmod(int(items), self.count)
         return rounds + (self.place_in_last(rest) is not None)
+
+    def is_own(self, state: Any) -> bool:
+        """Whether a ``state`` that names no rank must be of this one, as there is no other."""
+        return self.count == 1
 
     @property
     def state_cost(self) -> str:

@@ -12,7 +12,7 @@ from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.indexed import LookedUp, check_reach
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, ITEMS, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_flag
@@ -43,7 +43,7 @@ class Skip(LookedUp[T], Transform[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS
 
     count: int
 

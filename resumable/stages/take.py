@@ -13,7 +13,7 @@ from ..core.derived import derived
 from ..core.indexed import countable
 from ..core.origin import Origin
 from ..core.random_access import Indexed
-from ..core.stage import ITEMS, Reliance
+from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, Transform
 
@@ -44,7 +44,7 @@ class Take(Transform[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
-    relies_on: ClassVar[Reliance] = ITEMS
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 
     count: int

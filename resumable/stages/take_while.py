@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..core.carried import CallsFunction
 from ..core.function_version import FunctionVersion
-from ..core.stage import RANK, Reliance
+from ..core.stage import PARTS, RANK, Reliance
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import TransformIterator
 from ..state.value import State, unpack, unpack_flag
@@ -40,7 +40,7 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     """
 
     keeps_items = True
-    relies_on: ClassVar[Reliance] = RANK
+    relies_on: ClassVar[Reliance] = PARTS | RANK
     calls: ClassVar[str] = "predicate"
 
     predicate: Callable[[Any], object]

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_int, check_seed
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator
 from ..core.transform import IndexedTransform
 from ..windows.carrying import CarryingIterator
@@ -66,6 +66,11 @@ class WindowShuffle(IndexedTransform[T]):
         window = check_int("window", self.window, minimum=1, maximum=LARGEST_WINDOW)
         object.__setattr__(self, "window", window)
         check_bool("carry", self.carry)
+
+    @property
+    def relies_on(self) -> Reliance:  # type: ignore[override]
+        """Ranks are at one place in their items, unless the state holds some of these."""
+        return ITEMS | PARTS | (RANK if self.carry else NOTHING)
 
     @property
     def state_cost(self) -> str:

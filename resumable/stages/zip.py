@@ -14,7 +14,7 @@ from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
 from ..core.layout import Layout, joined_layout
 from ..core.random_access import Indexed
-from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument
 
@@ -43,6 +43,7 @@ class Zip(Combine[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
     state_cost = "nothing"
 
     _: KW_ONLY

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from typing import Any, Final, TypeGuard
 
@@ -35,6 +35,19 @@ EPOCH_REACHED: Final = "epoch_reached"
 def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:
     """Whether ``value`` has the keys of a state of partitions."""
     return isinstance(value, dict) and value.keys() == set(OF_PARTITIONS)
+
+
+def partitions_in(state: Any) -> Iterator[Any]:
+    """The numbers of the partitions, wherever ``state`` has some."""
+    waiting = [state]
+    while waiting:
+        found = waiting.pop()
+        if is_of_partitions(found):
+            yield found[PARTITIONS]
+        if isinstance(found, dict):
+            waiting += found.values()
+        elif isinstance(found, (list, tuple)):
+            waiting += found
 
 
 def merge_states(states: Iterable[State]) -> State:

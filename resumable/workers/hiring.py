@@ -38,11 +38,12 @@ def check_calls(calls: Calls) -> None:
 
     Raises:
       InvalidType: if ``executor`` is no executor.
-      InvalidArgument: if ``workers`` is below 0, or 0 without threads, or ``fn`` cannot be pickled.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, or if ``fn``
+        cannot be pickled.
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_executor(calls.workers, calls.executor)
-    if calls.executor == "process":
+    if calls.executor == "process" and calls.workers:
         from .processes import pickled
 
         pickled(calls.fn)
@@ -55,7 +56,7 @@ def check_executor(workers: int, executor: str | Executor) -> None:
 
     Raises:
       InvalidType: if ``workers`` is not an integer, or ``executor`` is no executor.
-      InvalidArgument: if ``workers`` is below 0, or 0 without threads.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library.
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_int("workers", workers, minimum=0)
@@ -64,9 +65,9 @@ def check_executor(workers: int, executor: str | Executor) -> None:
             "executor must be 'thread', 'process' or a concurrent.futures.Executor, "
             f"got {shorten(executor)}"
         )
-    if executor != "thread" and not workers:
+    if isinstance(executor, Executor) and not workers:
         raise InvalidArgument(f"workers must be at least 1 for an executor, got {workers}")
-    if executor == "process":
+    if executor == "process" and workers:
         from .processes import check_loky
 
         check_loky()

@@ -328,8 +328,8 @@ MUTATIONS: Final = [
     ),
     Mutation(
         FINGERPRINT,
-        "    relied_on |= _reliance(stage)\n    upstreams",
-        "    upstreams",
+        "relied_on | _reliance(stage) if inputs",
+        "relied_on if inputs",
     ),
     Mutation(FINGERPRINT, "if value != default}", "}"),
     # states
@@ -472,7 +472,11 @@ MUTATIONS: Final = [
     Mutation(PARTS, "if later > step and mine and part != WHOLE:", "if False:"),
     Mutation(PARTS, "if step < newest and step not in self._listed", "if step not in self._listed"),
     Mutation(PARTS, "if (checkpoint.step, checkpoint.part) != (step, part):", "if False:"),
-    Mutation("checkpoint/run.py", "shared_fingerprint(stage))", "fingerprint(stage))"),
+    Mutation(
+        "checkpoint/run.py",
+        "shared_fingerprint(stage))",
+        "shared_fingerprint(stage, of_rank=True))",
+    ),
     Mutation("checkpoint/conflicts.py", "if concerned and one.began", "if one.began"),
     Mutation("checkpoint/conflicts.py", "(later, found) not in self._before", "True"),
     Mutation("checkpoint/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'),

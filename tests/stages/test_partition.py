@@ -199,12 +199,16 @@ HOLD_ITEMS: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "predicate with state": lambda rank: rank.filter(Total()),
     "condition with state": lambda rank: rank.take_while(Total()),
     "mix": lambda rank: rs.mix(rank, rank, seed=0),
+    "take": lambda rank: rank.take(30),
+    "skip": lambda rank: rank.skip(1),
+    "enumerate": lambda rank: rank.enumerate(),
+    "take_while": lambda rank: rank.take_while(abs),
+    "map skipping": lambda rank: rank.map(abs, on_error="skip"),
     "stage of one's own": lambda rank: rank.apply(Held),
 }
 HOLD_NONE: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "map": lambda rank: rank.map(abs).random_map(lambda item, rng: item, 0).filter(bool),
     "batch": lambda rank: rank.batch(2),
-    "take": lambda rank: rank.take(30).enumerate().skip(1),
     "repeat": lambda rank: rank.repeat(2).prefetch(2),
 }
 

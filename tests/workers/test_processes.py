@@ -521,13 +521,31 @@ def test_the_exit_of_the_interpreter_waits_for_no_call_in_work(executor: str) ->
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
+def test_no_worker_process_is_none_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "loky", None)  # it is not needed
+    lock = threading.Lock()
+
+    def locked(number: int) -> int:  # no process could be sent it
+        with lock:
+            return number
+
+    def noisy(number: int, rng: np.random.Generator) -> int:
+        return locked(number)
+
+    for pipeline in (
+        rs.range(9).map(locked, workers=0, executor="process"),
+        rs.range(9).random_map(noisy, 0, workers=0, executor="process"),
+        rs.range(9).map_batches(lambda batch: map(locked, batch), 3, workers=0, executor="process"),
+        rs.range(9).partition(1, lambda part: part.map(locked), workers=0, executor="process"),
+    ):
+        assert list(pipeline) == list(range(9))
+
+
 def test_bad_arguments_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lock = threading.Lock()
 
     with pytest.raises(rs.InvalidType, match="executor must be 'thread', 'process' or a"):
         rs.range(3).map(abs, workers=2, executor="processes")
-    with pytest.raises(rs.InvalidArgument, match="workers must be at least 1 for an executor"):
-        rs.range(3).map(abs, workers=0, executor="process")
     with pytest.raises(rs.InvalidArgument, match="fn must be picklable for processes, got <func"):
         processes(rs.range(3), lambda item: lock)
     monkeypatch.setitem(sys.modules, "loky", None)

@@ -1,0 +1,43 @@
+"""The standard output of a command, whose reader may end early, as ``| head`` does."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, TextIO, final
+
+CLOSED_PIPE: Final = 128 + 13
+"""The exit status that a shell shows of a program which SIGPIPE has ended."""
+
+
+# Not an `OSError`, nor even an `Exception`: commands report those, and there is nobody to read it.
+class ReaderEnded(BaseException):
+    """Nobody reads the output any more."""
+
+
+@final
+class Output:
+    """A stream whose broken pipe is told from all other errors."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError as error:
+            raise ReaderEnded from error
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError as error:
+            raise ReaderEnded from error
+
+    def drop(self) -> None:
+        """Let what is not written yet go, as the interpreter would try it once more when it exits."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

@@ -6,6 +6,7 @@ import copy
 import os
 import pickle
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -404,3 +405,27 @@ def test_arguments_that_something_else_decides_are_refused() -> None:
             ResumableBatchSampler(ResumableSampler(order), 4, **options)
     shuffled = loader(8, 2, sampler=order, with_position=True).sampler
     assert list(shuffled) == list(ResumableSampler(8, shuffle=True, seed=3, with_position=True))
+
+
+def fails_at_five(item: Any) -> int:
+    if item["x"] == 5:
+        raise KeyError("a word that is not in the vocabulary")
+    return int(item["x"])
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tracebacks show notes from 3.11 on")
+@pytest.mark.parametrize("kind", ["by index", "stream", "partitions"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_of_a_worker_names_stage_and_item(kind: str, workers: int) -> None:
+    """Torch makes another exception of it, whose text is the traceback with the notes."""
+    rows = rs.from_sequence([{"__key__": f"row {number}", "x": number} for number in range(8)])
+    pipeline = {
+        "by index": rows.shuffle(0).map(fails_at_five),
+        "stream": rows.filter(bool).map(fails_at_five),
+        "partitions": rows.partition(2, lambda part: part.map(fails_at_five)),
+    }[kind]
+    batches = ResumableDataLoader(PipelineDataset(pipeline), None, num_workers=workers)
+    with pytest.raises(KeyError) as raised:
+        list(batches)
+    note = str(raised.value)
+    assert "Map(fn=fails_at_five), item 5 of FromSequence, __key__ 'row 5', counted from 0" in note

@@ -7,11 +7,14 @@
 from __future__ import annotations
 
 import copy
+import os
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, final
 
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
 from .envelope import check_before_holding
-from .names import CheckpointNames, steps_by_name
+from .names import CheckpointNames, parse_file_name, steps_by_name
 from .part import Part
 from .store import Store
 
@@ -80,6 +83,25 @@ class Remote(Store):
 
     def part(self, part: Part) -> Remote:
         return self._with(CheckpointNames(self.name, part))
+
+    def copy_to(self, folder: Path, only: str | None = None) -> None:
+        """Copy the checkpoint files of all names, with their times, into a local ``folder``.
+
+        Args:
+          folder: which is there.
+          only: the file to copy; all by default.
+
+        Raises:
+          OSError: if one cannot be read, or there is none called ``only``.
+        """
+        for name in [only] if only is not None else self._files():
+            if parse_file_name(name) is None:
+                continue
+            path = f"{self._folder}/{name}"
+            (folder / name).write_bytes(self._system.cat_file(path))
+            with suppress(NotImplementedError, FileNotFoundError, AttributeError):
+                modified = self._system.modified(path).timestamp()
+                os.utime(folder / name, (modified, modified))
 
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)

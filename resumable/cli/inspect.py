@@ -7,11 +7,14 @@ import json
 import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+from ..checkpoint.names import parse_file_name
 from ..checkpoint.part import WHOLE
+from ..checkpoint.remote import Remote
 from ..checkpoint.survey import FoundFile, examine, survey
-from ..errors import shorten
+from ..errors import ResumableError, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -19,17 +22,33 @@ from .progress import progress_bar
 
 def run(options: argparse.Namespace) -> int:
     """Print what is at ``options.path``; returns the exit status."""
-    path = Path(options.path)
     try:
+        if "://" in options.path:
+            return _show_remote(options.path, as_program=options.json)
+        path = Path(options.path)
         if path.is_dir():
-            return _show_folder(path, as_program=options.json)
+            return _show_folder(path, str(path), as_program=options.json)
         return _show_file(examine(path), as_program=options.json)
-    except OSError as error:
+    except (OSError, ResumableError) as error:
         print(f"resumable inspect: {explain(error)}", file=sys.stderr)
         return 2
 
 
-def _show_folder(folder: Path, *, as_program: bool) -> int:
+def _show_remote(url: str, *, as_program: bool) -> int:
+    """Show the checkpoints under ``url``, or the one that it names, from local copies."""
+    place, _, name = url.rstrip("/").rpartition("/")
+    one = name if parse_file_name(name) is not None else None
+    with TemporaryDirectory(prefix="resumable-inspect-") as copies:
+        folder = Path(copies)
+        Remote(url if one is None else place).copy_to(folder, one)
+        if one is None:
+            return _show_folder(folder, url.rstrip("/"), as_program=as_program)
+        found = examine(folder / one)
+        return _show_file(found, place, as_program=as_program)
+
+
+def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
+    """Show the checkpoints of ``folder``, which is ``place`` to the user."""
     found = []
     with progress_bar(sum(1 for _ in folder.iterdir())) as bar:
         for file in survey(folder):
@@ -38,15 +57,14 @@ def _show_folder(folder: Path, *, as_program: bool) -> int:
     # What lacks a part is a save that was cut short, or is not done yet.
     damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
     if as_program:
-        print(
-            json.dumps({"folder": str(folder), "checkpoints": [*map(_describe, found)]}, indent=2)
-        )
+        described = [_describe(file, place) for file in found]
+        print(json.dumps({"folder": place, "checkpoints": described}, indent=2))
     elif found:
         rows = [("file", "step", "age", "bytes", ""), *map(_row, found)]
         print("\n".join(table_lines(rows, "<>>>")))
     if not found:
         print(
-            f"resumable inspect: there is no checkpoint in {folder}{_below(folder)}",
+            f"resumable inspect: there is no checkpoint in {place}{_below(folder)}",
             file=sys.stderr,
         )
         return 2
@@ -61,13 +79,13 @@ def _below(folder: Path) -> str:
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
 
 
-def _show_file(file: FoundFile, *, as_program: bool) -> int:
+def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
     if as_program:
         state = {} if checkpoint is None else {"state": as_json(checkpoint.state)}
-        print(json.dumps(_describe(file) | state, indent=2))
+        print(json.dumps(_describe(file, place) | state, indent=2))
     elif checkpoint is None:
-        print(f"{file.path}: {file.problem}")
+        print(f"{_shown(file, place)}: {file.problem}")
     else:
         print(
             f"step {checkpoint.step}, saved {show_time(checkpoint.time)} "
@@ -106,10 +124,15 @@ def _row(file: FoundFile) -> tuple[str, ...]:
     return file.path.name, step, show_age(time.time() - when), f"{file.size:,}", verdict
 
 
-def _describe(file: FoundFile) -> dict[str, Any]:
+def _shown(file: FoundFile, place: str) -> str:
+    """Where ``file`` is, of which there is only a copy here if ``place`` is a URL."""
+    return f"{place}/{file.path.name}" if "://" in place else str(file.path)
+
+
+def _describe(file: FoundFile, place: str) -> dict[str, Any]:
     checkpoint = file.checkpoint
     return {
-        "file": str(file.path),
+        "file": _shown(file, place),
         "name": file.name,
         "step": file.step,
         "ranks": file.part.ranks,

@@ -158,7 +158,9 @@ def _add_inspect(commands: Any) -> None:
             "one is left; 2 if there is nothing to read."
         ),
     )
-    parser.add_argument("path", metavar="DIR|FILE", help="a folder of checkpoints, or one file")
+    parser.add_argument(
+        "path", metavar="DIR|FILE|URL", help="a folder of checkpoints, or one file; or its URL"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -385,3 +386,30 @@ def test_what_only_claims_to_be_partitions_is_shown_as_it_is() -> None:
     for junk in ([10**5000, 1], ["x", 0], 3, [0] * 20_000, [0]):
         broken = {**state, "pipeline": {**state["pipeline"], "partitions": junk}}
         assert tree_lines(stage_tree(broken))
+
+
+def test_a_url_is_read_as_a_folder_or_a_file(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("fsspec")
+    url = f"memory://{uuid.uuid4()}/run"
+    for rank in range(2):
+        with rs.Checkpointer(url, rs.EverySteps(2), rank=rank, ranks=2) as checkpointer:
+            for _ in checkpointer.resume(rs.range(8).shard(rank, 2)):
+                pass
+    status, out, _ = run(capsys, "inspect", url)
+    assert status == 0
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["2", "4"]
+    assert out.count("valid") == 2
+    found = json.loads(run(capsys, "inspect", url, "--json")[1])
+    assert found["folder"] == url
+    assert found["checkpoints"][0]["file"].startswith(f"{url}/input-000000000002.")
+    part = found["checkpoints"][0]["file"].replace("-*-of-", "-00001-of-")
+    status, out, _ = run(capsys, "inspect", part)
+    assert (status, "the part of rank 1 of 2" in out) == (0, True)
+    status, _, err = run(capsys, "inspect", f"{url}-elsewhere")
+    assert (status, err.startswith(f"resumable inspect: there is no checkpoint in {url}-e")) == (
+        2,
+        True,
+    )
+    status, _, err = run(capsys, "inspect", "nothing://bucket/run")
+    assert status == 2
+    assert "url must be one that fsspec knows" in err

@@ -13,6 +13,7 @@ import pytest
 from graphs import catalogue, write_data
 
 import resumable as rs
+from resumable.core.evidence import Evidence
 from resumable.core.fingerprint import explain_mismatch, fingerprint
 from resumable.core.graph import walk
 from resumable.core.stage import EPOCHS, ITEMS, PARTS, RANK, Stage
@@ -40,6 +41,9 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "WindowShuffle": rs.Pipeline.shuffle,
     "InterleaveMap": rs.Pipeline.interleave,
     "Scan": rs.Pipeline.scan,
+    "Filter": rs.Pipeline.filter,
+    "FlatMap": rs.Pipeline.flat_map,
+    "TakeWhile": rs.Pipeline.take_while,
     "Batch": rs.Pipeline.batch,
     "MapBatches": rs.Pipeline.map_batches,
     "Bucket": rs.Pipeline.bucket,
@@ -66,6 +70,8 @@ def test_a_mismatch_names_the_argument_that_the_user_wrote(tmp_path: Path) -> No
     for name, stage in stages.items():
         builder = set(signature(BUILT_BY[name]).parameters)
         for field in stage.identity:
+            if isinstance(getattr(stage, field), Evidence):
+                continue  # which no argument sets
             relied_on = ITEMS | EPOCHS | RANK | PARTS
             saved = json.loads(fingerprint(stage, relied_on))
             if len(saved) == 1 or not isinstance(saved[1], dict):

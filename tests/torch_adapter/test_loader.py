@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,20 @@ def test_a_model_that_draws_random_numbers_is_bit_identical_after_a_resume() -> 
     torch.set_rng_state(saved[0])
     again.load_state_dict(saved[1])
     assert drawn(again, 2) == expected[2:]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="shows no notes")
+@pytest.mark.parametrize("num_workers", [0, 1])
+def test_the_error_of_a_function_names_its_item(num_workers: int) -> None:
+    def check(sample: dict[str, Any]) -> int:
+        return 1 // (sample["number"] - 7)
+
+    def keyed(number: int) -> dict[str, Any]:
+        return {"__key__": f"name-{number}", "number": number}
+
+    items = PipelineDataset(rs.range(20).shuffle(1).map(keyed).map(check))
+    loader = ResumableDataLoader(items, batch_size=2, num_workers=num_workers)
+    with pytest.raises(ZeroDivisionError) as raised:
+        list(loader)
+    told = "".join(traceback.format_exception(raised.value))
+    assert "item 7 of Range, __key__ 'name-7', counted from 0" in told

@@ -150,6 +150,21 @@ OF_ANY_DTYPE = (
 OF_SEVERAL = ("partition of several", "partition of several evened out")
 """Partitions that have a part of each of several sources."""
 
+OF_ONE_SHAPE = (
+    "bucket",
+    "flat_map",
+    "interleave fn",
+    "interleave fn pipelines",
+    "interleave fn wide",
+    "map_batches",
+    "pack",
+    "pack concatenated",
+    "unbatch",
+    "window epochs",
+    "windows",
+)
+"""States with the epoch that was reached, and places of `interleave` in one shape, from 0.3 on."""
+
 DRAWN = ("partition drawn", "partition drawn by batches")
 """Partitions whose items meet random numbers behind them."""
 
@@ -338,6 +353,7 @@ if __name__ == "__main__":
     write("states-sources.json", published(OF_SEVERAL))
     write("states-dtypes.json", published(OF_ANY_DTYPE))
     write("states-drawn.json", published(DRAWN))
+    write("states-shapes.json", published(OF_ONE_SHAPE))
     tables = {name: TABLES[name] for name in WITH_CONTENTS_OF_TABLES}
     write("states-contents.json", published(WITH_CONTENTS) | states(tables))
     write("block_orders.json", block_orders())

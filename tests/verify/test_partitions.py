@@ -72,4 +72,4 @@ def test_a_stage_that_holds_items_of_a_rank_is_named(tmp_path: Path) -> None:
     assert report.finding is None
     (note,) = report.notes
     assert "the ranks of Partition(count=4, ranks=2) must stay the same" in note
-    assert "hold items of its rank" in note
+    assert "WindowShuffle holds items of its rank" in note

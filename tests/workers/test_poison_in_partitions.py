@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,9 +99,18 @@ def test_what_a_group_was_made_without_is_counted_with_its_first_item(workers: i
 
 
 @needs_processes
-@pytest.mark.parametrize("after", ["nothing", "map_batches", "threads"])
-def test_items_that_end_their_process_are_found_and_dropped(after: str, tmp_path: Path) -> None:
-    poison, bad = {14, 15, 30}, {20}
+@pytest.mark.parametrize(
+    ("after", "poison"),
+    [
+        ("map_batches", {14}),
+        *(
+            pytest.param(after, {14, 15, 30}, marks=pytest.mark.deep)
+            for after in ("nothing", "map_batches", "threads")
+        ),
+    ],
+)
+def test_items_that_end_their_process_are_found_and_dropped(after: str, poison: set[int]) -> None:
+    bad = {20}
 
     def fn(item: int) -> int:
         if item in poison:

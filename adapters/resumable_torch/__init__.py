@@ -5,9 +5,9 @@
 # received, `randomness` gives each sample its own generator, and `tensors` lets a source keep tensors in
 # its state. `no_worker` hides the worker from the sources that are read in it, and `marks` are the
 # states that come out of a worker. Where a pipeline has partitions, `shares` are those of a worker, and
-# `partitions` saves those of all ranks, of one step
-# (`one_step`), and not by whoever keeps those of one (`one_rank`). `lightning` and `transformers` have one callback each and must be
-# imported by their own names.
+# `partitions` saves those of all ranks. `one_step` refuses partitions of different steps, and `one_rank` a
+# saver that keeps the partitions of one rank alone. `stateful` is whatever has the state of a rank.
+# `lightning` and `transformers` have one callback each and must be imported by their own names.
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """A run of several ranks: what its parts have in common, whoever was killed on the way."""
 
 # A run is what a number of ranks do with a pipeline from one checkpoint on. Its name follows from these
-# three alone, so each rank finds it by itself; what names the rank in the pipeline is left out. Since a resume is exact, the state of a rank at a step
-# of a run is always the same, in whichever life of the rank it is taken. So parts of one run and step
-# fit together, and no others do: those of another number of ranks, of a batch of another size, or of
-# a run that began elsewhere count other items in as many steps.
+# three alone, so each rank finds it by itself; what names the rank in the pipeline is left out. Since a
+# resume is exact, the state of a rank at a step of a run is always the same, in whichever life of the rank
+# it is taken. So parts of one run and step fit together, and no others do: those of another number of
+# ranks, of a batch of another size, or of a run that began elsewhere count other items in as many steps.
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, final
 
+from ..errors import ResumableError
 from .graph import walk
 from .origin import Origin
 from .stage import Stage
@@ -22,6 +23,8 @@ from .stage_iterator import StageIterator
 
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
+RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
+"""What the library raises by itself, as where a file is gone: of no function that leaves no frame."""
 
 
 @final
@@ -150,6 +153,8 @@ def _callers_of(error: BaseException, callers: list[_Caller]) -> list[_Caller]:
     found = next((code for code in codes if any(one.code is code for one in callers)), None)
     if found is not None:
         return [one for one in callers if one.code is found]
+    if isinstance(error, RAISED_BY_LIBRARY):
+        return []
     without = [one for one in callers if one.code is None]
     return without if len(without) == 1 and all(map(_is_ours, codes)) else []
 

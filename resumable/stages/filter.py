@@ -31,8 +31,8 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
-    ``predicate`` tells which items remain. If it refuses the first 100,000 items of a pass, a
-    `RuntimeWarning` says so, once.
+    ``predicate`` tells which items remain. If it refuses the first 100,000 items of a pass, or of one that
+    is resumed, a `RuntimeWarning` says so, once.
 
     Args:
       upstream: stage whose items are tested.
@@ -60,7 +60,8 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
 class _FilterIterator(SteadyIterator[T]):
     _stage: Filter[T]
 
-    # How many items were dropped before the first one that was passed on; below 0 from then on.
+    # How many items were dropped before the first one that was passed on; below 0 from then on, and once
+    # that was too many.
     _dropped = 0
     # What the predicate has said of the items that the last `pull` has read; nothing after `items`.
     _tested: Sequence[list[object]] = ()
@@ -76,8 +77,7 @@ class _FilterIterator(SteadyIterator[T]):
             flags = mapped_by(self, predicate, items)
             tested.append(flags)
             rows = list(compress(items if block is items else range(len(items)), flags))
-            if self._dropped >= 0:
-                self._note(len(items), passed=bool(rows))
+            self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
             if len(items) < missing:
                 break
@@ -112,12 +112,14 @@ class _FilterIterator(SteadyIterator[T]):
 
     def _note(self, tested: int, *, passed: bool) -> None:
         """Count what was dropped before the first item that was passed on, and say if it is too much."""
+        if self._dropped < 0:
+            return
         self._dropped = -1 if passed else self._dropped + tested
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1
             warnings.warn(
-                f"{self._stage.label} has dropped the first {MOST_DROPPED:,} items of a pass without passing "
-                "one on; is its predicate the wrong way round?",
+                f"{self._stage.label} has dropped {MOST_DROPPED:,} items without passing one on since the "
+                "pass began or was resumed; is its predicate the wrong way round?",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -69,7 +69,7 @@ def check_several(
     several = _Several(stage, RankRuns(stage, workers, limit))
     verdict = several.tried(Verdict(None), several.same_ranks, TOGETHER)
     if not partitions(stage):
-        # Of partitions, no rank has the state of another one's.
+        # No rank accepts the states of another one's partitions.
         verdict = several.tried(verdict, several.state_of_another)
     if may_change:
         verdict = several.tried(verdict, several.other_ranks, several.of_others)

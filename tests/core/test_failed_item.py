@@ -7,6 +7,7 @@ import re
 import traceback
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,3 +192,18 @@ def test_a_note_survives_pickling_and_is_not_repeated() -> None:
     assert notes_in(again) == notes_in(raised.value)
     if hasattr(again, "add_note"):  # Python 3.11 and later show notes
         assert "item 7 of Range" in "".join(traceback.format_exception(again))
+
+
+def test_an_error_of_the_library_is_not_that_of_a_function_without_frames(tmp_path: Path) -> None:
+    def kept(numbers: rs.Pipeline[int]) -> rs.Pipeline[int]:
+        return numbers.filter(lambda item: True)
+
+    path = tmp_path / "numbers"
+    path.write_text("1\n2\n")
+    lines = rs.lines(path).map(int)
+    path.unlink()
+    unlike = rs.zip(kept(rs.range(3)).map(str), kept(rs.range(5)), strict=True)
+    for pipeline, error in ((lines, FileNotFoundError), (unlike, rs.InvalidArgument)):
+        with pytest.raises(error) as raised:
+            list(pipeline)
+        assert notes_in(raised.value) == []

@@ -40,6 +40,13 @@ def test_a_filter_that_drops_the_first_items_of_a_pass_says_so_once(
 
 
 @pytest.mark.parametrize("take", TAKES)
+def test_a_filter_that_drops_all_items_says_so_once(take: str) -> None:
+    with pytest.warns(RuntimeWarning, match="without passing one on") as caught:
+        assert TAKES[take](rs.range(500).filter(lambda item: False)) == []
+    assert len(caught) == 1
+
+
+@pytest.mark.parametrize("take", TAKES)
 def test_a_filter_that_has_passed_an_item_on_may_drop_all_others(take: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")

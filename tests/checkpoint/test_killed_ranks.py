@@ -30,7 +30,7 @@ for number, item in enumerate(loop, 1):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("deal", DEALS)
-@pytest.mark.parametrize("tail", ["window shuffle", "scan", "pack", "a stage of a user"])
+@pytest.mark.parametrize("tail", ["window shuffle", "scan", "map_batches", "a stage of a user"])
 def test_killed_ranks_go_on_each_from_its_own_part(deal: str, tail: str, tmp_path: Path) -> None:
     whole = [
         [str(shown([item])) for item in TAILS[tail](DEALS[deal](rank, 2))] for rank in range(2)

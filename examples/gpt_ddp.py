@@ -16,6 +16,7 @@ import json
 import os
 import random
 import zlib
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,9 @@ def main() -> None:
         write_documents(options.documents)
     distributed.barrier()
 
-    batches = (
-        rs.partition(corpora(options.documents), PARTITIONS, mixed, workers=options.workers)
-        .shard(rank, ranks)
-        .take(options.steps)
-    )
+    batches = rs.partition(
+        corpora(options.documents), PARTITIONS, mixed, workers=options.workers
+    ).shard(rank, ranks)
     torch.manual_seed(0)
     model = DistributedDataParallel(GPT())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -131,7 +130,7 @@ def main() -> None:
         if rank == 0:
             print(f"starting after step {loop.step:,}", flush=True)
             note(start=loop.step, ranks=ranks)
-        for batch in loop:
+        for batch in islice(loop, max(options.steps - loop.step, 0)):
             loss = train(model, optimizer, batch)
             note(step=loop.step, rank=rank, rows=digests(batch))
             if rank == 0 and loop.step % options.every == 0:

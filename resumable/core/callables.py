@@ -1,11 +1,28 @@
-"""The functions among the fields of a stage."""
+"""The functions among the fields of a stage, and what stands for one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-__all__ = ["callables_in"]
+__all__ = ["StandIn", "callables_in"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class StandIn(Generic[F]):
+    """What the library calls in the place of a function of the user, under its name.
+
+    Attributes:
+      fn: the function.
+    """
+
+    def __init__(self, fn: F) -> None:
+        self.fn = fn
+        self.__qualname__ = getattr(fn, "__qualname__", repr(fn))
+
+    def __repr__(self) -> str:
+        return repr(self.fn)
 
 
 def callables_in(fields: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:

@@ -16,6 +16,7 @@ from types import CodeType, FrameType
 from typing import Any, Final, NamedTuple, final
 
 from ..errors import ResumableError
+from .callables import StandIn
 from .graph import walk
 from .origin import Origin
 from .stage import Stage
@@ -165,8 +166,8 @@ def _function_of(stage: Stage[Any]) -> Any:
 
 def _code_of(fn: Any) -> CodeType | None:
     """What a frame of ``fn`` runs; None for a function that is not written in Python."""
-    while isinstance(fn, partial):
-        fn = fn.func
+    while isinstance(fn, (partial, StandIn)):
+        fn = fn.func if isinstance(fn, partial) else fn.fn
     fn = getattr(fn, "__func__", fn)
     found = getattr(fn, "__code__", None) or getattr(type(fn).__call__, "__code__", None)
     return found if isinstance(found, CodeType) else None

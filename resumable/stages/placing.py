@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, Generic, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import numpy as np
 
+from ..core.callables import StandIn
 from ..core.graph import walk, with_inputs
 from ..core.stage import Stage
 from ..core.transform import PassThrough
@@ -23,7 +24,6 @@ from .partition import Partition
 from .repeat import Repeat
 
 T = TypeVar("T")
-F = TypeVar("F", bound=Callable[..., Any])
 
 InPartition: TypeAlias = tuple[int, int, Any]
 """The epoch of a pass over partitions, a place in it, and the item at that place.
@@ -71,27 +71,16 @@ def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any
     return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
 
 
-class _Calls(Generic[F]):
-    """Stands for a function, under its name."""
-
-    def __init__(self, fn: F) -> None:
-        self._fn = fn
-        self.__qualname__ = getattr(fn, "__qualname__", repr(fn))
-
-    def __repr__(self) -> str:
-        return repr(self._fn)
-
-
 @final
-class OfItem(_Calls[Callable[[Any], T]]):
+class OfItem(StandIn[Callable[[Any], T]]):
     """Calls a function with the item alone."""
 
     def __call__(self, placed: InPartition) -> T:
-        return self._fn(placed[2])
+        return self.fn(placed[2])
 
 
 @final
-class DrawsInPartition(_Calls[Callable[[Any, np.random.Generator], T]]):
+class DrawsInPartition(StandIn[Callable[[Any, np.random.Generator], T]]):
     """Calls a function with an item and the generator of its place; it is sent to workers."""
 
     def __init__(self, fn: Callable[[Any, np.random.Generator], T], seed: int) -> None:
@@ -100,12 +89,12 @@ class DrawsInPartition(_Calls[Callable[[Any, np.random.Generator], T]]):
 
     def __call__(self, placed: InPartition) -> T:
         epoch, place, item = placed
-        return self._fn(item, generator(derive(self._seed, epoch), place))
+        return self.fn(item, generator(derive(self._seed, epoch), place))
 
 
 @final
-class KeepsPlace(_Calls[Callable[[InPartition], Any]]):
+class KeepsPlace(StandIn[Callable[[InPartition], Any]]):
     """Calls a function that takes an item with its place, and returns its result with that place."""
 
     def __call__(self, placed: InPartition) -> InPartition:
-        return *placed[:2], self._fn(placed)
+        return *placed[:2], self.fn(placed)

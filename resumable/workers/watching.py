@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar, final
 
+from ..core.callables import StandIn
 from ..core.failed_item import described_item, key_in
 from ..core.graph import rebuilt, without_threads
 from ..core.skipped import iterators
@@ -117,28 +118,25 @@ class Watch:
 
 
 @final
-class _WatchedFunction:
+class _WatchedFunction(StandIn[Callable[..., Any]]):
     """Calls a function of the user, unless the item is to be dropped."""
 
     def __init__(
         self, watch: Watch, number: int, stage: Stage[Any], fn: Callable[..., Any]
     ) -> None:
+        super().__init__(fn)
         self._watch = watch
         self._number = number
         self._stage = stage
-        self._fn = fn
 
     def __call__(self, *arguments: Any) -> Any:
         call = self._call(arguments)
         if call.key is not None and (reason := self._watch.dropped.get(call.key)):
             raise WorkerError(reason)
         if self._watch.log is None:
-            return self._fn(*arguments)
+            return self.fn(*arguments)
         with self._watch.noted(call):
-            return self._fn(*arguments)
-
-    def __repr__(self) -> str:
-        return repr(self._fn)
+            return self.fn(*arguments)
 
     def _call(self, arguments: tuple[Any, ...]) -> Call:
         """What is about to be called."""

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.core.failed_item import ItemNote
+from resumable.core.failed_item import ItemNote, note_failed_item
 from resumable.core.iterator import PipelineIterator
+from resumable.workers.watching import Watch
 
 BAD = 7
 process: Any = pytest.param(
@@ -207,3 +208,27 @@ def test_an_error_of_the_library_is_not_that_of_a_function_without_frames(tmp_pa
         with pytest.raises(error) as raised:
             list(pipeline)
         assert notes_in(raised.value) == []
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_stage_is_the_right_one_of_several_whose_functions_the_library_stands_for(
+    first: bool,
+) -> None:
+    def mapped(numbers: rs.Pipeline[int]) -> rs.Pipeline[int]:
+        return (
+            numbers.map(check).map(lambda item: item)
+            if first
+            else numbers.map(lambda item: item).map(check)
+        )
+
+    dealt = mapped(rs.range(12).partition(3, lambda part: part))
+    (note,) = notes_of(dealt.random_map(lambda item, rng: item, seed=0))
+    assert "Map(fn=check)" in note
+
+    watch = Watch(mapped(rs.range(12)).stage, {}, None)
+    watch.root = root = watch.pipeline.start()
+    with pytest.raises(KeyError) as raised:
+        list(root)
+    note_failed_item(raised.value, root)
+    (note,) = notes_in(raised.value)
+    assert "Map(fn=check)" in note

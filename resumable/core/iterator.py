@@ -71,7 +71,7 @@ class _Pass(Generic[T]):
       due: the step of the next snapshot.
       source: the remaining items of the root; None before they are asked for, and after a `pull`.
       prepared: the step up to which items of ``source`` were prepared.
-      restored: the step and the epoch of the state that it began with, if that said which epoch it was.
+      known_epoch: a step and the epoch reached at it, as the last state says that was taken or restored.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class _Pass(Generic[T]):
         epoch: int,
         good: tuple[State | None, int],
         step: int,
-        restored: tuple[int, int] | None = None,
+        known_epoch: tuple[int, int] | None = None,
     ) -> None:
-        self.restored = restored
+        self.known_epoch = known_epoch
         self.root = root
         self.epoch = epoch
         self.good = good
@@ -200,8 +200,9 @@ class PipelineIterator(StageIterator[T]):
         same is true after a resume.
         """
         here = self._pass
-        if here.restored is not None and here.restored[0] == self.step:
-            return here.restored[1]
+        # After an error the root may be further, and after a resume it may stand before the last item.
+        if here.known_epoch is not None and here.known_epoch[0] == self.step:
+            return here.known_epoch[1]
         return here.root.epoch
 
     @property
@@ -293,12 +294,12 @@ class PipelineIterator(StageIterator[T]):
         if reason := explain_mismatch(saved, self._stage, relied_on, is_own):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
-        restored = None
+        known_epoch = None
         if EPOCH_REACHED in state:
-            restored = step, unpack_count(self._stage, EPOCH_REACHED, reached)
+            known_epoch = step, unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED
         root = self._started(epoch, positions)
-        new = _Pass(root, epoch, (positions, step - ahead), step, restored)
+        new = _Pass(root, epoch, (positions, step - ahead), step, known_epoch)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
@@ -334,7 +335,7 @@ class PipelineIterator(StageIterator[T]):
         return f"<{closed}iterator at step {self.step}, epoch {self.epoch} of {self._stage!r}>"
 
     def _described(self, positions: State, step: int, ahead: int) -> State:
-        state = {
+        state: State = {
             # A resume draws ``ahead`` items again, so every field that groups items must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
             "epoch": self._pass.epoch,
@@ -342,7 +343,10 @@ class PipelineIterator(StageIterator[T]):
             "ahead": ahead,
             "pipeline": freeze(positions),
         }
-        return {**state, EPOCH_REACHED: self.epoch} if self._resumes_before else state
+        if self._resumes_before:
+            state[EPOCH_REACHED] = reached = self.epoch
+            self._pass.known_epoch = self.step, reached
+        return state
 
     def _moved(
         self, move: Callable[[StageIterator[T], int], R], count: int, length: Callable[[R], int]
@@ -427,7 +431,7 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        self._pass = _Pass(root, before.epoch, before.good, self.step, before.restored)
+        self._pass = _Pass(root, before.epoch, before.good, self.step, before.known_epoch)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
         """Refuse a call that began at ``step`` if the iterator has been moved since."""

@@ -277,6 +277,27 @@ def test_the_epoch_after_a_resume_is_that_of_the_save(name: str, numbers: rs.Pip
         assert next(resumed, None) is None
 
 
+def test_the_epoch_after_an_error_is_that_before_it() -> None:
+    fails = {7}
+
+    def fail_once(number: int) -> int:
+        if number == 0 and iterator.step >= min(fails, default=99):
+            fails.clear()
+            raise OSError("once")
+        return number
+
+    pipeline = rs.range(7).repeat(2).map(fail_once).flat_map(lambda number: [number])
+    with iter(pipeline) as iterator:
+        list(itertools.islice(iterator, 7))
+        before = through_bytes(iterator)
+        with pytest.raises(OSError, match="once"):
+            next(iterator)
+        assert through_bytes(iterator) == before
+        assert iterator.epoch == 0
+        assert next(iterator) == 0
+        assert iterator.epoch == 1
+
+
 def test_start_at_a_later_epoch_gives_that_epochs_order_and_resumes_in_it() -> None:
     pipeline = rs.range(20).shuffle(3)
     epochs = list(pipeline.repeat(3))

@@ -77,7 +77,8 @@ class _FilterIterator(SteadyIterator[T]):
             flags = mapped_by(self, predicate, items)
             tested.append(flags)
             rows = list(compress(items if block is items else range(len(items)), flags))
-            self._note(len(items), passed=bool(rows))
+            if self._dropped >= 0:
+                self._note(len(items), passed=bool(rows))
             kept.append(rows if block is items else take_rows(block, rows))
             if len(items) < missing:
                 break
@@ -105,15 +106,14 @@ class _FilterIterator(SteadyIterator[T]):
                 passed = bool(predicate(item))
             except StopIteration as error:
                 raise RuntimeError("a user function raised StopIteration") from error
-            self._note(1, passed=passed)
+            if self._dropped >= 0:
+                self._note(1, passed=passed)
             if passed:
                 yield item
                 return
 
     def _note(self, tested: int, *, passed: bool) -> None:
         """Count what was dropped before the first item that was passed on, and say if it is too much."""
-        if self._dropped < 0:
-            return
         self._dropped = -1 if passed else self._dropped + tested
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1

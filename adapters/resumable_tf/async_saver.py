@@ -66,8 +66,8 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
       InvalidArgument: if a number is not above 0.
 
     When a session is created it raises `InvalidArgument` if the Saver saves what cannot be copied, such as an
-    iterator of tf.data, or if two of these hooks would write the same input, and the errors of `CheckpointInputPipelineHook`. During the training it raises
-    `SaveError` if a save fails.
+    iterator of tf.data, or if two of these hooks would write the same input, and the errors of
+    `CheckpointInputPipelineHook`. During the training it raises `SaveError` if a save fails.
     """
 
     def __init__(

@@ -47,7 +47,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     ``epoch`` is then the number of that one. Where ranks own partitions, the state after the loop is that
     of the last batch, so that it can be joined with those of ranks that are still in the epoch; not with
     ``drop_last``. A rank that resumes with nothing left has an empty pass, so that all are in the same
-    epoch; where this one owns all partitions, it warns, as the run may have ended. After a ``break`` the next pass is the next epoch, unless the pass had delivered nothing.
+    epoch; where this one owns all partitions, it warns, as the run may have ended. After a ``break`` the
+    next pass is the next epoch, unless the pass had delivered nothing.
 
     A batch that could not be made is passed over by a loop that goes on with `next`, over a map-style data
     set. After an interrupt while torch waits, such as the exception of a signal handler, `next` gives the

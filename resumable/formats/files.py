@@ -115,7 +115,8 @@ class Files(WholeFiles[Any]):
     """Whole files, one an item: its path, or its bytes.
 
     State: O(1), the position. Random access; a resume reads the first and last 4 KiB of the files, of at
-    most 10,000, and of remote ones with an ETag nothing. A file is open only while it is read. Of remote files up to 64, of 64 MiB together, are read ahead.
+    most 10,000, and nothing of remote ones with an ETag. A file is open only while it is read. Up to 64
+    remote files, of 64 MiB together, are read ahead.
 
     The names of the files below their common folder, their sizes and these contents must be the same at
     save and resume; the folder may be another one.

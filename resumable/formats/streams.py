@@ -37,7 +37,7 @@ class RecordStream(Stage[LocatedRecord]):
 
     State: O(1): the number of the file, those of the record and its byte in it, and from where that can
     be read. A resume opens this one file, after it has read the first and last 4 KiB of all, of at most
-    10,000; of remote ones with an ETag nothing. One that is not compressed is read from the record on. A
+    10,000, and nothing of remote ones with an ETag. One that is not compressed is read from the record on. A
     compressed one is decompressed again from the member, frame or stream that the record begins in:
     a block of 64 KiB of bgzip, a frame of Zstandard in the seekable format, but the whole file where
     it was compressed in one piece.

@@ -190,9 +190,9 @@ class Map(CallsPerItem[T]):
       MissingDependency: for processes without the extra ``parallel``.
       WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
         broken; the next call tries the same item again.
-      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library; if ``on_error`` is another
-        word, ``on_skip`` is given without ``"skip"``, workers would call a function with state, or
-        processes one that cannot be pickled.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library; if
+        ``on_error`` is another word, ``on_skip`` is given without ``"skip"``, workers would call a
+        function with state, or processes one that cannot be pickled.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]

@@ -30,10 +30,10 @@ class MapBatches(CallsInWorkers[Any]):
 
     A batch is columns where the items are rows of arrays: those of `from_arrays` and `range`, and of what
     only chooses, reorders, keeps or joins them. Columns are an array of shape (n, ...) whose rows are
-    the items, or a dict or tuple of such arrays, with the dtypes that these have. Rows of
-    tables with numbers and text alone, and of `pack`, come as columns that are stacked as by `batch`. Any other batch is a list of items.
-    Prefetches, workers and resumes change nothing about it. No Python object is made for an item of
-    columns, and what ``fn`` returns may be columns too.
+    the items, or a dict or tuple of such arrays, with the dtypes that these have. Rows of tables with
+    numbers and text alone, and rows of `pack`, come as columns that are stacked as by `batch`. Any other
+    batch is a list of items. Prefetches, workers and resumes change nothing about it. No Python object is
+    made for an item of columns, and what ``fn`` returns may be columns too.
 
     State: O(1), upstream's from before the group it is inside, the number of that group, and an
     offset. A resume reads that group again and calls ``fn`` with it.

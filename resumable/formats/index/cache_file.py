@@ -1,9 +1,9 @@
 """Write the cache file of a record index, and open it if its header is right."""
 
 # Layout, little-endian: HEADER (magic, size and version of the data, number of records, of those passed
-# over, and a digest of the content), a digest of that, the numbers (int64: ends of all records; for each one passed over, how many
-# before it are not), and a digest of each page of them; the last page may be short. Which format the
-# records are of stands in the name of the file.
+# over, and a digest of the content), a digest of that, the numbers (int64: ends of all records; for each
+# one passed over, how many before it are not), and a digest of each page of them; the last page may be
+# short. Which format the records are of stands in the name of the file.
 #
 # Opening reads only the header. A page is compared with its digest before its first use, so damage
 # is noticed wherever it is read: a file that a power cut left half empty, or a lost bit. The

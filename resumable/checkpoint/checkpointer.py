@@ -32,7 +32,7 @@ from .opening import (
     taken,
 )
 from .part import WHOLE, Part
-from .parts import WholeSteps
+from .parts import START, WholeSteps
 from .progress_bar import StepBar
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
@@ -194,7 +194,8 @@ class Checkpointer:
             if step is not None:
                 supersede_after(self._steps, step)
             former = former_work(self.ranks, pipeline.stage)
-            self._steps.begin(part, iterator.step, former, anew=step is not None)
+            began = START if checkpoint is None else checkpoint.step
+            self._steps.begin(part, began, former, anew=step is not None)
             if lock.is_held:
                 self._steps.remove_unfinished()
             undo.pop_all()

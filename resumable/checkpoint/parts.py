@@ -48,6 +48,10 @@ MANY: Final = 10
 """Parts of one rank alone, by which it is told that the ranks may not share their store."""
 
 
+START: Final = -1
+"""Stands for the start: a rank may also have saved a part of step 0 before, where others have no item."""
+
+
 @final
 class WholeSteps(Store):
     """A store as one of its ranks sees it: each step whose parts are all there is one checkpoint.
@@ -85,7 +89,7 @@ class WholeSteps(Store):
 
         Args:
           part: of this rank.
-          step: that it resumes from.
+          step: of the checkpoint that it resumes from; `START` if there is none.
           former_work: how version 0.2 called what the rank does in a step.
           anew: whether the user chose the step, and so gives up what was saved after it.
 
@@ -96,7 +100,7 @@ class WholeSteps(Store):
         listed = sorted(self._store.parts(), key=lambda pair: -pair[0])
         conflict = None if anew else conflict_at_resume(listed, part, step, former_work)
         if conflict is not None:
-            raise refusal(conflict, self._read, repr(self._store), step)
+            raise refusal(conflict, self._read, repr(self._store), max(step, 0))
         self._part = part
         self._own = self._store.part(part)
         alone = {(found.rank, found.ranks) for _, found in listed} == {(part.rank, part.ranks)}

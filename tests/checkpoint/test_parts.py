@@ -134,6 +134,21 @@ def test_partitions_go_on_in_any_number_of_ranks_without_loss(
     assert sorted(kept + rest) == list(range(0, 700, 2))
 
 
+@pytest.mark.parametrize("by_hand", [True, False])
+def test_a_rank_takes_its_part_of_step_0_back_as_that_of_any_other(
+    store: Any, by_hand: bool
+) -> None:
+    def live(rank: int) -> list[int]:
+        with rs.Checkpointer(store, rs.EverySteps(2), rank=rank, ranks=2) as checkpointer:
+            loop = checkpointer.resume(rs.range(1).shard(rank, 2, uneven="keep"))
+            if by_hand:
+                checkpointer.save()
+            return list(loop)
+
+    assert [live(1) for _ in range(3)] == [[]] * 3
+    assert live(0) == [0]
+
+
 def test_a_step_counts_once_all_parts_are_there(store: Any) -> None:
     with resumed(store, 3) as loops:
         for loop in loops[:2]:

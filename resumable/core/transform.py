@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .derived import derived
+from .origin import Origin
 from .position import Position
 from .random_access import Indexed
 from .stage import NOTHING, Reliance, Stage, as_stage
@@ -138,7 +139,7 @@ class PassThroughIterator(TransformIterator[T]):
 
 
 class CountingIterator(TransformIterator[T]):
-    """Motion of a stage that also counts its items."""
+    """Motion of a stage that makes an item of each of upstream's, and counts them."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)
@@ -151,6 +152,9 @@ class CountingIterator(TransformIterator[T]):
     @_position.setter
     def _position(self, number: int) -> None:
         self._place.move_to(number)
+
+    def origin(self, back: int) -> Origin | None:
+        return self._upstream.origin(back)
 
     def get_state(self) -> State:
         return {"position": self._place.number, "upstream": self._upstream.get_state()}

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
-from ..core.origin import Origin
 from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
@@ -151,9 +150,6 @@ class _PlacesIterator(CountingIterator[Placed]):
         passed = self._upstream.skip(count)
         self._pass_over(passed, count)
         return passed
-
-    def origin(self, back: int) -> Origin | None:
-        return self._upstream.origin(back)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         found = self._upstream.state_at(offset)

@@ -11,7 +11,6 @@ from ..core.arguments import check_int
 from ..core.block import Block, block_length
 from ..core.derived import derived
 from ..core.indexed import countable
-from ..core.origin import Origin
 from ..core.random_access import Indexed
 from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
@@ -96,9 +95,6 @@ class _TakeIterator(CountingIterator[T]):
                 return
         if place.end == last - rest and block_length(block := self.pull(rest)):
             yield block
-
-    def origin(self, back: int) -> Origin | None:
-        return self._upstream.origin(back)
 
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))

@@ -202,6 +202,21 @@ def test_the_number_is_that_in_the_source_and_the_item_comes_third(
     assert told == [(item, item) for item in upstream if item in bad]
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_number_behind_enumerate_is_that_in_the_source(workers: int) -> None:
+    told: list[int] = []
+
+    def refuse(pair: tuple[int, int]) -> None:
+        raise ValueError(pair)
+
+    numbers = rs.range(ITEMS).shuffle(1)
+    dropping = numbers.enumerate().map(
+        refuse, workers=workers, on_error="skip", on_skip=lambda number, error: told.append(number)
+    )
+    assert list(dropping) == []
+    assert told == list(numbers)
+
+
 def test_a_third_argument_with_a_default_is_not_the_items() -> None:
     found: list[Any] = []
     numbers = rs.range(2).random_map(

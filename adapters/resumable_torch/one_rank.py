@@ -6,8 +6,8 @@ import sys
 from typing import Any, Final
 
 import resumable as rs
-from resumable.core.fingerprint import fingerprint, shared_fingerprint
-from resumable.core.stage import EPOCHS, ITEMS, Stage
+from resumable.core.fingerprint import shared_fingerprint
+from resumable.core.stage import Stage
 from resumable.stages.partition import has_partitions
 from resumable.stages.places import deal_of
 
@@ -46,4 +46,4 @@ def refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
 
 def _holds_items_of_rank(stage: Stage[Any]) -> bool:
     """Whether a stage behind `shard` holds items of its rank, so that no state is that of all."""
-    return fingerprint(stage, ITEMS | EPOCHS) != shared_fingerprint(stage)
+    return shared_fingerprint(stage, of_rank=True) != shared_fingerprint(stage)

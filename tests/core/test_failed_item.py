@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pickle
 import re
+import sys
 import traceback
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.core.failed_item import ItemNote, note_failed_item
+from resumable.core.failed_item import ItemNote, mapped_by, note_failed_item
 from resumable.core.iterator import PipelineIterator
 from resumable.workers.watching import Watch
 
@@ -232,3 +234,19 @@ def test_the_stage_is_the_right_one_of_several_whose_functions_the_library_stand
     note_failed_item(raised.value, root)
     (note,) = notes_in(raised.value)
     assert "Map(fn=check)" in note
+
+
+def test_what_a_signal_handler_raises_after_the_last_item_comes_out_as_it_is() -> None:
+    def ring(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_return" and frame.f_code is mapped_by.__code__:
+            raise TimeoutError("the alarm")
+
+    with iter(rs.range(8).filter(abs).batch(4)) as iterator:
+        sys.setprofile(ring)
+        try:
+            with pytest.raises(TimeoutError, match="the alarm") as caught:
+                next(iterator)
+        finally:
+            sys.setprofile(None)
+        assert notes_in(caught.value) == []
+        assert next(iterator).tolist() == [1, 2, 3, 4]

@@ -73,9 +73,8 @@ def _owned(stage: Stage[Any]) -> Partition[Any] | None:
         if isinstance(stage, (Map, Filter, RandomMap)):
             if stage.carries_state or getattr(stage, "on_error", "raise") != "raise":
                 return None
-            if (
-                isinstance(stage, RandomMap) and not stage.over_partitions
-            ):  # it counts the rank's items
+            # One that draws by other places counts the items of the rank.
+            if isinstance(stage, RandomMap) and not stage.over_partitions:
                 return None
         elif not isinstance(stage, PassThrough):
             return None

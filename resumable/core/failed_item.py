@@ -93,9 +93,8 @@ def mapped_by(iterator: Any, fn: Callable[[Any], Any], items: list[Any]) -> list
         if len(made) != len(items):  # `map` ends at a StopIteration out of `fn`
             raise RuntimeError("a user function raised StopIteration")
     except Exception as error:
-        if len(made) < len(
-            items
-        ):  # else it came from a signal handler, after the last one was made
+        # Otherwise it came from a signal handler, after the last one was made.
+        if len(made) < len(items):
             (upstream,) = iterator.inputs
             origin = upstream.origin(len(items) - len(made))
             note_item(error, iterator._stage, None, origin, items[len(made)])

@@ -204,9 +204,10 @@ def _compare_nodes(
             )
         if saved != current and saved != _as_json(current):
             argument = ours.shown_as.get(field, _cut(field))
+            shown = str if str(saved) != str(current) else repr  # the number 1 and the text "1"
             return (
-                f"{name} at {path}: saved {argument}={_cut(saved)}, this pipeline has "
-                f"{argument}={current}; {_likely_cause(name, field)}"
+                f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
+                f"{argument}={shown(current)}; {_likely_cause(name, field)}"
             )
     if len(upstreams) != len(ours.upstreams):
         return (

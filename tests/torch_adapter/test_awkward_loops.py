@@ -424,7 +424,9 @@ def test_an_error_of_a_worker_names_stage_and_item(kind: str, workers: int) -> N
         "stream": rows.filter(bool).map(fails_at_five),
         "partitions": rows.partition(2, lambda part: part.map(fails_at_five)),
     }[kind]
-    batches = ResumableDataLoader(PipelineDataset(pipeline), None, num_workers=workers)
+    batches: ResumableDataLoader[Any] = ResumableDataLoader(
+        PipelineDataset(pipeline), None, num_workers=workers
+    )
     with pytest.raises(KeyError) as raised:
         list(batches)
     note = str(raised.value)

@@ -379,14 +379,16 @@ def test_a_model_that_draws_random_numbers_is_bit_identical_after_a_resume() -> 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="shows no notes")
 @pytest.mark.parametrize("num_workers", [0, 1])
 def test_the_error_of_a_function_names_its_item(num_workers: int) -> None:
-    def check(sample: dict[str, Any]) -> int:
+    def check(sample: dict[str, int]) -> int:
         return 1 // (sample["number"] - 7)
 
     def keyed(number: int) -> dict[str, Any]:
         return {"__key__": f"name-{number}", "number": number}
 
     items = PipelineDataset(rs.range(20).shuffle(1).map(keyed).map(check))
-    loader = ResumableDataLoader(items, batch_size=2, num_workers=num_workers)
+    loader: ResumableDataLoader[Any] = ResumableDataLoader(
+        items, batch_size=2, num_workers=num_workers
+    )
     with pytest.raises(ZeroDivisionError) as raised:
         list(loader)
     told = "".join(traceback.format_exception(raised.value))

@@ -220,9 +220,9 @@ def _compare_nodes(
     return None
 
 
-def _cut(value: Any) -> str:
+def _cut(value: Any, shown: Callable[[Any], str] = str) -> str:
     """``value`` of a saved state as text for a message, cut if it is long."""
-    text = str(value)
+    text = shown(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."
 
 

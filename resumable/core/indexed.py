@@ -194,6 +194,8 @@ class IndexedIterator(SourceIterator[T]):
 
     def origin(self, back: int) -> Origin | None:
         stage: Any = self._stage
+        if self.position < back:  # handed out before this pass
+            return None
         return origin_by_index(stage, by_index(stage, self._epoch), self.position - back)
 
     def get_state(self) -> State:

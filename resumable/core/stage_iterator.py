@@ -246,7 +246,7 @@ class SourceIterator(StageIterator[T]):
 
     def origin(self, back: int) -> Origin | None:
         position = self.get_state().get("position")
-        if not isinstance(position, int):
+        if not isinstance(position, int) or position < back:  # handed out before this pass
             return None
         return Origin(self._stage, position - back, position - back)
 

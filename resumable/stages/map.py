@@ -171,10 +171,9 @@ class Map(CallsPerItem[T]):
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
         and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a third
         argument without a default. ``number`` counts from 0. It is the item's number in the source
-        where all stages before the map look items up by index. Else, and where several sources are
-        joined, it is the number in upstream's pass, counted on over resumes. But behind a `filter`, a
-        `partition` or another map that drops items, it is that in the source as long as the map has no
-        workers and items are taken from it one by one; the item itself says which it is in every case.
+        where all stages before the map have random access. Else, and where several sources are
+        joined, it is the number in upstream's pass, counted on over resumes; the item itself says
+        which it is in every case.
         ``error`` is the exception. An item that is drawn again after an error, an interrupt or a
         resume is reported again. States of earlier versions may lack the count; numbers that need it
         then count from the resume.
@@ -236,7 +235,7 @@ class _DroppingMapIterator(TransformIterator[T]):
 
     def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
-        self._tally = Tally(stage.told)
+        self._tally = Tally(stage.told, by_index=stage.upstream.random_access)
         self._read = 0  # the number of the item that a `pull` of upstream would give
 
     def pull(self, count: int) -> Block:

@@ -19,6 +19,7 @@ from ..core.graph import walk
 from ..core.indexed import IndexedIterator
 from ..core.origin import Origin
 from ..core.random_access import Indexed
+from ..core.record_number import origin_by_index
 from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
@@ -195,7 +196,13 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
         return count - missing
 
     def origin(self, back: int) -> Origin | None:
-        return (self._whole or self._upstream).origin(back)
+        indexed = self._stage.indexed(self._start_epoch)
+        place = None if indexed is None or self._whole is not None else self._place()
+        if indexed is None or place is None:
+            return (self._whole or self._upstream).origin(back)
+        position = self._pass * len(self._stage.upstream) + place
+        # A block may reach over the end of a pass, so what was handed out is counted over all of them.
+        return origin_by_index(self._stage, indexed, position - back)
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

@@ -111,7 +111,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
     ) -> None:
         super().__init__(stage, epoch, reads)
         self._calls = calls
-        self._tally = Tally(calls.told)
+        self._tally = Tally(calls.told, by_index=stage.upstream.random_access)
         self._window: deque[_Chunk] = deque()
         self._waiting = False  # whether it may hold chunks that are not submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers

@@ -28,9 +28,11 @@ class Tally:
       skipped: how many items were dropped in this pass.
     """
 
-    def __init__(self, told: Told | None = None) -> None:
+    def __init__(self, told: Told | None = None, *, by_index: bool = False) -> None:
         self.skipped = 0
         self._told = told
+        # Elsewhere it would depend on workers and blocks whether the number in the source is known.
+        self._by_index = by_index
         # Items before those counted here; None if their number is unknown.
         self._before: int | None = 0
         self._counted = 0
@@ -57,7 +59,7 @@ class Tally:
         self.skipped += 1
         if self._told is not None:
             assert error is not None
-            found = origin()
+            found = origin() if self._by_index else None
             self._told(number if found is None else found.number, error, item())
 
     @property

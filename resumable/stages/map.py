@@ -171,8 +171,8 @@ class Map(CallsPerItem[T]):
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
         and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a third
         argument without a default. ``number`` counts from 0. It is the item's number in the source
-        where all stages before the map have random access. Else, and where several sources are
-        joined, it is the number in upstream's pass, counted on over resumes; the item itself says
+        where all stages before the map have random access, without `prefetch`. Else, and where several
+        sources are joined, it is the number in upstream's pass, counted on over resumes; the item itself says
         which it is in every case.
         ``error`` is the exception. An item that is drawn again after an error, an interrupt or a
         resume is reported again. States of earlier versions may lack the count; numbers that need it

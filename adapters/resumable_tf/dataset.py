@@ -96,7 +96,7 @@ class ResumableIterator:
     Attributes:
       feed: the source of the data set.
       name: of the variable, and of the state in a model's checkpoint.
-      initializer: the operation that begins the input at its start. Where a `MonitoredSession` or an
+      initializer: the operation that begins the input at its start. Where a ``MonitoredSession`` or an
         Estimator has restored a position, it stays there until the first item is asked for.
       element_spec: of the items.
       starter: the operation that starts at the position of the feed; a new session runs it.

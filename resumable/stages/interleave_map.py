@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import takewhile
@@ -17,6 +18,7 @@ from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
 from ..core.transform import PassThrough, TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
+from ..state.columns import as_columns, as_rows
 from ..state.encoding import dumps, loads
 from ..state.value import (
     State,
@@ -183,7 +185,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             "turn": self._turn,
             "taken": self._taken,
             "ended": self._ended,
-            "places": places,
+            "places": as_columns(places),
             "upstream": upstream,
         }
 
@@ -194,6 +196,10 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._ended = unpack_flag(stage, "ended", ended)
         self._turn = unpack_count(stage, "turn", turn, stage.cycle_length - 1)
         self._taken = unpack_count(stage, "taken", taken, stage.block_length - 1)
+        # Else it is of version 1, or the states of upstream differ in their keys.
+        if isinstance(places, dict) and "open" in places:
+            with suppress(StateMismatch):
+                places = as_rows(places, stage.cycle_length)
         if not isinstance(places, list) or len(places) != stage.cycle_length:
             raise StateMismatch(
                 f"saved places must be a list of cycle_length={stage.cycle_length} entries", stage

@@ -13,11 +13,14 @@ import sys
 import tempfile
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from ..state.encoding import loads
+
+PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
+"""By an earlier one NumPy turns foreign byte orders into the machine's own."""
 
 
 def resume_in_a_fresh_process(
@@ -30,8 +33,8 @@ def resume_in_a_fresh_process(
       AssertionError: if the other process failed; with its output.
     """
     try:
-        packed = pickle.dumps((sys.path, states, counts))
-        carried = pickle.dumps(pipeline)
+        packed = pickle.dumps((sys.path, states, counts), PROTOCOL)
+        carried = pickle.dumps(pipeline, PROTOCOL)
     except Exception as error:
         raise InvalidArgument(
             "pipeline must be one that can be pickled, with functions defined in a module, to go "
@@ -72,4 +75,4 @@ def main(folder: str) -> None:
     for state, count in zip(states, counts, strict=True):
         with pipeline.resume(loads(state)) as iterator:
             items.append(list(islice(iterator, count)))
-    (place / "items").write_bytes(pickle.dumps(items))
+    (place / "items").write_bytes(pickle.dumps(items, PROTOCOL))

@@ -40,13 +40,18 @@ def test_a_place_of_another_shape_is_refused() -> None:
     pipeline = rs.range(7).interleave(rs.range, cycle_length=3)
     with iter(pipeline) as iterator:
         next(iterator)
-        for change in ({"inner": 3}, {"open": 1}, {"offset": -1}, {"more": 1}):
+        for change in (
+            {"inner": [3] * 3},
+            {"open": [1] * 3},
+            {"offset": [-1] * 3},
+            {"more": [1] * 3},
+        ):
             state = iterator.get_state()
-            state["pipeline"]["places"][0] |= change
+            state["pipeline"]["places"] |= change
             with pytest.raises(rs.StateMismatch, match=r"InterleaveMap at pipeline: .*"):
                 pipeline.resume(state)
         state = iterator.get_state()
-        place = next(place for place in state["pipeline"]["places"] if place["inner"])
-        place["inner"] = place["inner"][:-1]
+        inner = state["pipeline"]["places"]["inner"]
+        inner[:] = [data[:-1] for data in inner]
         with pytest.raises(rs.StateMismatch, match="saved inner is not a state"):
             next(pipeline.resume(state))

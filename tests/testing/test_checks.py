@@ -83,10 +83,19 @@ ONE_OF_EACH = {
     "scan", "prefetch",
     "windows of a stream", "take_while", "cache of a stream", "partition in workers",
 }  # fmt: skip
+LEFT_OUT = {
+    # Its `concatenate` has the state of the input that it is in.
+    "partition of several evened out",
+    # NumPy does not keep the byte order of dates in a pickle.
+    "arrays of any dtype",
+    "arrays of any dtype in one",
+    "arrays of any dtype in windows",
+    "arrays of any dtype rebatched",
+}
 NAMES = [
     name if name in ONE_OF_EACH else pytest.param(name, marks=pytest.mark.deep)
     for name in catalogue(Path())
-    if name not in SHARE_AN_OBJECT
+    if name not in (*SHARE_AN_OBJECT, *LEFT_OUT)
 ]
 
 

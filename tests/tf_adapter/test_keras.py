@@ -337,7 +337,9 @@ def test_the_order_of_callbacks_is_told_where_it_matters(tmp_path: Path) -> None
     with pytest.raises(KeyboardInterrupt):
         fit(small_model(), ResumeInput(rows(), tmp_path), before=before, **validation)
     if int(tf.__version__.split(".")[1]) > 15:
-        with pytest.raises(rs.InvalidArgument, match="must come after BackupAndRestore"):
+        with pytest.raises(
+            rs.InvalidArgument, match="must come after ModelBackup or BackupAndRestore"
+        ):
             fit(small_model(), ResumeInput(rows(), tmp_path), after=[backup()], **validation)
     model = small_model()
     history = fit(model, ResumeInput(rows(), tmp_path), before=[backup()], **validation)

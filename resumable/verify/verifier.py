@@ -305,8 +305,9 @@ class _Verification:
         """What is wrong if a resume differs at a position that no chain has stopped at."""
         positions = plan_everywhere(self._items, self._stage.random_access)
         work = Everywhere(self._digests, positions)
+        conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # so that it can be a fork
         with self._bar("resumes in one process", None):
-            outcome = self._workers.run(Task(work, conditions=Conditions(hash_seed=1)))
+            outcome = self._workers.run(Task(work, conditions=conditions))
         if outcome.error is not None:
             self._notes.append(f"not resumed in one process: {outcome.error}")
         if outcome.result is None:

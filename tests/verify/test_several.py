@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import forks
@@ -57,6 +59,9 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "work").mkdir()
+    # So that what a target loads here is no module of a later test.
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "mine", ModuleType("mine"))
 
     def check(name: str) -> Verdict:
         target = Target(f"{tmp_path / 'mine.py'}:{name}")

@@ -140,7 +140,7 @@ def test_resumes_do_not_start_an_interpreter_each(
     report = json.loads(done.stdout)
     assert (report["positions"], report["processes"], report["exact"]) == (6, 11, True)
     # The run for reference, that which saves, the costs and the items; and one a generation. Six
-    # chains and what resumes at every position are forks. What is compared never comes from two
+    # resumes and the one process that resumes everywhere are forks. What is compared never comes from two
     # forks of one.
     assert sorted(started) == ["0", "0", "0", "1", "2", "3"]
 

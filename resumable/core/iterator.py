@@ -71,7 +71,8 @@ class _Pass(Generic[T]):
       due: the step of the next snapshot.
       source: the remaining items of the root; None before they are asked for, and after a `pull`.
       prepared: the step up to which items of ``source`` were prepared.
-      known_epoch: a step and the epoch reached at it, as the last state says that was taken or restored.
+      tells_epoch: whether states tell the epoch that was reached.
+      known_epoch: the step of the last good state and the epoch reached at it, where states tell it.
     """
 
     def __init__(
@@ -80,8 +81,10 @@ class _Pass(Generic[T]):
         epoch: int,
         good: tuple[State | None, int],
         step: int,
+        tells_epoch: bool = False,
         known_epoch: tuple[int, int] | None = None,
     ) -> None:
+        self.tells_epoch = tells_epoch
         self.known_epoch = known_epoch
         self.root = root
         self.epoch = epoch
@@ -94,6 +97,8 @@ class _Pass(Generic[T]):
     def snapshot(self, step: int) -> None:
         """Remember the state, at ``step``, and choose the step of the next snapshot."""
         started = perf_counter()
+        if self.tells_epoch and (self.known_epoch is None or self.known_epoch[0] != step):
+            self.known_epoch = step, self.root.epoch
         # A state that cannot be taken is an error only where the user asks for one.
         positions = take_state(self.root.get_state)
         if not isinstance(positions, Exception):
@@ -145,7 +150,8 @@ class PipelineIterator(StageIterator[T]):
         self._resumes_before = any([found.resumes_before for found, _ in stages])
         self._closed = False
         self.step = 0
-        self._pass: _Pass[T] = _Pass(stage.start(epoch), epoch, (None, 0), 0)
+        root = stage.start(epoch)
+        self._pass: _Pass[T] = _Pass(root, epoch, (None, 0), 0, self._resumes_before)
         self._items = UNPREPARED
 
     def __next__(self) -> T:
@@ -200,9 +206,11 @@ class PipelineIterator(StageIterator[T]):
         same is true after a resume.
         """
         here = self._pass
-        # After an error the root may be further, and after a resume it may stand before the last item.
-        if here.known_epoch is not None and here.known_epoch[0] == self.step:
-            return here.known_epoch[1]
+        known = here.known_epoch
+        # After a resume the root may stand before the last item, and after an error it may be further, as
+        # far as its workers were.
+        if known is not None and (known[0] == self.step or self._items is BROKEN):
+            return known[1]
         return here.root.epoch
 
     @property
@@ -299,7 +307,8 @@ class PipelineIterator(StageIterator[T]):
             known_epoch = step, unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED
         root = self._started(epoch, positions)
-        new = _Pass(root, epoch, (positions, step - ahead), step, known_epoch)
+        tells = self._resumes_before
+        new = _Pass(root, epoch, (positions, step - ahead), step, tells, known_epoch)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
@@ -431,7 +440,8 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        self._pass = _Pass(root, before.epoch, before.good, self.step, before.known_epoch)
+        tells, known = self._resumes_before, before.known_epoch
+        self._pass = _Pass(root, before.epoch, before.good, self.step, tells, known)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
         """Refuse a call that began at ``step`` if the iterator has been moved since."""

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+ENDED: Final = "this run had come to its end"
 
 
 def warn_of_ended_run(
@@ -21,8 +26,16 @@ def warn_of_ended_run(
       stacklevel: as that of `warnings.warn`, counted from the caller.
     """
     warnings.warn(
-        f"this run had come to its end at step {step}, so it delivers nothing: to go on, {go_on}; to "
+        f"{ENDED} at step {step}, so it delivers nothing: to go on, {go_on}; to "
         f"begin anew, {begin_anew}",
         RuntimeWarning,
         stacklevel=stacklevel + 1,
     )
+
+
+@contextmanager
+def ended_runs_expected() -> Iterator[None]:
+    """Within it nothing is said of runs that had ended, for what resumes them to see that."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ENDED, RuntimeWarning)
+        yield

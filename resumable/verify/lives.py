@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, final
 
 from ..checkpoint.checkpointer import Checkpointer
+from ..core.ended import ended_runs_expected
 from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..triggers import EverySteps
@@ -74,7 +75,8 @@ class Life(Work):
         first, end = loop.step, self.limit if self.until is None else self.until
         most = None if end is None else max(end - first, 0)
         expected = self.expected and self.expected.after(first)
-        run = draw(loop, most, watch, expected=expected, keep=self.keep, first=first)
+        with ended_runs_expected():
+            run = draw(loop, most, watch, expected=expected, keep=self.keep, first=first)
         self._tell(Lived(first, run))
         if self.until is not None:
             _be_killed()

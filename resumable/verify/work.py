@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
 from ..checkpoint.checkpointer import Checkpointer
+from ..core.ended import ended_runs_expected
 from ..core.graph import without_threads
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
@@ -100,7 +101,8 @@ class Resumed(Work):
                 checkpointer.save()
             limit = None if self.until is None else self.until - first
             timed = Timed(loop, began)
-            run = draw(timed, limit, watch, expected=self.expected.after(first), first=first)
+            with ended_runs_expected():
+                run = draw(timed, limit, watch, expected=self.expected.after(first), first=first)
         return ResumedRun(first, run, timed.seconds)
 
 

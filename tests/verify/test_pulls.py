@@ -40,7 +40,7 @@ def test_items_and_their_types_are_compared() -> None:
     assert unlike(np.asarray) is None
     assert unlike(lambda items: np.asarray(items) if len(items) > 2 else items) is None
     wide = unlike(lambda items: [np.int64(item) for item in items] if len(items) > 2 else items)
-    assert wide == (1, 3, "3", "np.int64(3)")
+    assert wide == (1, 3, "3", repr(np.int64(3)))
     swapped = unlike(lambda items: items[::-1])
     assert (swapped.item, swapped.singly, swapped.pulled) == (0, "0", "1")
 

@@ -46,8 +46,8 @@ class ArrowFile:
             self._is_file = is_file_format(read)
             self._schema_message = found[0]
             schema = _reader([_part(read, found[0])]).schema
-        self.names: Sequence[str] = schema.names
-        self.stackable = stackable(schema)
+            self.names: Sequence[str] = schema.names
+            self.stackable = stackable(schema)
         self._batches = [message for message in found if message.kind == BATCH]
         self._dictionaries = [message for message in found if message.kind == DICTIONARY]
         self.rows: Indices = np.array([message.rows for message in self._batches], np.int64)

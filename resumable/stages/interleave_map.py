@@ -223,6 +223,8 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             opened = stage.upstream.start(self._start_epoch)  # reads nothing
             opened.set_state(before)
             opened.close()
+        elif (offset, inner, dumps(before)) != (0, b"", dumps(upstream)):
+            raise StateMismatch("a saved place that is closed must hold nothing of its own", stage)
         copied: State = freeze(place)
         return copied
 

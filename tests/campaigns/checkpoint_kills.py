@@ -6,19 +6,16 @@ installed; the suite runs a short form.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import shutil
 import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
-from campaigns.lives import live_and_be_killed
+from campaigns.lives import live_and_be_killed, run_campaign
 from resumable_tf import CheckpointableInput
 
 import resumable as rs
@@ -94,20 +91,5 @@ def _life(folder: Path) -> tuple[int, list[int]]:
     return int(step), list(map(int, items))
 
 
-def main() -> int:
-    """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-checkpoint-kills-"))
-    started = time.perf_counter()
-    report = campaign(options.kills, options.seed, folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"{report}\n{time.perf_counter() - started:.0f} s")
-    return 0 if report.clean else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_campaign(campaign, "checkpoint-kills", __doc__))

@@ -6,14 +6,10 @@ installed; the suite runs a short form.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
-import shutil
 import sys
-import tempfile
-import time
 import warnings
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from campaigns.lives import live_and_be_killed
+from campaigns.lives import live_and_be_killed, run_campaign
 from tf_adapter.keras_runs import STEPS, fit, pipeline
 
 MOST_BATCHES = 6
@@ -47,6 +43,9 @@ class Report:
     def clean(self) -> bool:
         """Whether every life went on, at the batch after those of the model that it restored."""
         return not self.problems
+
+    def __str__(self) -> str:
+        return f"{self!r}, epochs={self.steps / STEPS:.1f}"
 
 
 class Marks(tf.keras.callbacks.Callback):  # type: ignore[misc]
@@ -88,20 +87,5 @@ def _train(folder: Path, descriptor: int) -> None:
     fit(folder, PLAN, None, Marks(descriptor))
 
 
-def main() -> int:
-    """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-keras-kills-"))
-    started = time.perf_counter()
-    report = campaign(options.kills, options.seed, folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"{report}, epochs={report.steps / STEPS:.1f}\n{time.perf_counter() - started:.0f} s")
-    return 0 if report.clean else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_campaign(campaign, "keras-kills", __doc__))

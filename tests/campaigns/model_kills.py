@@ -6,20 +6,17 @@ installed; the suite runs a short form.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import shutil
 import sys
-import tempfile
-import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
-from campaigns.lives import live_and_be_killed
+from campaigns.lives import live_and_be_killed, run_campaign
 from resumable_tf import AsyncCheckpointSaverHook
 from tf_adapter.model_runs import problems_of, train_model
 from tf_adapter.sessions import models
@@ -87,20 +84,5 @@ def _train(folder: Path, descriptor: int) -> None:
     train_model(folder, hooks, last_step=10**9, size=SIZE)
 
 
-def main() -> int:
-    """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-model-kills-"))
-    started = time.perf_counter()
-    report = campaign(options.kills, options.seed, folder)
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"{report}\n{time.perf_counter() - started:.0f} s")
-    return 0 if report.clean else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_campaign(campaign, "model-kills", __doc__))

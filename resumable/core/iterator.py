@@ -71,8 +71,8 @@ class _Pass(Generic[T]):
       due: the step of the next snapshot.
       source: the remaining items of the root; None before they are asked for, and after a `pull`.
       prepared: the step up to which items of ``source`` were prepared.
-      tells_epoch: whether states tell the epoch that was reached.
-      known_epoch: the step of the last good state and the epoch reached at it, where states tell it.
+      known_epoch: the step of the last good state and the epoch reached at it; None where states do not
+        tell it.
     """
 
     def __init__(
@@ -81,10 +81,8 @@ class _Pass(Generic[T]):
         epoch: int,
         good: tuple[State | None, int],
         step: int,
-        tells_epoch: bool = False,
         known_epoch: tuple[int, int] | None = None,
     ) -> None:
-        self.tells_epoch = tells_epoch
         self.known_epoch = known_epoch
         self.root = root
         self.epoch = epoch
@@ -97,7 +95,7 @@ class _Pass(Generic[T]):
     def snapshot(self, step: int) -> None:
         """Remember the state, at ``step``, and choose the step of the next snapshot."""
         started = perf_counter()
-        if self.tells_epoch and (self.known_epoch is None or self.known_epoch[0] != step):
+        if self.known_epoch is not None and self.known_epoch[0] != step:
             self.known_epoch = step, self.root.epoch
         # A state that cannot be taken is an error only where the user asks for one.
         positions = take_state(self.root.get_state)
@@ -151,7 +149,8 @@ class PipelineIterator(StageIterator[T]):
         self._closed = False
         self.step = 0
         root = stage.start(epoch)
-        self._pass: _Pass[T] = _Pass(root, epoch, (None, 0), 0, self._resumes_before)
+        known_epoch = (0, root.epoch) if self._resumes_before else None
+        self._pass: _Pass[T] = _Pass(root, epoch, (None, 0), 0, known_epoch)
         self._items = UNPREPARED
 
     def __next__(self) -> T:
@@ -302,13 +301,14 @@ class PipelineIterator(StageIterator[T]):
         if reason := explain_mismatch(saved, self._stage, relied_on, is_own):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         epoch = unpack_count(self._stage, "epoch", epoch)
-        known_epoch = None
         if EPOCH_REACHED in state:
-            known_epoch = step, unpack_count(self._stage, EPOCH_REACHED, reached)
+            reached = unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED
         root = self._started(epoch, positions)
-        tells = self._resumes_before
-        new = _Pass(root, epoch, (positions, step - ahead), step, tells, known_epoch)
+        if self._resumes_before and reached is None:  # the state is of an earlier version
+            reached = root.epoch
+        known_epoch = None if reached is None else (step, reached)
+        new = _Pass(root, epoch, (positions, step - ahead), step, known_epoch)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
@@ -440,8 +440,7 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        tells, known = self._resumes_before, before.known_epoch
-        self._pass = _Pass(root, before.epoch, before.good, self.step, tells, known)
+        self._pass = _Pass(root, before.epoch, before.good, self.step, before.known_epoch)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
         """Refuse a call that began at ``step`` if the iterator has been moved since."""

@@ -205,10 +205,17 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 f"saved places must be a list of cycle_length={stage.cycle_length} entries", stage
             )
         self._upstream.set_state(upstream)
-        self._saved = [self._checked(place, upstream) for place in places]
+        closed = dumps(upstream)
+        self._saved = [self._checked(place, upstream, closed) for place in places]
 
-    def _checked(self, place: Any, upstream: State) -> State:
-        """A copy of a saved place; one of version 1 is None if it is closed, and else has no flag."""
+    def _checked(self, place: Any, upstream: State, closed: bytes) -> State:
+        """A copy of a saved place; one of version 1 is None if it is closed, and else has no flag.
+
+        Args:
+          place: as it was saved.
+          upstream: the state that a closed place has of upstream.
+          closed: the same, serialised.
+        """
         stage = self._stage
         if place is None:
             return _closed_place(freeze(upstream))
@@ -223,7 +230,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             opened = stage.upstream.start(self._start_epoch)  # reads nothing
             opened.set_state(before)
             opened.close()
-        elif (offset, inner, dumps(before)) != (0, b"", dumps(upstream)):
+        elif (offset, inner, dumps(before)) != (0, b"", closed):
             raise StateMismatch("a saved place that is closed must hold nothing of its own", stage)
         copied: State = freeze(place)
         return copied

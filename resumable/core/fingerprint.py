@@ -10,8 +10,8 @@ from dataclasses import MISSING
 from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
+from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
-from .graph import below
 from .stage import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance, Stage
 from .transform import PassThrough
 
@@ -171,10 +171,8 @@ def _compare_nodes(
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
-    # A saved node is [name or name@version, {field: value} unless empty, upstream...].
-    name, _, version = theirs[0].partition("@")
-    fields = theirs[1] if len(theirs) > 1 and isinstance(theirs[1], dict) else {}
-    upstreams = [part for part in theirs[1:] if part is not fields]
+    named, fields, upstreams = node_parts(theirs)
+    name, _, version = named.partition("@")
     if name != ours.name:
         return (
             f"{path}: the saved pipeline has {_cut(name)} here, this one has {ours.name}; "

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument
+from ..state.nodes import below
 from .stage import Stage
 from .transform import PassThrough
 
@@ -20,11 +21,6 @@ class Variation(NamedTuple):
 
     label: str
     tuning: Tuning
-
-
-def below(path: str, upstreams: Sequence[Any], number: int) -> str:
-    """The path of upstream ``number`` of the stage at ``path``."""
-    return f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
 
 
 def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any], str]]:

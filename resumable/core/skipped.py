@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from .graph import below, walk
+from ..state.nodes import below
+from .graph import walk
 from .stage import Stage
 from .stage_iterator import StageIterator
 

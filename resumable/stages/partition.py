@@ -22,7 +22,7 @@ from ..core.stage import PARTS, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, Transform
 from ..errors import InvalidArgument
-from ..state.merging import partitions_in
+from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.crew import Crew, check_crew
 from ..workers.skips import unheard
 from .even_steps import EvenIterator
@@ -172,7 +172,7 @@ class Partition(Transform[T]):
 
     def is_own(self, state: Any) -> bool:
         """Whether ``state``, of the pipeline or a part of it, has the partitions of this rank and no others."""
-        found = list(partitions_in(state))
+        found = [one[PARTITIONS] for one in states_of_partitions(state)]
         return bool(found) and all(numbers == list(self.numbers) for numbers in found)
 
     @derived

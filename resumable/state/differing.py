@@ -6,6 +6,7 @@ import json
 from typing import Any, Final, NamedTuple
 
 from ..errors import shorten
+from .nodes import below, node_parts
 
 OF_RANK: Final = ("Shard.index", "Partition.index")
 """Fields that say which rank saved a state; they stand in it where a later stage holds something of its rank."""
@@ -54,7 +55,8 @@ def difference(one: str, other: str) -> Difference | None:
 
 
 def _between(one: Any, other: Any, path: str, later: tuple[str, ...]) -> Difference | None:
-    (name, fields, upstreams), (theirs, their_fields, their_upstreams) = map(_parts, (one, other))
+    name, fields, upstreams = node_parts(one)
+    theirs, their_fields, their_upstreams = node_parts(other)
     if name != theirs or len(upstreams) != len(their_upstreams):
         shown = tuple(f"{stage} of {len(inputs)}" if name == theirs else stage
                       for stage, inputs in ((name, upstreams), (theirs, their_upstreams)))  # fmt: skip
@@ -67,13 +69,6 @@ def _between(one: Any, other: Any, path: str, later: tuple[str, ...]) -> Differe
             )
             return Difference(later, name, path, field, (values[0], values[1]))
     for number, pair in enumerate(zip(upstreams, their_upstreams, strict=True)):
-        inner = f"{path}.upstream" if len(upstreams) == 1 else f"{path}.upstreams[{number}]"
-        if found := _between(*pair, inner, (name, *later)):
+        if found := _between(*pair, below(path, upstreams, number), (name, *later)):
             return found
     return None
-
-
-def _parts(node: Any) -> tuple[str, dict[str, Any], list[Any]]:
-    """Name, fields and upstreams of a node [name or name@version, {field: value} unless empty, upstream...]."""
-    fields = node[1] if len(node) > 1 and isinstance(node[1], dict) else {}
-    return str(node[0]), fields, [each for each in node[1:] if each is not fields]

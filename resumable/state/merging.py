@@ -37,13 +37,13 @@ def is_of_partitions(value: Any) -> TypeGuard[dict[str, Any]]:
     return isinstance(value, dict) and value.keys() == set(OF_PARTITIONS)
 
 
-def partitions_in(state: Any) -> Iterator[Any]:
-    """The numbers of the partitions, wherever ``state`` has some."""
+def states_of_partitions(state: Any) -> Iterator[dict[str, Any]]:
+    """The states of partitions, wherever ``state`` has some."""
     waiting = [state]
     while waiting:
         found = waiting.pop()
         if is_of_partitions(found):
-            yield found[PARTITIONS]
+            yield found
         if isinstance(found, dict):
             waiting += found.values()
         elif isinstance(found, (list, tuple)):
@@ -143,16 +143,7 @@ def _joined(merged: list[State]) -> State:
 
 def _has_ended(value: Any) -> bool:
     """Whether somewhere in ``value`` all partitions of a rank have ended."""
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            if is_of_partitions(found) and found["ended"] and all(found["ended"]):
-                return True
-            waiting += found.values()
-        elif isinstance(found, (list, tuple)):
-            waiting += found
-    return False
+    return any(found["ended"] and all(found["ended"]) for found in states_of_partitions(value))
 
 
 def _checked(state: Any) -> State:

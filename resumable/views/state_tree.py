@@ -13,9 +13,9 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..core.carried import split_carried
-from ..core.graph import below
 from ..errors import shorten
 from ..state.merging import OF_EVEN_STEPS, is_of_partitions
+from ..state.nodes import below, node_parts
 from ..state.value import State
 from .column import Column, Parts, as_columns, parts_of
 from .drawing import draw_tree
@@ -62,16 +62,15 @@ def _node(node: Any, saved: Any, path: str) -> StageNode:
     # A file from elsewhere may hold anything, also commands for a terminal.
     if not (isinstance(node, list) and node and re.fullmatch(r"\w+(@\d+)?", node[0])):
         raise ValueError("not a fingerprint")
-    identity = node[1] if len(node) > 1 and isinstance(node[1], dict) else {}
+    name, identity, inner = node_parts(node)
     if not all(re.fullmatch(r"\w+", name) for name in identity):
         raise ValueError("not a fingerprint")
-    inner = [part for part in node[1:] if part is not identity]
     position, below_it = _split(saved, len(inner))
     upstreams = [
         _node(part, below_it.get(number), below(path, inner, number))
         for number, part in enumerate(inner)
     ]
-    return StageNode(node[0], path, identity, position, tuple(upstreams))
+    return StageNode(name, path, identity, position, tuple(upstreams))
 
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:

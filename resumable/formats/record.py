@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from ..core.block import Indices
 from ..errors import MalformedItem
@@ -20,6 +22,12 @@ class FoundRecords(NamedTuple):
 
     ends: Indices
     kept_before: Indices
+
+    @classmethod
+    def joined(cls, parts: Iterable[FoundRecords]) -> FoundRecords:
+        """The consecutive ``parts`` of a file as one; nothing if there are none."""
+        nothing = np.empty(0, np.int64)
+        return cls(*map(np.concatenate, zip(cls(nothing, nothing), *parts, strict=True)))
 
 
 class ByteReader(Protocol):

@@ -17,8 +17,6 @@ from .remote import RemoteFile
 from .remote_content import RemotePieces
 from .tape import Tape, pass_over
 
-NOWHERE: Final = np.empty(0, np.int64)
-
 
 class Place(NamedTuple):
     """Where in a file a record begins.
@@ -184,7 +182,7 @@ class StreamReader:
                 self._ended = self._ahead is None
             if self._ended and self._file.compression is not None:
                 self._tape.check_rest()
-            run = self._run(found or _joined([]))
+            run = self._run(found or FoundRecords.joined([]))
             if run.length:
                 return run
         return None
@@ -194,7 +192,7 @@ class StreamReader:
         found = next(self._scan, None)
         if found is not None and self._tape.damage is not None:
             # To the scan this is the end of the file, so the last of all may be a part of a record.
-            found = _joined([found, *self._scan])
+            found = FoundRecords.joined([found, *self._scan])
             self._cut = True
         return found
 
@@ -252,10 +250,3 @@ class StreamReader:
             data, begin, starts[chosen].tolist(), ends[chosen].tolist(), numbers, damage,
             self._record + 1, self._ended,
         )  # fmt: skip
-
-
-def _joined(parts: list[FoundRecords]) -> FoundRecords:
-    return FoundRecords(
-        np.concatenate([NOWHERE, *(part.ends for part in parts)]),
-        np.concatenate([NOWHERE, *(part.kept_before for part in parts)]),
-    )

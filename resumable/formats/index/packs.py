@@ -13,11 +13,11 @@ from typing import Final
 
 from ...errors import MalformedItem
 from ..open_files import DataFile
-from ..record import Format
+from ..record import Format, FoundRecords
 from .pack_file import Packed, PackFile, Row, digest_of_found, write_pack
 from .pages import KeptPages
 from .record_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
-from .scanning import joined, scanned
+from .scanning import scanned
 
 FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer have a cache each, or none."""
@@ -163,5 +163,5 @@ def _packed(
             continue
         yield Packed(file, found, index.content)
     for file in missing:
-        found = joined(scanned(file, format))
+        found = FoundRecords.joined(scanned(file, format))
         yield Packed(file, found, digest_of_found(found, file))

@@ -20,7 +20,7 @@ from ..shelf import Shelf, Shelved
 from .cache_file import IndexFile, write_index
 from .pack_file import Row, digest_of_found
 from .pages import LOADED_BUDGET, KeptPages
-from .scanning import joined, scanned
+from .scanning import scanned
 
 SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data on a disk below which scanning costs less than reading an index."""
@@ -268,7 +268,7 @@ def _try_to_write(cache: str, data: AnyFile, format: Format) -> None:
 
 
 def _all_records(data: AnyFile, format: Format) -> FoundRecords:
-    return joined(scanned(data, format))
+    return FoundRecords.joined(scanned(data, format))
 
 
 short_indexes: Shelf[FoundRecords] = Shelf(LOADED_BUDGET)

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
-from typing import Final
 
-import numpy as np
-
-from ...core.block import Indices
 from ..compression import LONGEST_MAGIC, check_uncompressed
 from ..data_files import AnyFile
 from ..open_files import DataFile
 from ..record import Format, FoundRecords
 from ..remote import RemoteFile
 from ..remote_content import RemoteReader
-
-EMPTY: Final[Indices] = np.empty(0, np.int64)
 
 
 def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
@@ -32,12 +26,6 @@ def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:
     with reading(data) as reader:
         check_uncompressed(reader.peek(), data.path, format)
         yield from format.scan(reader, 0)
-
-
-def joined(parts: Iterable[FoundRecords]) -> FoundRecords:
-    """The consecutive ``parts`` of a file as one."""
-    both = zip(FoundRecords(EMPTY, EMPTY), *parts, strict=True)
-    return FoundRecords(*map(np.concatenate, both))
 
 
 @contextmanager

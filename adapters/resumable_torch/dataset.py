@@ -24,7 +24,7 @@ from resumable.errors import shorten
 from .cursor import Cursor, InPasses
 from .marks import Marks
 from .no_worker import hide_worker, in_no_worker
-from .one_rank import refuse_one_rank
+from .one_rank import keeps_rank_state
 from .order import pulled
 from .shares import share_of
 
@@ -90,6 +90,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
     def __len__(self) -> int:
         return len(self.pipeline)
 
+    @keeps_rank_state
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
         """The state of the loop; in a worker, that of the worker.
 
@@ -98,9 +99,9 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
             default, the number of those that were yielded in this process.
 
         Raises:
-          ExternalStateError: if Accelerate asks, which keeps the state of rank 0, and ranks own partitions.
+          ExternalStateError: if it is registered with Accelerate, which keeps the state of rank 0, and ranks own
+            partitions.
         """
-        refuse_one_rank(self.pipeline)
         if self._working is not None:
             with in_no_worker():
                 return self.cursor.state_of(self._working)

@@ -23,7 +23,7 @@ from .cursor import KEY, InPasses
 from .dataset import PipelineDataset
 from .driven import Driven, Unordered
 from .marks import Marked, Marking, OneOrder
-from .one_rank import refuse_one_rank
+from .one_rank import keeps_rank_state
 from .order import USE_SHUFFLE, refuse_given
 from .randomness import draws_of
 from .sampler import ResumableBatchSampler, ResumableSampler
@@ -179,6 +179,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         """Number of batches that the loop has received since the pass began or was resumed."""
         return self._count if self._moves == self.cursor.moves else 0
 
+    @property
+    def pipeline(self) -> rs.Pipeline[Any] | None:
+        """The pipeline of the data set, or that of the numbers of samples; None if a sampler is not ours."""
+        return self.cursor.pipeline
+
+    @keeps_rank_state
     def state_dict(self, held: int = 0) -> dict[str, bytes]:
         """The state after the batches that the loop has received.
 
@@ -187,10 +193,9 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
         Raises:
           ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``; or if
-            Accelerate asks, which keeps the state of rank 0, and ranks own partitions: register
-            ``JoinedState(loader)`` with it.
+            the loader is registered with Accelerate, which keeps the state of rank 0, and ranks own
+            partitions: register ``JoinedState(loader)``.
         """
-        refuse_one_rank(self.cursor.pipeline)
         self._apply_policy()
         if self._last is not None and self._last[0] == self.cursor.moves:
             return self._last[1]

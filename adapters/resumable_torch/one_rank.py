@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from collections.abc import Callable
+from types import FrameType, MethodType
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
 import resumable as rs
 from resumable.core.fingerprint import shared_fingerprint
@@ -11,24 +13,71 @@ from resumable.core.stage import Stage
 from resumable.stages.partition import has_partitions
 from resumable.stages.places import deal_of
 
-__all__ = ["refuse_one_rank"]
-
-ACCELERATE: Final = "accelerate.checkpointing"
-"""The module that asks what was registered with Accelerate for its state: on every rank, to write that of
-rank 0."""
-
-# Accelerate looks only whether what is registered has the methods, and tells it nothing. So the first save
-# is the first moment at which it can be refused, by who calls.
+__all__ = ["keeps_rank_state"]
 
 
-def refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
-    """Refuse that Accelerate calls the method that calls this, if ranks differ in the state of ``pipeline``.
 
-    Raises:
-      ExternalStateError: if it does, saying what to register.
+class HasPipeline(Protocol):
+    """What has the state of a pipeline."""
+
+    @property
+    def pipeline(self) -> rs.Pipeline[Any] | None:
+        """The pipeline, if it is known."""
+
+
+S = TypeVar("S", bound=HasPipeline)
+P = ParamSpec("P")
+R = TypeVar("R")
+
+CALLERS: Final = {
+    ("accelerate.accelerator", "register_for_checkpointing"),
+    ("accelerate.checkpointing", "save_accelerator_state"),
+    ("accelerate.checkpointing", "save_custom_state"),
+}
+"""The functions that look at the method ``state_dict`` of what is registered with Accelerate, by module. Every
+rank asks for the state, and that of rank 0 is written."""
+
+# Accelerate tells nothing to what is registered: it only looks whether there is such a method. So a look at
+# the method is the first moment at which it can be refused, by who looks.
+
+
+@final
+class _StateDict(Generic[S, P, R]):
+    """A method ``state_dict`` that Accelerate must not use where ranks have different states."""
+
+    def __init__(self, method: Callable[Concatenate[S, P], R]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    @overload
+    def __get__(self, one: None, owner: type) -> Callable[Concatenate[S, P], R]: ...
+
+    @overload
+    def __get__(self, one: S, owner: type) -> Callable[P, R]: ...
+
+    def __get__(self, one: S | None, owner: type) -> Any:
+        if one is None:
+            return self._method
+        if _is_accelerate(sys._getframe(1)):
+            _refuse_one_rank(one.pipeline)
+        return MethodType(self._method, one)
+
+
+def keeps_rank_state(
+    method: Callable[Concatenate[S, P], R],
+) -> _StateDict[S, P, R]:
+    """Mark a method ``state_dict`` that gives the state of this rank.
+
+    If ranks differ in that state, Accelerate is refused it: an `ExternalStateError` says what to register.
     """
-    if sys._getframe(2).f_globals.get("__name__") != ACCELERATE:
-        return
+    return _StateDict(method)
+
+
+def _is_accelerate(frame: FrameType) -> bool:
+    return (frame.f_globals.get("__name__"), frame.f_code.co_name) in CALLERS
+
+
+def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
     if pipeline is None or deal_of(pipeline.stage).ranks == 1:
         return
     if _holds_items_of_rank(pipeline.stage):

@@ -17,7 +17,7 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.merging import PARTITIONS, is_of_partitions, joined_states
 
 from .cursor import KEY
-from .one_rank import refuse_one_rank
+from .one_rank import keeps_rank_state
 from .one_step import check_one_step
 from .stateful import Stateful, as_stateful, pipeline_of
 
@@ -45,13 +45,18 @@ class PartitionedState:
     def __init__(self, loader: Stateful | rs.PipelineIterator[Any]) -> None:
         self._loader = as_stateful(loader)
 
+    @property
+    def pipeline(self) -> rs.Pipeline[Any] | None:
+        """The pipeline whose state it is, if that is known."""
+        return pipeline_of(self._loader)
+
+    @keeps_rank_state
     def state_dict(self) -> dict[str, bytes]:
         """A serialised state for each partition of this rank, under ``partition/00007`` and so on.
 
         Raises:
-          ExternalStateError: if Accelerate asks, which would keep the partitions of rank 0 alone.
+          ExternalStateError: if it is registered with Accelerate, which would keep the partitions of rank 0 alone.
         """
-        refuse_one_rank(pipeline_of(self._loader))
         own = self._loader.state_dict()
         parts = _split(rs.loads(own[KEY])).parts
         if not parts:

@@ -21,9 +21,9 @@ from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State
-from ..workers.hiring import Calls, check_calls
 from ..workers.parallel_map import ParallelMapIterator
 from ..workers.tally import OnSkip, Tally, Told, told_of
+from ..workers.worker_call import WorkerCall, check_call
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("on_error", self.on_error, ("raise", "skip"))
-        check_calls(self._calls)
+        check_call(self._calls)
         if self.on_skip is not None:
             check_callable("on_skip", self.on_skip)
             if self.on_error != "skip":
@@ -83,9 +83,9 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
         return told_of(self.on_skip)
 
     @property
-    def _calls(self) -> Calls:
+    def _calls(self) -> WorkerCall:
         drop = self.on_error == "skip"
-        return Calls(self.called, drop, self.workers, self.executor, self.told)
+        return WorkerCall(self.called, drop, self.workers, self.executor, self.told)
 
     @property
     def version(self) -> int:  # type: ignore[override]

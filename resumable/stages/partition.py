@@ -30,6 +30,7 @@ from .filter import Filter
 from .map import CallsPerItem
 from .part import Part
 from .partition_iterator import PartitionIterator
+from .partition_pools import maps_with_processes
 from .placed_partitions import PlacedPartitionIterator
 from .repeat import Repeat
 
@@ -77,6 +78,9 @@ class Partition(Transform[T]):
       executor: where the workers are, as in `Map`. Items must be picklable for processes.
       buffer_size: number of items of each partition that workers compute ahead, at least 1.
 
+    A map in ``fn`` with processes of its own has one pool of them for all partitions of the rank, without
+    ``workers`` here; with threads, each partition has its own.
+
     When a worker process dies, a new one takes its partitions on at the items where they stand. A
     partition that ends its worker three times at one item raises `WorkerError`, which names the item of
     the source that the worker was at. A map in ``fn`` with ``on_error="skip"`` drops that item instead.
@@ -87,7 +91,8 @@ class Partition(Transform[T]):
       InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
         argument has the wrong type.
       InvalidArgument: if a number is out of its range, if ``fn`` leaves out a part that it gets, builds
-        upon another source, partitions again or holds functions that carry state, if there are more
+        upon another source, partitions again, holds functions that carry state, or a map with processes
+        under ``workers``, if there are more
         ranks than partitions, or if ``uneven`` is another word or needs lengths that are unknown.
       MissingDependency: for processes without the extra ``parallel``.
 
@@ -122,6 +127,11 @@ class Partition(Transform[T]):
             )
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
         check_crew(self._crew)
+        for found in maps_with_processes(self.upstream) if self.workers else ():
+            raise InvalidArgument(
+                f"workers must be 0 where a map in fn starts processes of its own, got {self.workers} "
+                f"and {found.label}; leave out the workers of the map: those of the partition run it"
+            )
         for stage, _ in walk(self.upstream):
             if isinstance(stage, Partition):
                 raise InvalidArgument(f"fn must not partition again, got {stage.label} in it")

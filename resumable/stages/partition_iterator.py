@@ -20,7 +20,8 @@ from ..state.columns import as_columns, as_rows
 from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.crew import Crew, Team, WorkedPart
-from ..workers.staff import SharesStaff, Staff
+from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
+from .partition_pools import PartitionPools, maps_with_processes
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ class _Counted(NamedTuple):
     marks: list[Mark | None]
 
 
-class PartitionIterator(TurnsIterator[T], SharesStaff):
+class PartitionIterator(TurnsIterator[T], ReusesWorkers):
     """Motion through partitions, which workers may run.
 
     Args:
@@ -72,11 +73,28 @@ class PartitionIterator(TurnsIterator[T], SharesStaff):
         self._team = Team(crew, stage, epoch) if crew.workers else None
         if self._team is not None:
             self._upstreams = list(map(self._team.of, numbers, self._upstreams))
+        maps = list(maps_with_processes(pipelines[0])) if pipelines else []
+        self._pools = PartitionPools(maps, len(pipelines)) if maps else None
+        if self._pools is not None:
+            for upstream in self._upstreams:
+                reuse_workers(upstream, self._pools)
         self._counted = self._standing([0] * len(numbers))
 
-    def share(self, staff: Staff) -> None:
+    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         if self._team is not None:
-            self._team.share(staff)
+            self._team.use_workers_of(source)
+        if self._pools is None:
+            return source
+        self._pools.use_workers_of(source)
+        return self._pools
+
+    def close(self) -> None:
+        if self._pools is None:
+            super().close()
+            return
+        self._pools.keep_no_more()
+        super().close()
+        self._pools.close()
 
     def skip(self, count: int) -> int:
         self._stop()
@@ -108,6 +126,8 @@ class PartitionIterator(TurnsIterator[T], SharesStaff):
         number = self._numbers[place]
         self._ended[number] = True
         self._counted.marks[number] = None
+        if all(self._ended) and self._pools is not None:
+            self._pools.end()
         return not all(self._ended)
 
     def _move(self, turns: Indices) -> None:

@@ -25,7 +25,7 @@ from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
-from ..workers.staff import SharesStaff, Staff, share_staff
+from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
 
 T = TypeVar("T")
 
@@ -126,7 +126,7 @@ class Repeat(Transform[T]):
         return epoch * passes + number
 
 
-class RepeatIterator(TransformIterator[T], SharesStaff):
+class RepeatIterator(TransformIterator[T], ReusesWorkers):
     """Motion through one pass after the other."""
 
     _stage: Repeat[T]
@@ -139,7 +139,8 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
         self._pass = 0
         self._delivered = False  # whether this pass has delivered an item
         # Keeps workers between two passes; replaced by that of an outer repeat, if there is one.
-        self._own_staff = self._staff = Staff()
+        self._own_idle = IdleWorkers()
+        self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)
         # All passes as one that looks up its items, once items were asked for, where this can be.
         # It then moves in the place of upstream, which catches up when it is asked for.
@@ -234,11 +235,12 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
         self._delivered = delivered
         self._upstream.set_state(upstream)
 
-    def share(self, staff: Staff) -> None:
-        self._staff = staff
+    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
+        self._source = source
+        return source
 
     def close(self) -> None:
-        self._own_staff.close()  # first, so that no workers are kept for a further pass
+        self._own_idle.close()  # first, so that no workers are kept for a further pass
         super().close()
 
     def _pass_over(self, count: int) -> int:
@@ -292,7 +294,7 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
     def _next_pass(self) -> bool:
         """Begin the next pass; returns whether there is one."""
         if self._pass + 1 == self._epochs or (self._epochs is None and not self._delivered):
-            self._own_staff.close()
+            self._own_idle.close()
             return False
         restore_functions(self._upstream)
         self._begin(self._pass + 1)
@@ -307,5 +309,5 @@ class RepeatIterator(TransformIterator[T], SharesStaff):
         """Upstream at the start of pass ``number``."""
         stage = self._stage
         upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))
-        share_staff(upstream, self._staff)
+        reuse_workers(upstream, self._source)
         return upstream

@@ -28,14 +28,14 @@ class Errand(Answer[Any]):
 
     Attributes:
       block: its items.
-      begins_pass: whether it is the first chunk of its iterator.
+      begins_epoch: whether it is the first chunk of its iterator.
       abandoned: whether the answer is no longer wanted.
     """
 
-    def __init__(self, block: Block, begins_pass: bool) -> None:
+    def __init__(self, block: Block, begins_epoch: bool) -> None:
         super().__init__()
         self.block = block
-        self.begins_pass = begins_pass
+        self.begins_epoch = begins_epoch
         self.abandoned = False
 
 
@@ -59,15 +59,15 @@ class CourierWorkers(Workers):
         self._threads = Threads(1, "resumable-courier")
         self._round = Job(partial(_serve, self._post, service))
         self._on_the_way = False
-        self._begins_pass = True
+        self._begins_epoch = True
         self._process = HomeProcess()
 
-    def begin_pass(self) -> None:
-        self._begins_pass = True
+    def begin_epoch(self) -> None:
+        self._begins_epoch = True
 
     def submit(self, block: Block) -> Errand:
-        errand = Errand(block, self._begins_pass)
-        self._begins_pass = False
+        errand = Errand(block, self._begins_epoch)
+        self._begins_epoch = False
         self._post.errands.put(errand)
         if not self._on_the_way:
             self._threads.submit(self._round)

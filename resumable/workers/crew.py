@@ -28,12 +28,12 @@ from ..errors import WorkerError
 from ..state.value import State
 from .executors import Workers, close_all
 from .failure import Failure
-from .hiring import Calls, check_calls, check_executor, hired
+from .idle_workers import WorkerSource
 from .part_runner import Delivery, PackedState, PartRunner, Place, Task, state_at
 from .skips import Skip, tell
-from .staff import Staff
 from .threads import PATIENCE, Answer
 from .watching import Call, CallLog, ItemKey
+from .worker_call import WorkerCall, check_call, check_executor, make_workers
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class Team:
         self._stage = stage
         self._run = uuid.uuid4().hex
         self._epoch = epoch
-        self._staff: Staff | None = None
+        self._source: WorkerSource | None = None
         self._hands: list[_Hand] = []
         self._runners: list[PartRunner] = []
         # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
@@ -102,9 +102,9 @@ class Team:
         self._parts.append(weakref.ref(part))
         return part
 
-    def share(self, staff: Staff) -> None:
-        """Take workers from ``staff``, and leave them there at the end of the pass."""
-        self._staff = staff
+    def use_workers_of(self, source: WorkerSource) -> None:
+        """Take workers from ``source``, and leave them there at the end of the epoch."""
+        self._source = source
 
     def task(
         self, number: int, place: Place, most: int, dropped: Mapping[ItemKey, str], log: str | None
@@ -134,7 +134,7 @@ class Team:
         if self._hands:
             return
         count = min(self._crew.workers, len(self._parts))
-        self._hands = [_Hand(self._hired(count)) for _ in range(count)]
+        self._hands = [_Hand(self._one_of(count)) for _ in range(count)]
         parts = self._living()
         for place, part in enumerate(parts):
             part.hand = self._hands[place % count]
@@ -149,24 +149,23 @@ class Team:
         """Let the workers go once all that there is to compute is computed."""
         if not all(part.done for part in self._living()):
             return
-        if self._staff is not None and not self._staff.closed:
-            hands, self._hands = self._hands, []  # now the next pass's
+        if self._source is not None and not self._source.closed:
+            hands, self._hands = self._hands, []  # now the next epoch's
             for hand in hands:
-                self._staff.keep(self._stage, hand.workers)
+                self._source.put(self._stage, hand.workers)
         self.close()
 
-    def _hired(self, count: int) -> Workers:
-        """One of ``count`` workers, kept from the last pass if there is one."""
-        kept = None if self._staff is None else self._staff.send(self._stage)
-        if kept is not None:
-            return kept
+    def _one_of(self, count: int) -> Workers:
+        """One of ``count`` workers, kept from the last epoch if there is one."""
         slots = min(-(-len(self._parts) // count), MOST_SLOTS)
         runner = PartRunner(self._crew.pipeline)
-        calls = Calls(runner, False, 1, self._crew.executor)
+        call = WorkerCall(runner, False, 1, self._crew.executor)
         if not self._runners:  # those of the other workers are like it
-            check_calls(calls)
+            check_call(call)
         self._runners.append(runner)
-        return hired(calls, slots)
+        if self._source is None:
+            return make_workers(call, slots)
+        return self._source.take(self._stage, call, slots)
 
     def _living(self) -> list[WorkedPart[Any]]:
         return [part for found in self._parts if (part := found()) is not None]

@@ -82,12 +82,16 @@ class Workers(ABC):
     replaces_dead = False
     """Whether new workers take the place of those that died."""
 
-    def begin_pass(self) -> None:  # noqa: B027  # most have nothing to do
+    def begin_epoch(self) -> None:  # noqa: B027  # most have nothing to do
         """Work for another iterator; what the function refers to may have changed."""
 
     @abstractmethod
     def submit(self, block: Block) -> Answer[Any]:
         """Let a worker `attempt` the items of ``block``."""
+
+    def submit_alone(self, block: Block) -> Answer[Any]:
+        """The same where nothing else of this iterator is in work, and a worker may die of ``block``."""
+        return self.submit(block)
 
     @abstractmethod
     def outcome(self, answer: Answer[Any]) -> Outcome:

@@ -33,10 +33,10 @@ from ..errors import WorkerError
 from ..state.value import State
 from .executors import Outcome, Workers
 from .failure import Failure
-from .hiring import Calls, hired
-from .staff import SharesStaff, Staff
+from .idle_workers import ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE, Answer
+from .worker_call import WorkerCall, make_workers
 
 T = TypeVar("T")
 
@@ -103,11 +103,11 @@ class _Chunk:
         return self.part(self.passed, block_length(self.block))
 
 
-class ParallelMapIterator(TransformIterator[T], SharesStaff):
+class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
     """Motion of a map with workers; its state is that of the same map without them."""
 
     def __init__(
-        self, stage: Transform[T], epoch: int, calls: Calls, reads: Stage[Any] | None = None
+        self, stage: Transform[T], epoch: int, calls: WorkerCall, reads: Stage[Any] | None = None
     ) -> None:
         super().__init__(stage, epoch, reads)
         self._calls = calls
@@ -118,7 +118,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         self._process = HomeProcess()
         self._failure: Exception | None = None  # upstream's, raised after the window
         self._workers: Workers | None = None
-        self._staff: Staff | None = None  # keeps the workers after this pass
+        self._source: WorkerSource | None = None  # keeps the workers after this epoch
         self._arriving: Iterator[Any] | None = None
         # How many items were read from upstream and not handed out.
         self._in_work = 0
@@ -170,8 +170,9 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         unpack = self._tally.set_state if self._calls.drop else self._tally.set_plain_state
         unpack(self._stage, state, self._upstream)
 
-    def share(self, staff: Staff) -> None:
-        self._staff = staff
+    def use_workers_of(self, source: WorkerSource) -> WorkerSource:
+        self._source = source
+        return source
 
     def origin(self, back: int) -> Origin | None:
         if self._calls.drop:
@@ -235,9 +236,9 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
     def _dismiss(self) -> None:
         if self._workers is None:
             return
-        if self._staff is not None and not self._staff.closed and self._come_to_rest():
+        if self._source is not None and not self._source.closed and self._come_to_rest():
             workers, self._workers = self._workers, None  # now the next iterator's
-            self._staff.keep(self._stage, workers)
+            self._source.put(self._stage, workers)
         elif not self._workers.close():
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
@@ -262,7 +263,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
         if self._workers is None and self._end is not None:
             return False
         if self._workers is None:
-            self._workers = self._hire()
+            self._workers = self._take_workers()
             self._handed_out = self._position()
         if self._waiting and not self._submit_waiting():
             return True
@@ -280,9 +281,10 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             raise self._failure
         return bool(self._window)
 
-    def _hire(self) -> Workers:
-        kept = None if self._staff is None else self._staff.send(self._stage)
-        return kept or hired(self._calls, self._window_size)
+    def _take_workers(self) -> Workers:
+        if self._source is None:
+            return make_workers(self._calls, self._window_size)
+        return self._source.take(self._stage, self._calls, self._window_size)
 
     def _read(self, count: int) -> tuple[Block, list[_Position]]:
         """Up to ``count`` items of upstream, and, of a stream, the position after each.
@@ -413,7 +415,7 @@ class ParallelMapIterator(TransformIterator[T], SharesStaff):
             chunk = chunk.part(0, 1)
             self._window.appendleft(chunk)
         if chunk.answer is None:
-            chunk.answer = self._workers.submit(chunk.block)
+            chunk.answer = self._workers.submit_alone(chunk.block)
 
     def _take_back(self, chunk: _Chunk) -> None:
         """Give up the answer to ``chunk``, which is to be submitted again."""

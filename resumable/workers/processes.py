@@ -192,7 +192,7 @@ class _PoolService(Service):
         self._slots = Slots(0)
 
     def send(self, errand: Errand) -> None:
-        if errand.begins_pass and self._executor is not None and pickled(self._fn) != self._sent:
+        if errand.begins_epoch and self._executor is not None and pickled(self._fn) != self._sent:
             self.end()  # the function has changed since the processes got it
         if self._executor is None:
             self._begin()

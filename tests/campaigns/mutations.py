@@ -399,8 +399,8 @@ MUTATIONS: Final = [
     Mutation(PARALLEL, "self._upstream.state_at(self._taken - self._in_work)", "None"),
     Mutation(PARALLEL, "self._window[0].passed + self._taken - 1]", "-1]"),
     Mutation(PARALLEL, "self._tally.pass_over(taken)", "pass"),
-    Mutation("workers/staff.py", "if known is stage:", "if True:"),
-    Mutation("workers/staff.py", "self.closed = True", "pass"),
+    Mutation("workers/idle.py", "if known is stage:", "if True:"),
+    Mutation("workers/idle.py", "self.closed = True", "pass"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
     Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(

@@ -26,13 +26,13 @@ def loader(pipeline: rs.Pipeline[Any]) -> ResumableDataLoader[Any]:
 
 
 def refused(registered: Any, folder: Path) -> str:
-    """Why the state of ``registered`` is not saved."""
+    """Why ``registered`` may not be registered."""
     accelerator = Accelerator(cpu=True)
-    accelerator.register_for_checkpointing(registered)
     try:
-        accelerator.save_state(str(folder))
+        accelerator.register_for_checkpointing(registered)
     except rs.ExternalStateError as error:
         return str(error)
+    accelerator.save_state(str(folder))
     return ""
 
 

@@ -26,8 +26,8 @@ from resumable.core.block import Block, block_items, block_length, slice_block
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.executors import Outcome, Workers, attempt
-from resumable.workers.hiring import Calls
 from resumable.workers.threads import Answer
+from resumable.workers.worker_call import WorkerCall
 
 NAMES = list(catalogue(Path()))
 AT_MOST = 50
@@ -142,12 +142,12 @@ def chunks_of(
     hired: list[Inline] = []
     endless, dying = itertools.cycle(sizes), itertools.chain(deaths or [], itertools.repeat(""))
 
-    def hire(calls: Calls, window: int) -> Inline:
+    def hire(calls: WorkerCall, window: int) -> Inline:
         hired.append(kind(calls.fn, calls.drop, endless, dying))
         return hired[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resumable.workers.parallel_map.hired", hire)
+        patch.setattr("resumable.workers.parallel_map.make_workers", hire)
         yield hired
 
 

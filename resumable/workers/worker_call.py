@@ -1,4 +1,4 @@
-"""Check what calls the function of a map, and make the workers for it."""
+"""What workers call for a map, and the workers that call it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .executors import ThreadWorkers, Workers
 from .tally import Told
 
 
-class Calls(NamedTuple):
+class WorkerCall(NamedTuple):
     """A function, and the workers that are to call it.
 
     Attributes:
@@ -33,8 +33,8 @@ class Calls(NamedTuple):
     told: Told | None = None
 
 
-def check_calls(calls: Calls) -> None:
-    """Refuse calls that `hired` cannot make workers for.
+def check_call(calls: WorkerCall) -> None:
+    """Refuse calls that `make_workers` cannot make workers for.
 
     Raises:
       InvalidType: if ``executor`` is no executor.
@@ -73,7 +73,7 @@ def check_executor(workers: int, executor: str | Executor) -> None:
         check_loky()
 
 
-def hired(calls: Calls, window: int) -> Workers:
+def make_workers(calls: WorkerCall, window: int) -> Workers:
     """Workers for one running iterator, which submits up to ``window`` chunks at once."""
     fn, drop, workers, executor, told = calls
     tell = told is not None

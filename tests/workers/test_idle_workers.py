@@ -21,9 +21,9 @@ from waiting import wait_until
 import resumable as rs
 from resumable.core.graph import without_threads
 from resumable.workers.executors import ThreadWorkers, Workers
-from resumable.workers.hiring import Calls
-from resumable.workers.staff import Staff
+from resumable.workers.idle_workers import IdleWorkers
 from resumable.workers.threads import PATIENCE
+from resumable.workers.worker_call import WorkerCall
 
 Change = Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]
 
@@ -54,8 +54,8 @@ def twice(pipeline: rs.Pipeline[int]) -> rs.Pipeline[int]:
 
 
 @pytest.fixture
-def hired(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
-    """All threads that maps hire, in order."""
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
+    """All threads that maps use, in order."""
     found: list[Workers] = []
 
     class Known(ThreadWorkers):
@@ -65,33 +65,34 @@ def hired(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
             self.closed = True
             return super().close(seconds)
 
-    def hire(calls: Calls, window: int) -> Workers:
-        found.append(Known(calls.fn, calls.drop, calls.workers))
+    def make(call: WorkerCall, window: int) -> Workers:
+        found.append(Known(call.fn, call.drop, call.workers))
         return found[-1]
 
-    monkeypatch.setattr("resumable.workers.parallel_map.hired", hire)
+    for module in ("parallel_map", "idle_workers"):
+        monkeypatch.setattr(f"resumable.workers.{module}.make_workers", make)
     return found
 
 
-def closed(hired: list[Any]) -> list[bool]:
-    return [workers.closed for workers in hired]
+def closed(made: list[Any]) -> list[bool]:
+    return [workers.closed for workers in made]
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_all_passes_have_the_same_workers(name: str, hired: list[Workers]) -> None:
+def test_all_passes_have_the_same_workers(name: str, made: list[Workers]) -> None:
     change, count = PIPELINES[name]
     pipeline = change(rs.range(20))
     without = [repr(item) for item in rs.Pipeline(without_threads(pipeline.stage))]
     with iter(pipeline) as iterator:
         assert [repr(item) for item in iterator] == without
-        assert len(hired) == count
+        assert len(made) == count
         if name not in ("left early", "inside a larger one"):
-            assert closed(hired) == [True] * count, "at exhaustion"
-    assert closed(hired) == [True] * count
+            assert closed(made) == [True] * count, "at exhaustion"
+    assert closed(made) == [True] * count
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_resume_in_any_pass_is_exact_over_kept_workers(name: str, hired: list[Workers]) -> None:
+def test_a_resume_in_any_pass_is_exact_over_kept_workers(name: str, made: list[Workers]) -> None:
     pipeline = PIPELINES[name][0](rs.range(9))
     expected, states = [], []
     with iter(rs.Pipeline(without_threads(pipeline.stage))) as iterator:
@@ -106,10 +107,10 @@ def test_a_resume_in_any_pass_is_exact_over_kept_workers(name: str, hired: list[
         for position in range(0, len(expected), 4):
             iterator.set_state(rs.loads(states[position]))
             assert [repr(item) for item in islice(iterator, 12)] == expected[position:][:12]
-    assert closed(hired) == [True] * len(hired)
+    assert closed(made) == [True] * len(made)
 
 
-def test_workers_end_when_a_loop_is_left_in_any_pass(hired: list[Workers]) -> None:
+def test_workers_end_when_a_loop_is_left_in_any_pass(made: list[Workers]) -> None:
     pipeline = rs.range(10).map(abs, workers=2).repeat(None)
     before = threading.active_count()
     for steps in (3, 10, 11, 35):
@@ -118,17 +119,17 @@ def test_workers_end_when_a_loop_is_left_in_any_pass(hired: list[Workers]) -> No
             if number == steps:
                 break
         iterator.close()
-        assert closed(hired) == [True]
-        hired.clear()
+        assert closed(made) == [True]
+        made.clear()
         iterator = iter(pipeline)
         list(islice(iterator, steps))
         del iterator
-        hired.clear()
+        made.clear()
         gc.collect()
         wait_until(lambda: threading.active_count() == before)
 
 
-def test_workers_that_have_much_to_do_are_not_waited_for(hired: list[Workers]) -> None:
+def test_workers_that_have_much_to_do_are_not_waited_for(made: list[Workers]) -> None:
     go_on = threading.Event()
 
     def slow(item: int) -> int:
@@ -140,11 +141,11 @@ def test_workers_that_have_much_to_do_are_not_waited_for(hired: list[Workers]) -
         assert list(islice(iterator, 3)) == [0, 1, 2]
         threading.Timer(0.5, go_on.set).start()  # later than anybody waits to keep them
         assert list(iterator) == [0, 1, 2]
-    assert len(hired) == 2
-    assert closed(hired) == [True, True]
+    assert len(made) == 2
+    assert closed(made) == [True, True]
 
 
-def test_an_error_in_a_later_pass_comes_at_its_item(hired: list[Workers]) -> None:
+def test_an_error_in_a_later_pass_comes_at_its_item(made: list[Workers]) -> None:
     calls = 0
 
     def fn(item: int) -> int:
@@ -275,11 +276,11 @@ class Busy(ThreadWorkers):
 
 
 def test_kept_workers_end_at_once_and_are_waited_for_together(clock: Clock) -> None:
-    staff, stage = Staff(), rs.range(3).stage
+    idle, stage = IdleWorkers(), rs.range(3).stage
     several = [Busy(clock) for _ in range(4)]
     for workers in several:
-        staff.keep(stage, workers)
-    staff.close()
+        idle.put(stage, workers)
+    idle.close()
     assert clock.now == PATIENCE
     assert all(workers.left for workers in several)
 
@@ -289,11 +290,11 @@ def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
 ) -> None:
     several: list[Busy] = []
 
-    def hire(calls: Calls, window: int) -> Workers:
-        several.append(Busy(clock, calls.fn))
+    def make(call: WorkerCall, window: int) -> Workers:
+        several.append(Busy(clock, call.fn))
         return several[-1]
 
-    monkeypatch.setattr("resumable.workers.crew.hired", hire)
+    monkeypatch.setattr("resumable.workers.crew.make_workers", make)
     iterator = iter(rs.range(40).partition(4, lambda part: part.map(abs), workers=4))
     assert next(iterator) == 0
     with pytest.warns(RuntimeWarning, match="are still busy after 10 s"):

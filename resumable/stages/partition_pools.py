@@ -1,0 +1,166 @@
+"""One pool of processes for each map in the function of a partition, for all partitions of a rank."""
+
+# Such a map has an iterator in each partition. Each of them gets a `PoolShare`, through which its chunks go to
+# the one pool of the map. The pool belongs to the `PartitionPools`, which the iterator of the partitions has.
+#
+# A process that dies takes the chunks of all partitions with it. So a chunk that has to be tried alone goes to a
+# pool of its own, of one process: a death there belongs to its item.
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, final
+
+from ..core.block import Block
+from ..core.stage import Stage
+from ..workers.executors import Outcome, Workers, close_all
+from ..workers.idle_workers import IdleWorkers, WorkerSource
+from ..workers.threads import PATIENCE, Answer
+from ..workers.worker_call import WorkerCall, make_workers
+from .map import CallsInWorkers
+from .part import Part
+
+MOST_WINDOWS: Final = 8
+"""Windows of how many partitions get memory that is shared with the processes of a pool."""
+
+
+def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
+    """The maps in the pipeline of a partition that start processes."""
+    if isinstance(stage, Part):
+        return
+    if isinstance(stage, CallsInWorkers) and stage.workers and stage.executor == "process":
+        yield stage
+    for upstream in stage.inputs:
+        yield from maps_with_processes(upstream)
+
+
+@final
+class PartitionPools(WorkerSource):
+    """The pools of the maps of all partitions, each of which starts with its first chunk.
+
+    Several threads may use it: each partition may be read ahead by one.
+
+    Args:
+      maps: those that start processes, as one of the partitions has them.
+      partitions: how many of them take part.
+    """
+
+    def __init__(self, maps: list[CallsInWorkers[Any]], partitions: int) -> None:
+        self._maps = maps
+        self._windows = min(partitions, MOST_WINDOWS)
+        self._pools: dict[int, Workers] = {}  # by the place of the map
+        self._own_idle = IdleWorkers()
+        self._source: WorkerSource = self._own_idle
+        self._closed = False
+
+    def use_workers_of(self, source: WorkerSource) -> None:
+        """Take pools from ``source``, and leave them there at the end; called before the first item."""
+        self._source = source
+
+    @property
+    def closed(self) -> bool:
+        return self._closed or self._source.closed
+
+    def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
+        place = self._place(stage)
+        if place is None:
+            return self._source.take(stage, call, window)
+        if place not in self._pools:
+            made = self._source.take(self._maps[place], call, window * self._windows)
+            self._pools.setdefault(place, made)  # its processes start only with the first chunk
+        return PoolShare(self._pools[place], call)
+
+    def put(self, stage: Stage[Any], workers: Workers) -> None:
+        if isinstance(workers, PoolShare):
+            workers.close()
+        else:
+            self._source.put(stage, workers)
+
+    def end(self) -> None:
+        """Leave the pools for the next epoch, or close them where there is none."""
+        while self._pools:
+            place, workers = self._pools.popitem()
+            self._source.put(self._maps[place], workers)
+        if self._source is self._own_idle:
+            self._own_idle.close()
+
+    def keep_no_more(self) -> None:
+        """Let partitions that are closed leave no workers here."""
+        self._closed = True
+
+    def close(self) -> bool:
+        """Close the pools; returns whether they have ended within `PATIENCE`. May be called again."""
+        self._closed = True
+        self._own_idle.close()
+        pools = list(self._pools.values())
+        self._pools.clear()
+        return close_all(pools)
+
+    def _place(self, stage: Stage[Any]) -> int | None:
+        """Which of the maps ``stage`` is, in one of the partitions; None if it is none of them."""
+        for place, known in enumerate(self._maps):
+            if isinstance(stage, type(known)) and _is_same_call(known, stage):
+                return place
+        return None
+
+
+def _is_same_call(one: CallsInWorkers[Any], other: CallsInWorkers[Any]) -> bool:
+    """Whether the workers of ``one``, which is of the same class, can do the calls of ``other``."""
+    return (
+        one.fn is other.fn
+        and (one.workers, one.executor, one.on_error)
+        == (other.workers, other.executor, other.on_error)
+        and (one.on_skip is None) == (other.on_skip is None)
+    )
+
+
+@final
+class PoolShare(Workers):
+    """What one partition has of a pool that several share."""
+
+    replaces_dead = True
+
+    def __init__(self, pool: Workers, call: WorkerCall) -> None:
+        self._pool = pool
+        self._call = call
+        self._in_work: set[Answer[Any]] = set()
+        self._alone: Workers | None = None
+
+    @property
+    def chunk(self) -> int:  # type: ignore[override]
+        return self._pool.chunk
+
+    def submit(self, block: Block) -> Answer[Any]:
+        if self._alone is not None:  # what had to be tried alone is done
+            self._alone.leave()
+            self._alone = None
+        return self._noted(self._pool.submit(block))
+
+    def submit_alone(self, block: Block) -> Answer[Any]:
+        if self._alone is None:
+            self._alone = make_workers(self._call._replace(workers=1), 1)
+        return self._noted(self._alone.submit(block))
+
+    def outcome(self, answer: Answer[Any]) -> Outcome:
+        found = (self._alone or self._pool).outcome(answer)
+        self._in_work.discard(answer)
+        return found
+
+    def abandon(self, answer: Answer[Any]) -> None:
+        self._in_work.discard(answer)
+        self._pool.abandon(answer)
+
+    def leave(self) -> None:
+        for answer in list(self._in_work):
+            self.abandon(answer)
+        if self._alone is not None:
+            self._alone.leave()
+
+    def close(self, seconds: float = PATIENCE) -> bool:
+        """Give the share up; the pool goes on."""
+        self.leave()
+        return self._alone is None or self._alone.close(seconds)
+
+    def _noted(self, answer: Answer[Any]) -> Answer[Any]:
+        self._in_work.add(answer)
+        return answer

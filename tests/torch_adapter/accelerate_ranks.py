@@ -44,7 +44,9 @@ def main() -> None:
     batches = loader(numbers().shard(rank, ranks))
     accelerator.register_for_checkpointing(JoinedState(batches))
     saved = folder / "saved"
-    if saved.exists():
+    resumes = saved.exists()
+    accelerator.wait_for_everyone()  # before another rank can save
+    if resumes:
         accelerator.load_state(str(saved))
     taken = []
     for number in batches:

@@ -16,15 +16,19 @@ PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
 
 
 def torchrun(ranks: int, module: str, *arguments: object) -> int:
-    """Run ``module`` on so many ranks; its exit status."""
+    """Run ``module`` on so many ranks; its exit status. What it says is printed if it fails."""
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, *command, "-m", module, *map(str, arguments)],
         env=os.environ | {"PYTHONPATH": PATH, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         check=False,
         timeout=300,
-    ).returncode
+    )
+    if done.returncode:
+        print(done.stdout.decode(errors="replace"))
+    return done.returncode
 
 
 def start(code: str, output: IO[Any]) -> Any:

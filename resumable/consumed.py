@@ -13,8 +13,8 @@ from collections import deque
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from .core.external_source import inexact_sources
 from .core.fingerprint import fingerprint
+from .core.foreign_source import inexact_sources
 from .core.graph import without_threads
 from .core.iterator import EVERYTHING, PipelineIterator
 from .errors import StateMismatch
@@ -98,7 +98,7 @@ class ConsumedStates(Generic[T]):
 
     def keep(self, step: int, data: bytes) -> None:
         """Record a serialised state after ``step`` items that comes from another process."""
-        self._marks.put(_Mark(step, data))
+        self._marks.put(_ConsumedState(step, data))
 
     def after(self, step: int) -> State:
         """The state after ``step`` items, counted as the pipeline's own iterator counts them.
@@ -158,7 +158,7 @@ class ConsumedStates(Generic[T]):
         self._marks = _Marks()
 
 
-class _Mark(NamedTuple):
+class _ConsumedState(NamedTuple):
     """The state after a number of items, or at the end of the pass if it has fewer.
 
     Attributes:
@@ -183,7 +183,7 @@ class _Marks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._levels = [deque[_Mark](maxlen=MARKS_A_LEVEL) for _ in range(LAST_LEVEL + 1)]
+        self._levels = [deque[_ConsumedState](maxlen=MARKS_A_LEVEL) for _ in range(LAST_LEVEL + 1)]
         self._count = 0
         self._due = 0.0
 
@@ -194,15 +194,15 @@ class _Marks:
         state = producer.get_state()
         ended = perf_counter()
         self._due = ended + MARK_SHARE * (ended - began)
-        self.put(_Mark(state["step"], state))
+        self.put(_ConsumedState(state["step"], state))
 
-    def put(self, mark: _Mark) -> None:
+    def put(self, mark: _ConsumedState) -> None:
         with self._lock:
             self._count += 1
             level = (self._count & -self._count).bit_length() - 1
             self._levels[min(level, LAST_LEVEL)].append(mark)
 
-    def newest_until(self, step: int) -> _Mark | None:
+    def newest_until(self, step: int) -> _ConsumedState | None:
         """The last mark at or before ``step``."""
         with self._lock:
             found = [mark for level in self._levels for mark in level if mark.step <= step]

@@ -15,8 +15,8 @@ from .core.arguments import check_bool, check_callable, check_choice, check_int
 from .core.block import Block, Indices
 from .core.depth import check_depth
 from .core.fingerprint import fingerprint
-from .core.indexed import countable
 from .core.iterator import PipelineIterator
+from .core.lookup import countable
 from .core.stage import Stage, as_stage, by_index
 from .errors import InvalidArgument, InvalidType, shorten
 from .formats.arrow import Arrow

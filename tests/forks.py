@@ -1,6 +1,6 @@
 """Fresh processes at the price of a fork: `python -c CODE`, without the start of the interpreter.
 
-For each environment a nursery is kept that has imported the library, or the modules that are
+For each environment a fork server is kept that has imported the library, or the modules that are
 asked for, and done nothing else. What is started is a fork of that: it has the hash seed that its
 environment names, and nothing of the process that asks. It stands in for `subprocess` where not
 the start itself is tested.
@@ -19,9 +19,9 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, TimeoutExpired
 from typing import IO, Any, Final
 
-from resumable.verify.nursery import Forked, Nursery, born
+from resumable.verify.fork_server import Forked, ForkServer, ready
 
-__all__ = ["PIPE", "STDOUT", "Forked", "Popen", "TimeoutExpired", "born", "obey"]
+__all__ = ["PIPE", "STDOUT", "Forked", "Popen", "TimeoutExpired", "ready", "obey"]
 
 ROOT: Final = Path(__file__).parents[1]
 PRELOADED: Final = ("numpy", "resumable.verify.processes")
@@ -46,24 +46,24 @@ def Popen(  # noqa: N802  # its name in `subprocess`
     assert start_new_session
     assert stderr == STDOUT
     with _LOCK:
-        nursery = _nursery_for(env, preloaded)
-    return nursery.start(pickle.dumps((command[2], os.fspath(cwd), env)), stdout)
+        server = _server_for(env, preloaded)
+    return server.start(pickle.dumps((command[2], os.fspath(cwd), env)), stdout)
 
 
-def _nursery_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> Nursery:
+def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> ForkServer:
     """One whose interpreter was started as it would be in ``environment``."""
     settings = {name: value for name, value in environment.items() if name.startswith("PYTHON")}
     key = (preloaded, *sorted(settings.items()))
     if key not in _nurseries:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), settings.get("PYTHONPATH", "")])
         imports = "".join(f"import {module}; " for module in preloaded)
-        code = f"{imports}from forks import born, obey; obey(born())"
-        _nurseries[key] = Nursery(code, os.getcwd(), environment | {"PYTHONPATH": path})
+        code = f"{imports}from forks import obey, ready; obey(ready())"
+        _nurseries[key] = ForkServer(code, os.getcwd(), environment | {"PYTHONPATH": path})
         atexit.register(_nurseries[key].close)
     return _nurseries[key]
 
 
-_nurseries: Final[dict[tuple[Any, ...], Nursery]] = {}
+_nurseries: Final[dict[tuple[Any, ...], ForkServer]] = {}
 _LOCK: Final = threading.Lock()
 
 

@@ -17,7 +17,7 @@ from graphs import stream
 from tiers import thinned
 
 import resumable as rs
-from resumable.core.indexed import looks_up
+from resumable.core.lookup import looks_up
 from resumable.testing.comparing import same
 
 NUMBERS: list[Any] = [

@@ -31,7 +31,7 @@ from graphs import six_stages
 
 import resumable as rs
 from resumable.core.block import stack
-from resumable.core.random_access import EPOCHS_AHEAD
+from resumable.core.indexed import EPOCHS_AHEAD
 from resumable.order import turns
 from resumable.order.permutation import Permutation, permutation
 from resumable.order.random_bits import random_rows

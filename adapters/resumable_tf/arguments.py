@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf1
 
 import resumable as rs
 from resumable.core.arguments import check_choice, check_int, check_seconds
-from resumable.core.external_source import POLICIES
+from resumable.core.foreign_source import POLICIES
 from resumable.errors import shorten
 
 __all__ = ["check_savers", "check_trains", "check_when", "policy_of"]

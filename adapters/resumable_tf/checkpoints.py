@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 import resumable as rs
 from resumable.checkpoint.reading import read_valid
 from resumable.checkpoint.retention import Retain, Retainer
-from resumable.checkpoint.saver import Mark, Saver
+from resumable.checkpoint.saver import SavePoint, Saver
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
@@ -133,7 +133,7 @@ class InputCheckpoints:
         """
         saver = self._running
         if again or saver.begun.step != step:
-            saver.begin(Mark(step, time.monotonic()))
+            saver.begin(SavePoint(step, time.monotonic()))
         self.collect()
 
     def collect(self, *, wait_for_it: bool = False) -> bool:
@@ -243,7 +243,7 @@ class InputCheckpoints:
             self._listeners,
             self._retain if self._retention is None else self._retainer(self._retention),
             time.monotonic,
-            Mark(saved, time.monotonic()),
+            SavePoint(saved, time.monotonic()),
         )
         lock.close_with(self._saver)
 

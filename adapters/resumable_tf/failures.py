@@ -13,7 +13,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 import resumable as rs
-from resumable.core.carried import CallsFunction
+from resumable.core.function_state import CallsFunction
 from resumable.core.graph import walk
 from resumable.core.iterator import PipelineIterator
 from resumable.core.stage import Stage

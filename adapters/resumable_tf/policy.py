@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import tensorflow.compat.v1 as tf1
 
 import resumable as rs
-from resumable.core.external_source import (
+from resumable.core.foreign_source import (
     ExternalSource,
     apply_policy,
     inexact_sources,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import resumable as rs
 from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
-from resumable.core.external_source import inexact_sources
+from resumable.core.foreign_source import inexact_sources
 from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
 from resumable.state.foreign import looks_like

@@ -12,11 +12,11 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler
 import resumable as rs
 from resumable.core.arguments import check_bool, check_choice
 from resumable.core.ended import warn_of_ended_run
-from resumable.core.external import protocol_of
-from resumable.core.external_source import POLICIES, apply_policy
+from resumable.core.foreign_protocol import protocol_of
+from resumable.core.foreign_source import POLICIES, apply_policy
 from resumable.errors import shorten
+from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
-from resumable.stages.places import deal_of
 from resumable.state.encoding import dumps_frozen
 
 from .cursor import KEY, InPasses

@@ -10,11 +10,10 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 import resumable as rs
 from resumable.core.fingerprint import shared_fingerprint
 from resumable.core.stage import Stage
+from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
-from resumable.stages.places import deal_of
 
 __all__ = ["keeps_rank_state"]
-
 
 
 class HasPipeline(Protocol):

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import resumable as rs
-from resumable.core.external import protocol_of
+from resumable.core.foreign_protocol import protocol_of
 from resumable.errors import shorten
 from resumable.sources.iterable import shallow_copy
 

@@ -9,6 +9,6 @@ from __future__ import annotations
 from .measuring import measure as measure
 from .plot import check_plot as check_plot
 from .plot import draw as draw
-from .report import Report as Report
+from .report import BenchReport as BenchReport
 from .report import brief as brief
 from .report import percent as percent

@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ..core.carried import CallsFunction
+from ..core.function_state import CallsFunction
 from ..core.graph import walk
-from ..core.indexed import looks_up
+from ..core.lookup import looks_up
 from ..core.stage import Stage, runs_ahead
 from ..stages.partition import Partition
 from .partitioned import ONE_PROCESSOR, advise_workers, partition_of

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, final
 
 from ..core.arguments import check_int, check_seconds
-from ..core.external_source import inexact_sources
+from ..core.foreign_source import inexact_sources
 from ..core.graph import walk, without_threads
 from ..core.stage import Stage
 from ..pipeline import Pipeline
@@ -23,8 +23,8 @@ from ..verify.report import stage_costs
 from .advice import advise, advise_on_loop
 from .ledger import Ledger, Totals
 from .partitioned import run_elsewhere, run_here
-from .passes import Clocks, Pace, run
-from .report import AROUND, Report, StageTime, percent
+from .passes import Clocks, MeasuredPass, run
+from .report import AROUND, BenchReport, StageTime, percent
 from .saving import Saving, measure_saving
 from .timed import empty_interval, readers, timed
 
@@ -42,7 +42,7 @@ def measure(
     items: int | None = None,
     tell: Callable[[str], object] = lambda text: None,
     clocks: Clocks = REAL,
-) -> Report:
+) -> BenchReport:
     """Run ``pipeline`` a few times, then save and resume it.
 
     Args:
@@ -98,7 +98,7 @@ class _Measurement:
             lambda stage: counted(without_threads(stage), self._reads, sources_only=True),
         )
 
-    def report(self, target: str) -> Report:
+    def report(self, target: str) -> BenchReport:
         inexact = [stage for stage, _ in inexact_sources(self._stage)]
         if inexact:
             once = any(stage.reads_once for stage in inexact)
@@ -119,7 +119,7 @@ class _Measurement:
         cpu_share = part.cpu_seconds / part.seconds if timeable else None
         stages = self._stages(times, saved[1] if saved else None)
         place = _slowest(stages)
-        return Report(
+        return BenchReport(
             target=target,
             items=part.items,
             seconds=part.seconds,
@@ -143,7 +143,7 @@ class _Measurement:
             self._notes.append(f"{problem}: {error}")
             return None
 
-    def _plain_passes(self) -> Pace:
+    def _plain_passes(self) -> MeasuredPass:
         self._tell("warming up")
         warm = self._run(WARM_UP * self._seconds)
         self._tell("timing the pipeline")
@@ -155,10 +155,10 @@ class _Measurement:
             )
         return whole
 
-    def _run(self, seconds: float) -> Pace:
+    def _run(self, seconds: float) -> MeasuredPass:
         return run(self._pipeline, self._clocks, seconds=seconds, items=self._items)
 
-    def _staged_pass(self, whole: Pace) -> tuple[_Times | None, float | None]:
+    def _staged_pass(self, whole: MeasuredPass) -> tuple[_Times | None, float | None]:
         """The times of the stages, and how much slower that pass was than ``whole``."""
         if self._timed is None or not whole.items:
             return None, None
@@ -169,7 +169,7 @@ class _Measurement:
             return times, None
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
-    def _only_pass(self) -> tuple[Pace, _Times | None]:
+    def _only_pass(self) -> tuple[MeasuredPass, _Times | None]:
         """One pass for speed and stages; its time is without that of the timing itself."""
         self._tell("timing the pipeline and its stages")
         if self._timed is None:
@@ -184,7 +184,7 @@ class _Measurement:
         net = pace._replace(rest=steady) if pace.rest.items else pace._replace(first=steady)
         return net, times
 
-    def _run_timed(self, pipeline: Pipeline[Any], items: int | None) -> tuple[Pace, _Times]:
+    def _run_timed(self, pipeline: Pipeline[Any], items: int | None) -> tuple[MeasuredPass, _Times]:
         marks: list[Totals] = []
 
         def mark() -> None:

@@ -28,7 +28,7 @@ class Clocks(NamedTuple):
     cpu: Callable[[], float]
 
 
-class Part(NamedTuple):
+class ItemTimes(NamedTuple):
     """Items in a row, and the seconds they took."""
 
     items: int
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     cpu_seconds: float
 
 
-class Pace(NamedTuple):
+class MeasuredPass(NamedTuple):
     """A pass from the first item on.
 
     Attributes:
@@ -45,8 +45,8 @@ class Pace(NamedTuple):
       ended: whether the pass came to the end of the pipeline.
     """
 
-    first: Part
-    rest: Part
+    first: ItemTimes
+    rest: ItemTimes
     ended: bool
 
     @property
@@ -55,7 +55,7 @@ class Pace(NamedTuple):
         return self.first.items + self.rest.items
 
     @property
-    def steady(self) -> Part:
+    def steady(self) -> ItemTimes:
         """The part that shows the speed: all but the first item, unless it was the only one."""
         return self.rest if self.rest.items else self.first
 
@@ -68,7 +68,7 @@ def run(
     items: int | None,
     after_first: Callable[[], object] = lambda: None,
     after_last: Callable[[], object] = lambda: None,
-) -> Pace:
+) -> MeasuredPass:
     """Draw items as fast as a loop can.
 
     Args:
@@ -88,7 +88,7 @@ def run(
             try:
                 first, ended = _part(iterator, clocks, seconds, 1)
                 after_first()
-                rest = Part(0, 0.0, 0.0)
+                rest = ItemTimes(0, 0.0, 0.0)
                 if not ended:
                     left = None if items is None else items - 1
                     rest, ended = _part(iterator, clocks, seconds, left)
@@ -99,12 +99,12 @@ def run(
         raise CannotRun(
             f"the pipeline fails at item {step}: {type(error).__name__}: {error}"
         ) from error
-    return Pace(first, rest, ended)
+    return MeasuredPass(first, rest, ended)
 
 
 def _part(
     iterator: PipelineIterator[Any], clocks: Clocks, seconds: float, items: int | None
-) -> tuple[Part, bool]:
+) -> tuple[ItemTimes, bool]:
     """Up to ``items`` items, and whether the end came first."""
     start, at_once, ended = iterator.step, 1, False
     cpu = clocks.cpu()
@@ -118,4 +118,4 @@ def _part(
         ended = iterator.step - start < drawn + wanted
         last, now = now, clocks.seconds()
         at_once = min(2 * at_once, MOST_AT_ONCE) if now - last < TICK else max(at_once // 2, 1)
-    return Part(iterator.step - start, now - began, clocks.cpu() - cpu), ended
+    return ItemTimes(iterator.step - start, now - began, clocks.cpu() - cpu), ended

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ..errors import InvalidArgument, MissingDependency
-from .report import Report, brief, percent
+from .report import BenchReport, brief, percent
 
 COLOUR: Final = "#9db4c8"
 COLOUR_OF_BOTTLENECK: Final = "#c8553d"
@@ -36,7 +36,7 @@ def check_plot(path: str) -> None:
         os.unlink(path)
 
 
-def draw(report: Report, path: str) -> None:
+def draw(report: BenchReport, path: str) -> None:
     """Write horizontal bars, one for each stage, to the file ``path``.
 
     Raises:
@@ -63,7 +63,7 @@ def draw(report: Report, path: str) -> None:
     canvas.figure.savefig(path, dpi=150)
 
 
-def _title(report: Report) -> str:
+def _title(report: BenchReport) -> str:
     name = f"Where the time goes in {brief(report.target, LONGEST_LABEL)}"
     if report.items_per_second is None:
         return name

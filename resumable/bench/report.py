@@ -35,7 +35,7 @@ class StageTime(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Report:
+class BenchReport:
     """The outcome of a measurement.
 
     Attributes:

@@ -15,8 +15,8 @@ from typing import Any, Final, TypeVar, final
 
 from ..core.block import Block, Indices
 from ..core.graph import rebuilt
-from ..core.random_access import Indexed
-from ..core.runs import Run
+from ..core.indexed import Indexed
+from ..core.prepared_items import PreparedItems
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
@@ -91,14 +91,16 @@ class Timed(PassThrough[T]):
             prepare = partial(self._prepare, partial(call, found.prepare))
         return Indexed(partial(call, found.gather), partial(call, found.item), found.span, prepare)
 
-    def _prepare(self, prepare: Callable[[Indices], Run[T]], indices: Indices) -> Run[T]:
+    def _prepare(
+        self, prepare: Callable[[Indices], PreparedItems[T]], indices: Indices
+    ) -> PreparedItems[T]:
         return _TimedRun(prepare(indices), self.number, self.ledger)
 
 
-class _TimedRun(Run[T]):
+class _TimedRun(PreparedItems[T]):
     """A run whose computing is booked to the stage."""
 
-    def __init__(self, run: Run[T], number: int, ledger: Ledger) -> None:
+    def __init__(self, run: PreparedItems[T], number: int, ledger: Ledger) -> None:
         self._run = run
         self._number = number
         self._ledger = ledger

@@ -31,9 +31,9 @@ from .opening import (
     started_at,
     taken,
 )
-from .part import WHOLE, Part
 from .parts import START, WholeSteps
 from .progress_bar import StepBar
+from .rank_part import WHOLE, RankPart
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
 from .run import former_work, part_of
@@ -303,7 +303,7 @@ class Checkpointer:
         self,
         iterator: PipelineIterator[T],
         checkpoint: Checkpoint | None,
-        part: Part,
+        part: RankPart,
         signals: SignalRecorder,
         bar: StepBar | None,
         lock: StoreLock,

@@ -21,11 +21,11 @@ from ..errors import ResumableError, StateMismatch
 from ..state.differing import difference
 from ..state.value import State
 from .envelope import Checkpoint
-from .part import Part
+from .rank_part import RankPart
 
-Listed: TypeAlias = tuple[int, Part]
+Listed: TypeAlias = tuple[int, RankPart]
 """A step and a part of it that lies in the store."""
-Read: TypeAlias = Callable[[int, Part], Checkpoint]
+Read: TypeAlias = Callable[[int, RankPart], Checkpoint]
 
 
 class Conflict(NamedTuple):
@@ -38,8 +38,8 @@ class Conflict(NamedTuple):
     """
 
     step: int
-    one: Part
-    other: Part | None
+    one: RankPart
+    other: RankPart | None
 
     def reason(self, read: Read) -> str:
         """Why the step does not become whole, as the parts say, which ``read`` returns."""
@@ -76,7 +76,7 @@ def refusal(conflict: Conflict, read: Read, where: str, step: int) -> StateMisma
 
 
 def conflict_at_resume(
-    listed: Iterable[Listed], part: Part, step: int, former_work: str
+    listed: Iterable[Listed], part: RankPart, step: int, former_work: str
 ) -> Conflict | None:
     """What keeps the steps after ``step`` from becoming whole, as a rank sees it before it saves ``part``.
 
@@ -115,7 +115,7 @@ def is_of_its_rank(states: Sequence[State]) -> bool:
 
 
 @final
-class Watch:
+class ConflictWatch:
     """Whether the other ranks save what fits to the parts of one rank, until a step of its run is whole.
 
     Args:
@@ -124,7 +124,7 @@ class Watch:
       before: what lay in the store then.
     """
 
-    def __init__(self, part: Part, step: int, before: Iterable[Listed]) -> None:
+    def __init__(self, part: RankPart, step: int, before: Iterable[Listed]) -> None:
         self._part = part
         self._step = step
         self._before = frozenset(before)
@@ -144,9 +144,9 @@ class Watch:
         return any(step > self._step and found.run == self._part.run for step, found in whole)
 
 
-def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[Part]]]:
+def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[RankPart]]]:
     """The steps after ``step`` of which all ranks have parts that make no whole, with these parts."""
-    found: dict[tuple[int, int], set[Part]] = {}
+    found: dict[tuple[int, int], set[RankPart]] = {}
     for later, part in listed:
         if later > step and part.ranks > 1:
             found.setdefault((later, part.ranks), set()).add(part)
@@ -157,7 +157,7 @@ def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, l
             yield later, sorted(there, key=lambda part: (part.rank, part.run))
 
 
-def _apart(there: list[Part]) -> Iterator[tuple[Part, Part]]:
+def _apart(there: list[RankPart]) -> Iterator[tuple[RankPart, RankPart]]:
     """The pairs of different ranks and runs."""
     for number, one in enumerate(there):
         for other in there[number + 1 :]:

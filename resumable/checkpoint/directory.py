@@ -33,7 +33,7 @@ from .files import (
 )
 from .locking import check_unlocked, lock_file
 from .names import CheckpointNames, steps_by_name
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 from .store import Store, StoreLock
 
 
@@ -109,7 +109,7 @@ class Directory(Store):
         """The store of another name in the same folder."""
         return self._with(CheckpointNames(name))
 
-    def part(self, part: Part) -> Directory:
+    def part(self, part: RankPart) -> Directory:
         return self._with(CheckpointNames(self.name, part))
 
     def lock(self) -> StoreLock:
@@ -147,7 +147,7 @@ class Directory(Store):
     def steps(self) -> list[int]:
         return self._names.steps_among(os.listdir(self.folder))
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         return self._names.parts_among(os.listdir(self.folder))
 
     def sync(self) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
 from ..state.value import State
-from .part import WHOLE, Part, part_from
+from .rank_part import WHOLE, RankPart, part_from
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")
@@ -47,7 +47,7 @@ class Checkpoint:
     step: int
     time: float
     state: State
-    part: Part = WHOLE
+    part: RankPart = WHOLE
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -138,7 +138,7 @@ def decode(data: bytes) -> Checkpoint:
     return Checkpoint(step, time, state, part)
 
 
-def _problem(step: Any, time: Any, state: Any, part: Part | None) -> str | None:
+def _problem(step: Any, time: Any, state: Any, part: RankPart | None) -> str | None:
     if type(step) is not int or not 0 <= step < 2**63:
         return "it lacks a step, a 64-bit number from 0"
     if type(time) is not float:

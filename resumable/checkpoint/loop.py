@@ -23,7 +23,7 @@ from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
 from .listener import CheckpointListener
 from .progress_bar import StepBar
-from .saver import Mark, Saver, tell_each
+from .saver import SavePoint, Saver, tell_each
 
 T = TypeVar("T")
 
@@ -131,7 +131,7 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
         if self._is_saved():
             return None
-        self._begin_save(Mark(self.step, self._clock(), self._counts()))
+        self._begin_save(SavePoint(self.step, self._clock(), self._counts()))
         path = self._saver.collect(wait_for_it=True)
         self._saver.raise_failure()
         return path
@@ -230,9 +230,9 @@ class ResumedLoop(Generic[T]):
             self.skipped += not self._put_off
             self._put_off = True
             return
-        self._begin_save(Mark(step, seconds, received))
+        self._begin_save(SavePoint(step, seconds, received))
 
-    def _begin_save(self, mark: Mark) -> None:
+    def _begin_save(self, mark: SavePoint) -> None:
         self._put_off = False
         self._saver.begin(mark)
 

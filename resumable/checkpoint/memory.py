@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 from .store import Store
 
 
@@ -23,7 +23,7 @@ class Memory(Store):
         self._saved: dict[int, bytes] = {}
         self._aside: list[tuple[int, str, bytes]] = []
         # One for each part, which all of them share.
-        self._parts: dict[Part, Memory] = {WHOLE: self}
+        self._parts: dict[RankPart, Memory] = {WHOLE: self}
 
     def save(self, step: int, data: bytes) -> str:
         if self._saved.get(step, data) != data:
@@ -48,12 +48,12 @@ class Memory(Store):
         aside = [entry for one in self._parts.copy().values() for entry in one._aside]
         return any(reason == "damaged" for _, reason, _ in aside)
 
-    def part(self, part: Part) -> Memory:
+    def part(self, part: RankPart) -> Memory:
         one = self._parts.setdefault(part, Memory())
         one._parts = self._parts
         return one
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         return [(step, part) for part, one in self._parts.copy().items() for step in one.steps()]
 
     def __repr__(self) -> str:

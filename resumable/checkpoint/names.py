@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
-from .part import RUN, WHOLE, Part
+from .rank_part import RUN, WHOLE, RankPart
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 UP_TO_32_BITS: Final = 0xFFFFFFFF
@@ -81,7 +81,7 @@ class FileName:
 
     name: str
     step: int
-    part: Part
+    part: RankPart
     aside: str | None
 
 
@@ -109,7 +109,7 @@ def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
 class CheckpointNames:
     """The file names of the input ``name``, as the rank that saves ``part`` uses them."""
 
-    def __init__(self, name: str, part: Part = WHOLE) -> None:
+    def __init__(self, name: str, part: RankPart = WHOLE) -> None:
         self.name = check_name("name", name)
         self.part = part
         self._number = int.from_bytes(os.urandom(4), "big")
@@ -137,7 +137,7 @@ class CheckpointNames:
                 return name
         raise FileExistsError(f"too many files were set aside for {self.of(step)}")
 
-    def parts_among(self, file_names: Iterable[str]) -> list[tuple[int, Part]]:
+    def parts_among(self, file_names: Iterable[str]) -> list[tuple[int, RankPart]]:
         """Step and part of each file among ``file_names`` that belongs to the input."""
         found = map(parse_file_name, file_names)
         return [
@@ -181,18 +181,18 @@ class CheckpointNames:
         return match is not None and self.part.tidies(_part_in(match))
 
 
-def _file_name(name: str, step: int, part: Part) -> str:
+def _file_name(name: str, step: int, part: RankPart) -> str:
     which = "" if part.ranks == 1 else f".{part.run}{_place(part)}"
     return f"{name}-{step:012d}{which}.ckpt"
 
 
-def _place(part: Part) -> str:
+def _place(part: RankPart) -> str:
     return "" if part.ranks == 1 else f"-{part.rank:05d}-of-{part.ranks:05d}"
 
 
-def _part_in(match: re.Match[str]) -> Part:
+def _part_in(match: re.Match[str]) -> RankPart:
     """The part that a file name says; the names of some files do not say of which run."""
     found = match.groupdict()
     if found["ranks"] is None:
         return WHOLE
-    return Part(int(found["rank"]), int(found["ranks"]), found.get("run", ""))
+    return RankPart(int(found["rank"]), int(found["ranks"]), found.get("run", ""))

@@ -15,10 +15,10 @@ from ..state.value import State
 from ..triggers.base import Trigger
 from .directory import Directory
 from .envelope import Checkpoint
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 from .remote import Remote
 from .retention import Retention
-from .saver import Mark
+from .saver import SavePoint
 from .store import Store
 
 T = TypeVar("T")
@@ -123,17 +123,17 @@ def started_at(
 
 def mark_of(
     checkpoint: Checkpoint | None, clock: Callable[[], float], wall_clock: Callable[[], float]
-) -> Mark:
+) -> SavePoint:
     """What later saves need of ``checkpoint``, from which a loop resumes; None for the start."""
     if checkpoint is None:
-        return Mark(None, clock())
+        return SavePoint(None, clock())
     # Or a run that is always interrupted before a save is due would never save.
     age = max(0.0, wall_clock() - checkpoint.time)
-    return Mark(checkpoint.step, clock() - age)
+    return SavePoint(checkpoint.step, clock() - age)
 
 
 def taken(
-    get_state: Callable[[], State], wall_clock: Callable[[], float], part: Part, step: int
+    get_state: Callable[[], State], wall_clock: Callable[[], float], part: RankPart, step: int
 ) -> Checkpoint:
     """A checkpoint of the state that ``get_state`` returns now, at ``step``.
 

@@ -17,7 +17,7 @@
 # - Rank 0 applies the retention to whole steps, and removes its parts of those that expired. A step
 #   older than a whole one that lacks a part never becomes whole any more, so each rank removes its
 #   parts of such steps after its own saves. The parts of ranks that there are no more are dealt out
-#   to those that there are (`Part.tidies`).
+#   to those that there are (`RankPart.tidies`).
 # - Nothing is removed for a whole step that may not last. A rank that resumes may take back its part
 #   of a step that has just become whole, as it looked for the newest one before. It saves nothing
 #   between the two; so what is whole, and still is after every rank has saved again, is settled.
@@ -39,9 +39,9 @@ from typing import Final, final
 from ..errors import CorruptCheckpoint, StateMismatch
 from ..state.merging import merge_states
 from ..state.value import State
-from .conflicts import Watch, conflict_at_resume, refusal
+from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .envelope import Checkpoint, decode, encode
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 from .store import Store, StoreLock
 
 MANY: Final = 10
@@ -67,24 +67,26 @@ class WholeSteps(Store):
 
     def __init__(self, store: Store, rank: int = 0, ranks: int = 1) -> None:
         self._store = store
-        self._part = Part(rank, ranks)
+        self._part = RankPart(rank, ranks)
         self._own = store.part(self._part) if ranks > 1 else store
         # The parts of each whole step, as they were listed last.
-        self._listed: dict[int, list[Part]] = {}
+        self._listed: dict[int, list[RankPart]] = {}
         # The newest step that is settled; and one that may be, with the newest step of each rank when
         # it was found to be whole.
         self._settled = -1
-        self._watch: Watch | None = None
+        self._watch: ConflictWatch | None = None
         self._settling: tuple[int, dict[int, int]] | None = None
 
     def lock(self) -> StoreLock:
         return self._own.lock()
 
-    def saved_as(self, step: int) -> Part:
+    def saved_as(self, step: int) -> RankPart:
         """The part of rank 0 of the whole ``step``, which tells its run and the number of ranks."""
         return self._parts_of(step)[0]
 
-    def begin(self, part: Part, step: int, former_work: str = "", *, anew: bool = False) -> None:
+    def begin(
+        self, part: RankPart, step: int, former_work: str = "", *, anew: bool = False
+    ) -> None:
         """Save ``part`` from now on, in a loop that resumes after ``step``.
 
         Args:
@@ -112,7 +114,7 @@ class WholeSteps(Store):
                 stacklevel=3,
             )
         if part != WHOLE:
-            self._watch = Watch(part, step, listed)
+            self._watch = ConflictWatch(part, step, listed)
         for later, found in listed:
             mine = (found.rank, found.ranks) == (part.rank, part.ranks)
             if later > step and mine and part != WHOLE:
@@ -212,30 +214,30 @@ class WholeSteps(Store):
     def __repr__(self) -> str:
         return repr(self._store)
 
-    def _check_others(self, watch: Watch) -> None:
+    def _check_others(self, watch: ConflictWatch) -> None:
         """Refuse to go on if the other ranks save what never makes a whole with the parts of this one."""
         if conflict := watch.conflict(self._list()):
             raise refusal(conflict, self._read, repr(self._store), max(self._listed, default=0))
         if watch.is_over((whole, parts[0]) for whole, parts in self._listed.items()):
             self._watch = None
 
-    def _list(self) -> list[tuple[int, Part]]:
+    def _list(self) -> list[tuple[int, RankPart]]:
         """Step and part of all that is there now."""
         listed = self._store.parts()
-        found: dict[int, set[Part]] = {}
+        found: dict[int, set[RankPart]] = {}
         for step, part in listed:
             found.setdefault(step, set()).add(part)
         self._listed = {step: whole for step in sorted(found) if (whole := _whole(found[step]))}
         return listed
 
-    def _parts_of(self, step: int) -> list[Part]:
+    def _parts_of(self, step: int) -> list[RankPart]:
         if step not in self._listed:
             self._list()
         if step not in self._listed:
             raise FileNotFoundError(f"there is no checkpoint for step {step}")
         return self._listed[step]
 
-    def _read(self, step: int, part: Part) -> Checkpoint:
+    def _read(self, step: int, part: RankPart) -> Checkpoint:
         try:
             checkpoint = decode(self._store.part(part).load(step))
         except CorruptCheckpoint as error:
@@ -259,13 +261,13 @@ class WholeSteps(Store):
             )
             return states[self._part.rank]
 
-    def _remove(self, step: int, part: Part) -> None:
+    def _remove(self, step: int, part: RankPart) -> None:
         self._listed.pop(step, None)
         with suppress(FileNotFoundError):
             self._store.part(part).remove(step)
 
 
-def _whole(parts: set[Part]) -> list[Part]:
+def _whole(parts: set[RankPart]) -> list[RankPart]:
     """Those of ``parts`` of one step that make a whole, by rank; none if a part is missing."""
     wholes = [
         list(part.siblings)

@@ -15,7 +15,7 @@ from typing import Any, final
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
 from .envelope import check_before_holding
 from .names import CheckpointNames, parse_file_name, steps_by_name
-from .part import Part
+from .rank_part import RankPart
 from .store import Store
 
 
@@ -81,7 +81,7 @@ class Remote(Store):
         """The store of another name under the same URL."""
         return self._with(CheckpointNames(name))
 
-    def part(self, part: Part) -> Remote:
+    def part(self, part: RankPart) -> Remote:
         return self._with(CheckpointNames(self.name, part))
 
     def copy_to(self, folder: Path, only: str | None = None) -> None:
@@ -139,7 +139,7 @@ class Remote(Store):
     def steps(self) -> list[int]:
         return self._names.steps_among(self._files())
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         return self._names.parts_among(self._files())
 
     def remove(self, step: int) -> None:

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, final
 
 from ..core.arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
-from .part import WHOLE, Part
 from .parts import WholeSteps
+from .rank_part import WHOLE, RankPart
 from .reading import read_checkpoint
 from .store import Store
 
@@ -148,7 +148,7 @@ class SharedRetainer:
     Rank 0 decides. It reads all parts of the checkpoints from before its own saves, each once.
     """
 
-    def __init__(self, retention: Retention, steps: WholeSteps, part: Part) -> None:
+    def __init__(self, retention: Retention, steps: WholeSteps, part: RankPart) -> None:
         self._retention = retention
         self._steps = steps
         self._decides = part.rank == 0
@@ -186,7 +186,7 @@ class SharedRetainer:
             return None
 
 
-def retainer(retention: Retention | None, steps: WholeSteps, part: Part) -> Retain | None:
+def retainer(retention: Retention | None, steps: WholeSteps, part: RankPart) -> Retain | None:
     """What applies ``retention`` after each save of ``part``; None if there is none."""
     if retention is None:
         return None

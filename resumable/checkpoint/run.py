@@ -14,13 +14,15 @@ from typing import Any
 from ..core.fingerprint import shared_fingerprint
 from ..core.stage import Stage
 from ..errors import InvalidArgument
-from ..stages.places import deal_of
+from ..stages.global_order import deal_of
 from ..state.encoding import dumps
 from .envelope import Checkpoint
-from .part import HALF, WHOLE, Part
+from .rank_part import HALF, WHOLE, RankPart
 
 
-def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None, run: str) -> Part:
+def part_of(
+    rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None, run: str
+) -> RankPart:
     """What ``rank`` of ``ranks`` saves from now on.
 
     Args:
@@ -43,8 +45,8 @@ def part_of(rank: int, ranks: int, stage: Stage[Any], resumed: Checkpoint | None
         )
     work = _work(ranks, shared_fingerprint(stage))
     if run.endswith(work):
-        return Part(rank, ranks, run)
-    return Part(rank, ranks, _digest(_identity(resumed, run)) + work)
+        return RankPart(rank, ranks, run)
+    return RankPart(rank, ranks, _digest(_identity(resumed, run)) + work)
 
 
 def former_work(ranks: int, stage: Stage[Any]) -> str:

@@ -28,7 +28,7 @@ from .store import Store
 
 @final
 @dataclass(frozen=True)
-class Mark:
+class SavePoint:
     """What later saves need of one that was begun or done.
 
     Attributes:
@@ -63,7 +63,7 @@ class _Save:
       submitted: whether the writer has the job.
     """
 
-    mark: Mark
+    mark: SavePoint
     job: Job[_Written]
     to_announce: list[Callable[[], object]]
     submitted: bool = False
@@ -96,7 +96,7 @@ class Saver:
         listeners: Sequence[CheckpointListener],
         retain: Callable[[int, float], str | None] | None,
         clock: Callable[[], float],
-        resumed: Mark,
+        resumed: SavePoint,
     ) -> None:
         self._take = take
         self._store = store
@@ -119,7 +119,7 @@ class Saver:
         self._closed = False
 
     @property
-    def begun(self) -> Mark:
+    def begun(self) -> SavePoint:
         """The last save begun, or what the loop was resumed from."""
         return self._done if self._pending is None else self._pending.mark
 
@@ -143,7 +143,7 @@ class Saver:
         """Whether this is a forked copy, to which neither the thread nor the store belongs."""
         return not self._process.is_this_one()
 
-    def begin(self, mark: Mark) -> None:
+    def begin(self, mark: SavePoint) -> None:
         """Take the state, which is that of ``mark.step``, and let the writer write it.
 
         It waits for the previous save if that is still being written. `collect` tells the outcome.
@@ -285,7 +285,7 @@ class Saver:
         self._done, self._pending, self._announcements = done, None, due
         return written.path
 
-    def _tell_done(self, listener: CheckpointListener, done: Mark, written: _Written) -> None:
+    def _tell_done(self, listener: CheckpointListener, done: SavePoint, written: _Written) -> None:
         assert done.step is not None
         answer = listener.after_save(done.step, written.path)
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
@@ -293,7 +293,7 @@ class Saver:
         self.stopped = self.stopped or bool(answer)
 
 
-def _failure(mark: Mark, error: BaseException) -> SaveError:
+def _failure(mark: SavePoint, error: BaseException) -> SaveError:
     assert mark.step is not None
     reason = str(error) or type(error).__name__
     failure = SaveError(f"step {mark.step} could not be saved: {reason}", mark.step)

@@ -6,7 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 
 from ..errors import InvalidArgument
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 
 
 class StoreLock:
@@ -123,7 +123,7 @@ class Store(ABC):
 
     # A store in which several ranks save parts of a step also has these three.
 
-    def part(self, part: Part) -> Store:
+    def part(self, part: RankPart) -> Store:
         """The store of the same name in which one rank saves ``part`` of each step.
 
         Its methods are about that part alone, but `has_damaged` and `parts` about all. Its lock lets the
@@ -136,7 +136,7 @@ class Store(ABC):
             raise InvalidArgument(f"ranks must be 1, as {self!r} keeps no parts of checkpoints")
         return self
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         """Step and part of all that is there and was not set aside, in any order."""
         return [(step, WHOLE) for step in self.steps()]
 

@@ -15,7 +15,7 @@ from .conflicts import Listed, conflicts_among, is_of_its_rank
 from .envelope import Checkpoint, decode
 from .files import read_checkpoint_file
 from .names import CheckpointNames, FileName, parse_file_name
-from .part import WHOLE, Part
+from .rank_part import WHOLE, RankPart
 
 MOST_NAMED: Final = 3
 
@@ -50,7 +50,7 @@ class FoundFile:
     aside: str | None
     checkpoint: Checkpoint | None
     problem: str | None
-    part: Part = WHOLE
+    part: RankPart = WHOLE
     incomplete: bool = False
     restriction: str | None = None
 
@@ -102,7 +102,7 @@ def _conflicts(folder: Path, files: Iterable[FileName]) -> Conflicts:
     found = {}
     for name, listed in by_name.items():
 
-        def read(step: int, part: Part, name: str = name) -> Checkpoint:
+        def read(step: int, part: RankPart, name: str = name) -> Checkpoint:
             return decode(read_checkpoint_file(folder / CheckpointNames(name, part).of(step)))
 
         for conflict in conflicts_among(listed):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import Final
 
-from ..bench import Report, brief, check_plot, draw, measure, percent
+from ..bench import BenchReport, brief, check_plot, draw, measure, percent
 from ..errors import ResumableError
 from ..verify import TargetError
 from ..views.table import table_lines
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(options: argparse.Namespace) -> Report:
+def _measured(options: argparse.Namespace) -> BenchReport:
     # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
     with redirect_stdout(sys.stderr):
         target = target_of(options)
@@ -61,7 +61,7 @@ def _measured(options: argparse.Namespace) -> Report:
             )
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: BenchReport) -> Iterator[str]:
     if report.stages:
         yield from table_lines([HEADINGS, *_rows(report)], "<>>>")
         yield ""
@@ -70,7 +70,7 @@ def _lines(report: Report) -> Iterator[str]:
     yield f"  {report.advice}"
 
 
-def _rows(report: Report) -> Iterator[tuple[str, ...]]:
+def _rows(report: BenchReport) -> Iterator[tuple[str, ...]]:
     shares = percent([stage.share for stage in report.stages])
     for stage, share in zip(report.stages, shares, strict=True):
         yield (
@@ -82,7 +82,7 @@ def _rows(report: Report) -> Iterator[tuple[str, ...]]:
         )
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
+def _figures(report: BenchReport) -> Iterator[tuple[str, str]]:
     more = "" if report.complete else ", and there are more"
     yield "items", f"{report.items:,} in {_duration(report.seconds)}{more}"
     if report.items_per_second is not None:
@@ -98,7 +98,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-def _figures_of_saving(report: Report) -> Iterator[tuple[str, str]]:
+def _figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:
     saving = report.saving
     if saving is None:
         return

@@ -23,7 +23,7 @@ from .. import pipeline as rs
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
 from .parsers import BATCH_SIZE
-from .progress import Progress, progress_bar
+from .progress import ProgressBar, progress_bar
 
 MOST_WORKERS: Final = 4
 """With partitions, each start has one worker more than the one before, and none after three."""
@@ -64,7 +64,7 @@ class TrainingFailed(Exception):
 
 
 @dataclass
-class _Run:
+class _DemoRun:
     """What the training processes of one run reported."""
 
     step: int = 0
@@ -126,9 +126,9 @@ def _kill_steps(kills: int, steps: int, seed: int) -> list[int]:
     return sorted(chosen.choices(range(1, max(2, steps)), k=kills))
 
 
-def _train(settings: Settings, kills: list[int], bar: Progress) -> _Run:
+def _train(settings: Settings, kills: list[int], bar: ProgressBar) -> _DemoRun:
     """Train to the end, and kill the process just after it reaches each step in ``kills``."""
-    report = _Run()
+    report = _DemoRun()
     delays = random.Random(settings.seed + 1)
     pending = list(kills)
     while True:
@@ -175,7 +175,7 @@ def _events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
             yield json.loads(line)
 
 
-def _record(report: _Run, event: dict[str, Any], bar: Progress) -> None:
+def _record(report: _DemoRun, event: dict[str, Any], bar: ProgressBar) -> None:
     if event["event"] == "saved":
         report.saves.append(event["seconds"])
         report.sizes.append(event["bytes"])
@@ -193,7 +193,7 @@ def _final_model(settings: Settings, lines: int) -> BigramModel:
 
 
 def _print_table(
-    whole: BigramModel, killed: BigramModel, report: _Run, lines: int, started: float
+    whole: BigramModel, killed: BigramModel, report: _DemoRun, lines: int, started: float
 ) -> int:
     difference = killed.seen - whole.seen
     lost, repeated = int(-difference[difference < 0].sum()), int(difference[difference > 0].sum())

@@ -51,7 +51,7 @@ class _Unreadable(Exception):
     """A path on the command line has no valid checkpoint."""
 
 
-class _Difference(NamedTuple):
+class _DifferingPosition(NamedTuple):
     """A position that differs in the two checkpoints."""
 
     label: str
@@ -91,16 +91,17 @@ def _checkpoint(file: FoundFile) -> Checkpoint:
     return file.checkpoint
 
 
-def _differences(first: Checkpoint, second: Checkpoint) -> list[_Difference]:
+def _differences(first: Checkpoint, second: Checkpoint) -> list[_DifferingPosition]:
     before, after = _everything(first), _everything(second)
     pairs = [
-        _Difference(key, before.get(key, ABSENT), after.get(key, ABSENT)) for key in before | after
+        _DifferingPosition(key, before.get(key, ABSENT), after.get(key, ABSENT))
+        for key in before | after
     ]
     return [pair for pair in pairs if not _equal(pair.old, pair.new)]
 
 
 def _described(
-    first: FoundFile, second: FoundFile, differences: list[_Difference]
+    first: FoundFile, second: FoundFile, differences: list[_DifferingPosition]
 ) -> dict[str, Any]:
     return {
         "a": str(first.path),

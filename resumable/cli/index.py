@@ -36,7 +36,7 @@ ENDINGS: Final = {
 }
 
 
-class Group(NamedTuple):
+class IndexGroup(NamedTuple):
     """Files of one format that are indexed at once, as small ones of a folder share a cache.
 
     Attributes:
@@ -98,7 +98,7 @@ def _found(patterns: list[str], index_dir: str | None) -> list[str]:
     return found
 
 
-def _groups(paths: Iterable[str], format: str | None) -> Iterable[Group]:
+def _groups(paths: Iterable[str], format: str | None) -> Iterable[IndexGroup]:
     together: dict[tuple[str, str], list[str]] = {}
     for path in dict.fromkeys(paths):
         chosen = format or ENDINGS.get(os.path.splitext(file_name(path))[1].lower(), "lines")
@@ -106,12 +106,12 @@ def _groups(paths: Iterable[str], format: str | None) -> Iterable[Group]:
         if shares and os.path.getsize(path) <= LARGEST_PACKED:
             together.setdefault((chosen, os.path.dirname(path)), []).append(path)
         else:
-            yield Group(chosen, [path])
+            yield IndexGroup(chosen, [path])
     for (chosen, _), small in together.items():
-        yield Group(chosen, small)
+        yield IndexGroup(chosen, small)
 
 
-def _indexed(group: Group, folder: str | None) -> int:
+def _indexed(group: IndexGroup, folder: str | None) -> int:
     """Build the indexes of a group; returns the number of its records."""
     for path in group.paths:
         if compression_of(without_query(path)):

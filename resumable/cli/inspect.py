@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..checkpoint.names import parse_file_name
-from ..checkpoint.part import WHOLE
+from ..checkpoint.rank_part import WHOLE
 from ..checkpoint.remote import Remote
 from ..checkpoint.survey import FoundFile, examine, survey
 from ..errors import ResumableError, shorten

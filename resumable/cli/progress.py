@@ -8,7 +8,7 @@ from typing import Any, Protocol
 WIDTH = 40
 
 
-class Progress(Protocol):
+class ProgressBar(Protocol):
     """A progress bar, as its callers use it; also a context manager."""
 
     def update(self, count: int) -> object:
@@ -17,12 +17,12 @@ class Progress(Protocol):
     def set_description(self, text: str) -> object:
         """Say what is being done."""
 
-    def __enter__(self) -> Progress: ...
+    def __enter__(self) -> ProgressBar: ...
 
     def __exit__(self, kind: Any, error: Any, traceback: Any, /) -> object: ...
 
 
-def progress_bar(total: int | None, unit: str = "steps") -> Progress:
+def progress_bar(total: int | None, unit: str = "steps") -> ProgressBar:
     """A bar over ``total`` steps, or None if unknown; without a terminal only its texts."""
     if not sys.stderr.isatty():
         return _NoBar()
@@ -30,7 +30,7 @@ def progress_bar(total: int | None, unit: str = "steps") -> Progress:
         from tqdm import tqdm
     except ImportError:
         return _PlainBar(total)
-    bar: Progress = tqdm(total=total, unit=f" {unit}", file=sys.stderr, dynamic_ncols=True)
+    bar: ProgressBar = tqdm(total=total, unit=f" {unit}", file=sys.stderr, dynamic_ncols=True)
     return bar
 
 

@@ -15,8 +15,8 @@ from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
-from .random_access import Indexed
-from .runs import grouped
+from .indexed import Indexed
+from .prepared_items import grouped
 from .stage import MOST_ITEMS, Stage, as_stage
 from .stage_iterator import Items, StageIterator
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..errors import InvalidArgument
 from ..state.value import MAX_DEPTH
-from .indexed import looks_up
+from .lookup import looks_up
 from .stage import Stage
 
 # The other 50 levels are for a checkpoint around the state, and for values in it that functions and

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from ..errors import InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
-from .indexed import IndexedIterator
+from .lookup import IndexedIterator
 from .position import Position
 from .stage import Stage, as_stage
-from .stage_iterator import ItemByItem, Items, Mark, StageIterator
+from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator
 from .transform import Transform, TransformIterator
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._start_epoch = epoch
         self._inner: Iterator[T] | None = None
         # Upstream's state before the item that `_inner` was made from, while there is one.
-        self._before: Mark | None = None
+        self._before: DeferredState | None = None
         # Items of it that were handed out, or are to be skipped while `_inner` is None.
         self._offset = Position()
 
@@ -150,7 +150,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._inner = self._before = None
         self._offset.start_over()
 
-    def state_before_last(self) -> Mark | None:
+    def state_before_last(self) -> DeferredState | None:
         """Makes the state before the item that upstream handed out last, whenever it is called.
 
         None where that state is not known without moving, so that it must be noted before each item.

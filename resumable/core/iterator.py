@@ -34,9 +34,9 @@ from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, take_state, unpack, unpack_count
 from .arguments import check_int
 from .block import Block, block_length
-from .external_source import apply_policy, inexact_among, inexactness
 from .failed_item import note_failed_item
 from .fingerprint import explain_mismatch, fingerprint
+from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk
 from .layout import Layout
 from .skipped import iterators, skipped_items

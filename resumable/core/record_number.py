@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .indexed import Indexed
 from .origin import Origin
-from .random_access import Indexed
 from .stage import Stage
 
 

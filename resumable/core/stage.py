@@ -18,8 +18,8 @@ from .arguments import check_int
 from .block import block_items
 from .callables import callables_in
 from .derived import derived
+from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
-from .random_access import Indexed
 from .stage_iterator import StageIterator
 
 T = TypeVar("T")

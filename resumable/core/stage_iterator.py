@@ -25,7 +25,7 @@ from .origin import Origin
 T = TypeVar("T")
 U = TypeVar("U")
 
-Mark: TypeAlias = Callable[[], State]
+DeferredState: TypeAlias = Callable[[], State]
 """Returns a state that was noted earlier, or raises what taking it raised then."""
 
 SKIPPED_AT_ONCE: Final = 1024
@@ -140,7 +140,7 @@ class StageIterator(ABC, Generic[T]):
         which the outermost iterator makes.
         """
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         """A function that returns the state of this moment, whenever it is called.
 
         A subclass may note less than a state, where taking one takes longer. The result must not

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .derived import derived
+from .indexed import Indexed
 from .origin import Origin
 from .position import Position
-from .random_access import Indexed
 from .stage import NOTHING, Reliance, Stage, as_stage
-from .stage_iterator import Mark, StageIterator
+from .stage_iterator import DeferredState, StageIterator
 
 T = TypeVar("T")
 
@@ -120,11 +120,11 @@ class TransformIterator(StageIterator[T]):
 class SteadyIterator(TransformIterator[T]):
     """Motion of a stage that adds nothing to the state, and always reads the same upstream."""
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         return partial(_state_over, self._upstream.mark())
 
 
-def _state_over(upstream: Mark) -> State:
+def _state_over(upstream: DeferredState) -> State:
     return {"upstream": upstream()}
 
 

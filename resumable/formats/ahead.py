@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar, final
 
 from ..core.block import Block, Indices, block_items, copy_block, slice_block
-from ..core.runs import Run
+from ..core.prepared_items import PreparedItems
 from .open_files import ReadingAhead
 
 T = TypeVar("T")
 
 
 @final
-class Ahead(Run[T], Generic[T]):
+class ReadAheadItems(PreparedItems[T], Generic[T]):
     """Items of files at many indices, of which some are made ahead, and handed out once each.
 
     Reading files has no effects, so no user can tell. The error of a later item is not raised.

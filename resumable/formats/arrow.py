@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import final
 
 from .arrow_file import ArrowFile
-from .table_places import Place
+from .table_places import TableFileAccess
 from .tables import TableFiles
 
 
@@ -55,5 +55,5 @@ class Arrow(TableFiles):
     [{'id': 1, 'text': 'a'}, {'id': 2, 'text': 'b'}]
     """
 
-    def _open(self, place: Place) -> ArrowFile:
+    def _open(self, place: TableFileAccess) -> ArrowFile:
         return ArrowFile(place)

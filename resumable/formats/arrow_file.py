@@ -11,7 +11,7 @@ from ..core.block import Indices
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
 from .open_files import FileContent
 from .table_damage import telling_damage
-from .table_places import LocalPlace, Place
+from .table_places import LocalPlace, TableFileAccess
 from .table_rows import Rows
 from .table_values import stackable
 
@@ -38,7 +38,7 @@ class ArrowFile:
       OSError: if it cannot be read.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: TableFileAccess) -> None:
         self.place = place
         self._content = FileContent(place.file) if isinstance(place, LocalPlace) else None
         with telling_damage(place, "headers"), _Source(self) as read:
@@ -141,10 +141,10 @@ def _part(source: _Source, message: Message) -> Any:
 def _reader(parts: list[Any], options: Any = None) -> Any:
     import pyarrow as pa
 
-    return pa.ipc.open_stream(pa.PythonFile(_Joined(parts), mode="r"), options=options)
+    return pa.ipc.open_stream(pa.PythonFile(_JoinedBuffers(parts), mode="r"), options=options)
 
 
-class _Joined:
+class _JoinedBuffers:
     """Buffers one after another, as a file for pyarrow, which takes slices of them.
 
     Args:

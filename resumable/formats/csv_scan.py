@@ -46,7 +46,7 @@ class CsvScan:
         buffer = bytearray(1 + max(min(CHUNK, left), len(BYTE_ORDER_MARK)))
         chunk = memoryview(buffer)[1:]
         buffer[0] = NEWLINE
-        counted = _Counted(self.header and not offset)
+        counted = _RecordCount(self.header and not offset)
         quotes = _Quotes(self.delimiter, self.quote)
         last_end = offset
         while count := reader.readinto(chunk):
@@ -121,7 +121,7 @@ class _Quotes:
         return np.array(found, np.int64)
 
 
-class _Counted:
+class _RecordCount:
     """Counts records and those passed over.
 
     Args:

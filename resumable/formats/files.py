@@ -17,11 +17,11 @@ from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
-from ..core.indexed import LookedUp
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, shorten
-from .ahead import Ahead
+from .ahead import ReadAheadItems
 from .contents import evidence_of
 from .data_files import AnyFile, found_data_files
 from .open_files import DataFile
@@ -77,7 +77,7 @@ class WholeFiles(LookedUp[T]):
             reach = FewRequests(np.arange(1, len(sizes) + 1), max(int(sizes.mean()), 1))
             return Indexed(
                 self._gather,
-                prepare=lambda indices: Ahead(self._gather, indices, reach),
+                prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
                 every_epoch=True,
             )
         return Indexed(self._gather, lambda index: self._items([index])[0], every_epoch=True)

@@ -13,16 +13,16 @@ from typing import Final, NamedTuple, TypeAlias, final
 
 from ..core.regular_files import NOT_A_FILE, READ
 from ..errors import InvalidArgument, MalformedItem, ReadError
+from .clock_cache import ClockCache, Shelved
 from .maps import MOST_MAPS, FileMap, map_file
-from .shelf import Shelf, Shelved
 
 FileData: TypeAlias = "bytes | FileMap"
 
 SMALL: Final = 1 << 16
 SMALL_BUDGET: Final = 1 << 26
 
-read_files: Shelf[FileData] = Shelf(SMALL_BUDGET)
-mapped_files: Shelf[FileData] = Shelf(MOST_MAPS)
+read_files: ClockCache[FileData] = ClockCache(SMALL_BUDGET)
+mapped_files: ClockCache[FileData] = ClockCache(MOST_MAPS)
 
 
 class DataFile(NamedTuple):
@@ -146,7 +146,7 @@ class ReadingAhead:
 
 
 class FileContent(Shelved[FileData]):
-    """The bytes of a file, which stay in memory or mapped as long as a shelf has room for them."""
+    """The bytes of a file, which stay in memory or mapped as long as a cache has room for them."""
 
     def __init__(self, file: DataFile) -> None:
         self._file = file

@@ -7,7 +7,7 @@ from typing import Any, final
 
 from ..core.arguments import check_int
 from .parquet_file import ParquetFile, Waiting
-from .table_places import Place
+from .table_places import TableFileAccess
 from .tables import TableFiles
 
 
@@ -86,5 +86,5 @@ class Parquet(TableFiles):
         del state["_waiting"]
         return state
 
-    def _open(self, place: Place) -> ParquetFile:
+    def _open(self, place: TableFileAccess) -> ParquetFile:
         return ParquetFile(place, self.batch_rows, self._waiting)

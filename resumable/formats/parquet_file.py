@@ -12,9 +12,9 @@ import numpy as np
 
 from ..core.block import Indices
 from ..errors import MalformedItem
-from .shelf import Shelf, Shelved
+from .clock_cache import ClockCache, Shelved
 from .table_damage import telling_damage
-from .table_places import Place
+from .table_places import TableFileAccess
 from .table_rows import Rows
 from .table_values import stackable
 
@@ -25,7 +25,7 @@ DECODED_FOOTER: Final = 4
 MOST_READERS: Final = 16
 """Row groups that are decoded a part at a time, and wait with an open file for the next part."""
 
-footers: Shelf[Any] = Shelf(FOOTER_BUDGET)
+footers: ClockCache[Any] = ClockCache(FOOTER_BUDGET)
 
 # A reader's key has its process, its file as it was found, its row group and its columns.
 Key: TypeAlias = tuple[Any, ...]
@@ -70,7 +70,7 @@ class ParquetFile(Shelved[Any]):
       OSError: if it cannot be read.
     """
 
-    def __init__(self, place: Place, part: int | None, waiting: Waiting) -> None:
+    def __init__(self, place: TableFileAccess, part: int | None, waiting: Waiting) -> None:
         self.place = place
         self._part = part
         self._waiting = ref(waiting)

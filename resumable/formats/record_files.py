@@ -16,11 +16,11 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
-from ..core.indexed import LookedUp
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, Reliance
 from ..errors import shorten
-from .ahead import Ahead
+from .ahead import ReadAheadItems
 from .contents import evidence_of_indexes
 from .data_files import AnyFile, found_data_files
 from .open_files import ReadingAhead
@@ -141,11 +141,11 @@ class RecordFiles(LookedUp[T]):
             reach = FewRequests(self._ends, max(size // max(self.length, 1), 1))
             return Indexed(
                 self._gather,
-                prepare=lambda indices: Ahead(self._gather, indices, reach),
+                prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
                 every_epoch=True,
             )
         return Indexed(
-            self._gather, _Ahead(self).__getitem__, between=self._between, every_epoch=True
+            self._gather, _PagedItems(self).__getitem__, between=self._between, every_epoch=True
         )
 
     def _between(self, start: int, stop: int) -> Block:
@@ -251,7 +251,7 @@ class Located(RecordFiles[LocatedRecord]):
         )
 
 
-class _Ahead(dict[int, T]):
+class _PagedItems(dict[int, T]):
     """Items by their index; consecutive ones are read a page at a time.
 
     It is a dict, so that the items of a page are handed out without Python code. Reading records

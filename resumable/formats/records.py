@@ -18,9 +18,9 @@ from .pieces import Start
 from .record import ByteReader, Format, LocatedRecord
 from .record_file import AnyRecords
 from .record_files import Located, RecordFiles
+from .scan_buffer import ScanBuffer
 from .stream_file import StreamFile
 from .streams import RecordStream, stream_of
-from .tape import Tape
 
 Records: TypeAlias = "Located | RecordStream"
 
@@ -70,10 +70,10 @@ def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
       OSError: if it cannot be read.
     """
     pieces = StreamFile.of(file).pieces(Start(0, 0), format)
-    with closing(Tape(pieces, 0)) as tape:
-        yield tape
-        if tape.damage is not None:
-            raise MalformedItem(f"{file.path}: {tape.damage}")
+    with closing(ScanBuffer(pieces, 0)) as buffer:
+        yield buffer
+        if buffer.damage is not None:
+            raise MalformedItem(f"{file.path}: {buffer.damage}")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

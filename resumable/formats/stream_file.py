@@ -15,10 +15,10 @@ from .pieces import CheckedPieces, Damage, Decompressed, Pieces, Start, StoredPi
 from .record import Format, FoundRecords, LocatedRecord
 from .remote import RemoteFile
 from .remote_content import RemotePieces
-from .tape import Tape, pass_over
+from .scan_buffer import ScanBuffer, pass_over
 
 
-class Place(NamedTuple):
+class StreamPosition(NamedTuple):
     """Where in a file a record begins.
 
     Attributes:
@@ -32,7 +32,7 @@ class Place(NamedTuple):
     start: Start
 
 
-BEGINNING: Final = Place(0, 0, Start(0, 0))
+BEGINNING: Final = StreamPosition(0, 0, Start(0, 0))
 
 
 class DamagedRecord(LocatedRecord):
@@ -98,7 +98,7 @@ class StreamFile(NamedTuple):
         return stored if start.stored else CheckedPieces(stored, self.path, format)
 
 
-class Run(NamedTuple):
+class RecordRun(NamedTuple):
     """Records found at once.
 
     Attributes:
@@ -141,7 +141,9 @@ class StreamReader:
       OSError: if it cannot be opened.
     """
 
-    def __init__(self, file: StreamFile, format: Format, passes_over: bool, place: Place) -> None:
+    def __init__(
+        self, file: StreamFile, format: Format, passes_over: bool, place: StreamPosition
+    ) -> None:
         self._file = file
         self._format = format
         self._passes_over = passes_over
@@ -154,13 +156,13 @@ class StreamReader:
         pieces = file.pieces(place.start, format)
         try:
             self._reach(pieces, place)
-            self._tape = Tape(pieces, place.offset)
+            self._tape = ScanBuffer(pieces, place.offset)
         except BaseException:
             pieces.close()
             raise
         self._scan = self._format.scan(self._tape, place.offset)
 
-    def next_run(self) -> Run | None:
+    def next_run(self) -> RecordRun | None:
         """The next records, at least one; None at the end.
 
         It reads one run ahead, to know of the last record of a file that it is the last: what a
@@ -200,7 +202,7 @@ class StreamReader:
         """From where to read the content at ``offset`` again, for an offset that never decreases."""
         return self._tape.start_before(offset)
 
-    def records(self, run: Run, start: int, stop: int) -> list[LocatedRecord]:
+    def records(self, run: RecordRun, start: int, stop: int) -> list[LocatedRecord]:
         """Those with these numbers in ``run``, from 0."""
         data = run.data
         cut = [data[a:b] for a, b in zip(run.starts[start:stop], run.ends[start:stop], strict=True)]
@@ -218,7 +220,7 @@ class StreamReader:
         """Release the file; may be called again."""
         self._tape.close()
 
-    def _reach(self, pieces: Pieces, place: Place) -> None:
+    def _reach(self, pieces: Pieces, place: StreamPosition) -> None:
         try:
             reached = pass_over(pieces, place.offset - place.start.content)
         except Damage as damage:
@@ -229,7 +231,7 @@ class StreamReader:
                 "by another of the same size?"
             )
 
-    def _run(self, found: FoundRecords) -> Run:
+    def _run(self, found: FoundRecords) -> RecordRun:
         """The records ``found``."""
         count, damage = len(found.ends), self._tape.damage if self._ended else None
         kept = np.ones(count, np.bool_)
@@ -246,7 +248,7 @@ class StreamReader:
         chosen = np.flatnonzero(kept[:count])
         numbers = (chosen + (first + 1)).tolist()
         self._record += count
-        return Run(
+        return RecordRun(
             data, begin, starts[chosen].tolist(), ends[chosen].tolist(), numbers, damage,
             self._record + 1, self._ended,
         )  # fmt: skip

@@ -22,7 +22,7 @@ from .data_files import AnyFile
 from .paths import is_remote
 from .pieces import Start
 from .record import Format, LocatedRecord
-from .stream_file import BEGINNING, Place, Run, StreamFile, StreamReader
+from .stream_file import BEGINNING, RecordRun, StreamFile, StreamPosition, StreamReader
 
 MADE_AT_ONCE: Final = 512
 """Items that are made at once when they are asked for in order."""
@@ -145,7 +145,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         # The file that is read, or is to be opened next; the last record handed out may be in one before.
         self._reading = 0
         self._reader: StreamReader | None = None
-        self._run: Run | None = None
+        self._run: RecordRun | None = None
         # Of the next record in the run.
         self._next = Position()
 
@@ -178,7 +178,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             records = reader.records(run, start, min(start + MADE_AT_ONCE, run.length))
             yield self._next.counting(iter(records))
 
-    def _ready(self) -> tuple[StreamReader, Run] | None:
+    def _ready(self) -> tuple[StreamReader, RecordRun] | None:
         """The run that the next record is in, and its reader; None at the end."""
         stage = self._stage
         while True:
@@ -205,7 +205,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         self._run = None
         self._next.move_to(0)
 
-    def _here(self) -> tuple[int, Place]:
+    def _here(self) -> tuple[int, StreamPosition]:
         """The number of a file, and the place after the last record handed out."""
         run, taken = self._run, self._next.number
         if run is None or not taken:
@@ -214,7 +214,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             return self._reading + 1, BEGINNING
         assert self._reader is not None
         offset = run.begin + run.ends[taken - 1]
-        return self._reading, Place(
+        return self._reading, StreamPosition(
             run.numbers[taken - 1], offset, self._reader.start_before(offset)
         )
 
@@ -248,7 +248,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
                 stage,
             )
         self._file = self._reading = file
-        self._place = Place(record, offset, Start(stored, offset - inside))
+        self._place = StreamPosition(record, offset, Start(stored, offset - inside))
 
     def close(self) -> None:
         reader = self._reader

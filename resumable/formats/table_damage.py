@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ..errors import MalformedItem, ReadError
-from .table_places import Place
+from .table_places import TableFileAccess
 
 DAMAGED: Final = (
     OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,
@@ -16,7 +16,7 @@ DAMAGED: Final = (
 
 
 @contextmanager
-def telling_damage(place: Place, where: str) -> Iterator[None]:
+def telling_damage(place: TableFileAccess, where: str) -> Iterator[None]:
     """Turn errors about what is in a file into a `MalformedItem`.
 
     Args:

@@ -16,7 +16,7 @@ AHEAD: Final = 1 << 16
 """Bytes that are read at once of a remote file, where only headers are wanted."""
 
 
-class Place(ABC):
+class TableFileAccess(ABC):
     """A file as it was found when a pipeline was built.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place(ABC):
     is_remote: bool
 
     @staticmethod
-    def of(file: AnyFile) -> Place:
+    def of(file: AnyFile) -> TableFileAccess:
         """The place of ``file``."""
         return LocalPlace(file) if isinstance(file, DataFile) else RemotePlace(file)
 
@@ -50,7 +50,7 @@ class Place(ABC):
 
 
 @final
-class LocalPlace(Place):
+class LocalPlace(TableFileAccess):
     """A regular file on a disk."""
 
     is_remote = False
@@ -72,7 +72,7 @@ class LocalPlace(Place):
 
 
 @final
-class RemotePlace(Place):
+class RemotePlace(TableFileAccess):
     """A file behind a URL."""
 
     is_remote = True

@@ -18,19 +18,19 @@ from ..core.block import (
 )
 from ..core.derived import derived
 from ..core.evidence import Evidence
-from ..core.indexed import LookedUp
+from ..core.indexed import Indexed
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.random_access import Indexed
-from ..core.runs import grouped
+from ..core.lookup import LookedUp
+from ..core.prepared_items import grouped
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
-from .ahead import Ahead
+from .ahead import ReadAheadItems
+from .clock_cache import ClockCache, Shelved
 from .contents import evidence_of
 from .data_files import found_data_files
 from .fetching import map_at_once
 from .paths import Paths, file_name
-from .shelf import Shelf, Shelved
-from .table_places import Place
+from .table_places import TableFileAccess
 from .table_rows import Rows
 
 MOST_AHEAD: Final = 4096
@@ -40,7 +40,7 @@ AHEAD: Final = 1 << 21
 DECODED_BUDGET: Final = 1 << 30
 """Bytes of decoded groups that a process keeps."""
 
-decoded: Shelf[Rows] = Shelf(DECODED_BUDGET)
+decoded: ClockCache[Rows] = ClockCache(DECODED_BUDGET)
 
 
 class TableFile(Protocol):
@@ -53,7 +53,7 @@ class TableFile(Protocol):
       rows: of each group, shape (groups,), int64.
     """
 
-    place: Place
+    place: TableFileAccess
     names: Sequence[str]
     stackable: frozenset[str]
     rows: Indices
@@ -75,7 +75,7 @@ class TableFile(Protocol):
         """
 
 
-class Group(Shelved[Rows]):
+class RowGroup(Shelved[Rows]):
     """The rows of one group, which stay decoded as long as there is room for them.
 
     Args:
@@ -127,7 +127,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
     _ends: Indices = field(init=False, repr=False)
     _file_of: Indices = field(init=False, repr=False)
     _number_of: Indices = field(init=False, repr=False)
-    _groups: dict[int, Group] = field(init=False, repr=False)
+    _groups: dict[int, RowGroup] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,7 +138,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
             raise MissingDependency(
                 f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
             ) from error
-        places = list(map(Place.of, found_data_files(self.paths, self.storage_options)))
+        places = list(map(TableFileAccess.of, found_data_files(self.paths, self.storage_options)))
         remote = any(place.is_remote for place in places)
         files = map_at_once(self._open, places) if remote else list(map(self._open, places))
         names = files[0].names if chosen is None else chosen
@@ -161,7 +161,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def _open(self, place: Place) -> TableFile:
+    def _open(self, place: TableFileAccess) -> TableFile:
         """The file at ``place``, of which only headers are read."""
 
     def __getstate__(self) -> dict[str, Any]:
@@ -206,7 +206,9 @@ class TableFiles(LookedUp[dict[str, Any]]):
         return Indexed(
             self._gather,
             self._item,
-            prepare=lambda indices: Ahead(self._gather, indices, lambda *_: self._most_ahead),
+            prepare=lambda indices: ReadAheadItems(
+                self._gather, indices, lambda *_: self._most_ahead
+            ),
             between=self._between,
             every_epoch=True,
         )
@@ -253,7 +255,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
         group = self._groups.get(number)
         if group is None:
             file = self._files[self._file_of[number]]
-            group = Group(file, int(self._number_of[number]), self.names)
+            group = RowGroup(file, int(self._number_of[number]), self.names)
             self._groups[number] = group
         return group.rows()
 

@@ -124,7 +124,7 @@ class Blocks:
         return passed == beyond
 
 
-class _Extension:
+class _TarExtension:
     """What headers before that of a member say about it; the first that says something counts."""
 
     def __init__(self, start: int) -> None:
@@ -165,7 +165,7 @@ def members(blocks: Blocks) -> Iterator[Member]:
     Raises:
       DamagedArchive: where it cannot be read any further.
     """
-    extension: _Extension | None = None
+    extension: _TarExtension | None = None
     while block := blocks.take(BLOCK):
         begin = blocks.offset - len(block)
         start = begin if extension is None else extension.start
@@ -178,7 +178,7 @@ def members(blocks: Blocks) -> Iterator[Member]:
         try:
             name, size, kind = _parsed(block)
             if kind in EXTENSIONS:
-                added = extension or _Extension(begin)
+                added = extension or _TarExtension(begin)
                 payload = _payload(blocks, size)
                 if kind == ord("g"):
                     yield _global_header(start, blocks.offset, payload)
@@ -226,7 +226,7 @@ def _payload(blocks: Blocks, size: int) -> bytes:
 
 def _global_header(start: int, stop: int, payload: bytes) -> Member:
     """A header for all later members. It may say nothing that decides where they are."""
-    said = _Extension(start)
+    said = _TarExtension(start)
     said.add(ord("g"), payload)
     if not said.empty:
         raise ValueError("a global header gives all members one name or size")

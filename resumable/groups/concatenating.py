@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.block import Block, block_length
 from ..core.stage import Stage
-from ..core.stage_iterator import Mark, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator
 from ..errors import StateMismatch
 from ..state.value import State, unpack, unpack_count
 from .documents import Documents
@@ -24,7 +24,7 @@ class _Held(NamedTuple):
       first: the number of its first token.
     """
 
-    before: Mark
+    before: DeferredState
     first: int
 
 

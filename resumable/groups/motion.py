@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
 from ..core.stage import Stage
-from ..core.stage_iterator import Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, Items, StageIterator
 from ..core.transform import PassThroughIterator, Transform
 from ..errors import StateMismatch
 from ..state.value import State, unpack, unpack_count
@@ -121,7 +121,7 @@ class GroupIterator(BlockIterator[T]):
         self._groups = groups
         self._make = make
         self._group = 0
-        self._before: Mark | None = None  # of the group of `_block`
+        self._before: DeferredState | None = None  # of the group of `_block`
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:

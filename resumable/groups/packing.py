@@ -82,7 +82,7 @@ def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) 
     return columns
 
 
-class _Parts(NamedTuple):
+class _RowParts(NamedTuple):
     """What all rows consist of: documents, and behind those of a row that is not full its padding.
 
     Attributes:
@@ -115,7 +115,7 @@ class _Parts(NamedTuple):
         )
 
 
-def _parts_of(lengths: Indices, rows: Indices, length: int) -> _Parts:
+def _parts_of(lengths: Indices, rows: Indices, length: int) -> _RowParts:
     """Those of documents of these lengths in these rows, which have ``length`` tokens."""
     numbers = np.argsort(rows, kind="stable")
     lengths, rows = lengths[numbers], rows[numbers]
@@ -124,7 +124,7 @@ def _parts_of(lengths: Indices, rows: Indices, length: int) -> _Parts:
     segments = np.arange(len(rows)) - np.repeat(begins, ends - begins) + 1
     spaces = length - np.add.reduceat(lengths, begins)
     behind = ends[spaces > 0]
-    return _Parts(
+    return _RowParts(
         np.insert(numbers, behind, -1).tolist(),
         np.insert(lengths, behind, spaces[spaces > 0]).tolist(),
         np.insert(segments, behind, 0).astype(np.int32),

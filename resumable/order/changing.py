@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.runs import grouped
+from ..core.prepared_items import grouped
 from ..core.stage import MOST_ITEMS
 from .long_schedule import LongSchedule
 from .random_bits import derive

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.indexed import check_reach
+from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
 from .turns import RoundKeys, Rounds
 

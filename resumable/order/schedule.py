@@ -12,7 +12,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.indexed import check_reach
+from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
 from .turns import TURNS_AT_ONCE, RoundKeys, Rounds
 

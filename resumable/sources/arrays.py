@@ -17,9 +17,9 @@ from ..core.block import (
     take_rows,
 )
 from ..core.derived import derived
-from ..core.indexed import LookedUp
+from ..core.indexed import Indexed
 from ..core.layout import ColumnsLike, Layout
-from ..core.random_access import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
 from .identity import check_identity

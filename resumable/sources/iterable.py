@@ -21,11 +21,11 @@ from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, final
 from ..core.arguments import check_choice
 from ..core.block import Block
 from ..core.derived import derived
-from ..core.external import Protocol, protocol_of
-from ..core.external_source import POLICIES, ExternalSource, apply_policy
+from ..core.foreign_protocol import Protocol, protocol_of
+from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.position import Position
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import Items, Mark, SourceIterator, StageIterator
+from ..core.stage_iterator import DeferredState, Items, SourceIterator, StageIterator
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
@@ -391,7 +391,7 @@ class _FromIterableIterator(SourceIterator[T]):
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         if self._protocol is not None or self._recent is None:
             return super().mark()
         if self._noted is None:

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
-from ..core.indexed import LookedUp
+from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
-from ..core.random_access import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, shorten
 

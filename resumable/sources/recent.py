@@ -122,8 +122,8 @@ class Recent:
             return NOTHING_KNOWN
         for number in range(end - needed, end):
             one = samples[number]
-            if type(one) is not _Packed:
-                samples[number] = _Packed(
+            if type(one) is not _PackedSample:
+                samples[number] = _PackedSample(
                     msgpack.packb(_packable(one), unicode_errors="surrogatepass")
                 )
         return zlib.crc32(b"".join(islice(samples, end - needed, end)))
@@ -133,7 +133,7 @@ class Recent:
         return self.digest(last, int(next_sampled(last) == last))
 
 
-class _Packed(bytes):
+class _PackedSample(bytes):
     """A sample as bytes."""
 
 

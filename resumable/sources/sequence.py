@@ -12,9 +12,9 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import UNKNOWN, Evidence
-from ..core.indexed import LookedUp
+from ..core.indexed import Indexed
 from ..core.layout import LISTS, ColumnsLike, Layout
-from ..core.random_access import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between

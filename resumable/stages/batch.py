@@ -12,12 +12,12 @@ import numpy as np
 
 from ..core.arguments import check_bool, check_int
 from ..core.block import Block, Indices, block_items, block_length
-from ..core.carried import CallsFunction
 from ..core.derived import derived
-from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
+from ..core.function_state import CallsFunction
+from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout, stacked_layout
-from ..core.random_access import Indexed
-from ..core.runs import Run
+from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
+from ..core.prepared_items import PreparedItems
 from ..core.stage import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
@@ -107,7 +107,7 @@ class Batch(CallsFunction[Any]):
         return lambda block: collate(list(block_items(block)))
 
 
-class Batches(Run[Any]):
+class Batches(PreparedItems[Any]):
     """Batches of consecutive items, which are prepared for many batches at a time.
 
     Args:

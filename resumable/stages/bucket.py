@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core.arguments import check_bool, check_int, check_seed
 from ..core.block import Block, block_items
-from ..core.carried import check_stateless
 from ..core.derived import derived
+from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator

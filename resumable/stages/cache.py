@@ -20,11 +20,11 @@ import numpy as np
 from ..core.block import Block, Indices, block_items
 from ..core.derived import derived
 from ..core.graph import walk
-from ..core.indexed import IndexedIterator
-from ..core.random_access import Indexed
-from ..core.runs import Run
+from ..core.indexed import Indexed
+from ..core.lookup import IndexedIterator
+from ..core.prepared_items import PreparedItems
 from ..core.stage import ITEMS, PARTS, RANK, Reliance, runs_ahead
-from ..core.stage_iterator import Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, Items, StageIterator
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
@@ -32,7 +32,7 @@ from ..state.value import State, unpack, unpack_position
 T = TypeVar("T")
 
 
-class Kept:
+class CachedItems:
     """Items by their index in a pass; what is pickled or copied of it is empty.
 
     Attributes:
@@ -44,8 +44,8 @@ class Kept:
         self.items: dict[int, Any] = {}
         self.length: int | None = None
 
-    def __reduce__(self) -> tuple[type[Kept], tuple[()]]:
-        return Kept, ()
+    def __reduce__(self) -> tuple[type[CachedItems], tuple[()]]:
+        return CachedItems, ()
 
     def gather(self, numbers: list[int], make: Callable[[Indices], Block]) -> list[Any]:
         """The items with ``numbers``; ``make`` is given those of them that are missing, shape (n,)."""
@@ -95,7 +95,7 @@ class Cache(IndexedTransform[T]):
     keeps_items = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
-    kept: Kept = field(init=False, repr=False, default_factory=Kept)
+    kept: CachedItems = field(init=False, repr=False, default_factory=CachedItems)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -150,14 +150,14 @@ def guarded(item: Any) -> Any:
 
 
 @final
-class _KeptRun(Run[T]):
+class _KeptRun(PreparedItems[T]):
     """Items that are kept, or made where upstream prepares many of them at once."""
 
-    def __init__(self, kept: Kept, upstream: Indexed[T], indices: Indices) -> None:
+    def __init__(self, kept: CachedItems, upstream: Indexed[T], indices: Indices) -> None:
         self._kept = kept
         self._upstream = upstream
         self._indices = indices
-        self._run: Run[T] | None = None
+        self._run: PreparedItems[T] | None = None
 
     def gather(self, places: range) -> Block:
         numbers = self._indices[places.start : places.stop].tolist()
@@ -175,7 +175,7 @@ class _KeptRun(Run[T]):
                 items[number] = guarded(next(self._prepared().items(range(place, place + 1))))
             yield items[number]
 
-    def _prepared(self) -> Run[T]:
+    def _prepared(self) -> PreparedItems[T]:
         if self._run is None:
             self._run = self._upstream.run(self._indices)
         return self._run
@@ -257,7 +257,7 @@ class _CacheIterator(StageIterator[T]):
     def get_state(self) -> State:
         return {"position": self._position}
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         return partial(_state_at, self._position)
 
     def set_state(self, state: State) -> None:

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, concatenate
-from ..core.carried import CallsFunction
 from ..core.combine import Combine
 from ..core.derived import derived
+from ..core.function_state import CallsFunction
 from ..core.graph import walk
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
-from ..core.indexed import IndexedIterator
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import IndexedIterator
 from ..core.stage import Stage
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count

@@ -11,8 +11,8 @@ import numpy as np
 
 from ..core.block import Block, Indices, block_length
 from ..core.derived import derived
+from ..core.indexed import OWN_INDICES, Indexed
 from ..core.layout import INTEGERS, Layout, joined_layout
-from ..core.random_access import OWN_INDICES, Indexed
 from ..core.stage import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform

@@ -19,7 +19,7 @@ from ..state.value import State, unpack, unpack_count
 T = TypeVar("T")
 
 
-class Ranks(Protocol):
+class OwnedPartitions(Protocol):
     """Partitions of known lengths, owned by ranks."""
 
     @property
@@ -47,7 +47,7 @@ class Ranks(Protocol):
 class EvenIterator(StageIterator[T]):
     """Motion through the partitions of a rank, cut or lengthened to the steps of all ranks."""
 
-    def __init__(self, stage: Ranks, epoch: int) -> None:
+    def __init__(self, stage: OwnedPartitions, epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch
         self._own: StageIterator[T] = stage.start_own(epoch)

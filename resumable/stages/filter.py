@@ -11,8 +11,8 @@ from itertools import chain, compress
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
-from ..core.carried import CallsFunction
 from ..core.failed_item import mapped_by
+from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.origin import Origin
 from ..core.stage import RANK, Reliance

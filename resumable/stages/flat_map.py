@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.carried import check_stateless
 from ..core.expansion import ExpandingIterator
+from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.stage import ITEMS, PARTS, RANK, Reliance
 from ..core.stage_iterator import StageIterator

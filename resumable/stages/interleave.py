@@ -13,8 +13,8 @@ from ..core.arguments import check_int
 from ..core.block import Block, Indices, block_length
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
-from ..core.indexed import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
-from ..core.runs import choose, grouped
+from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
+from ..core.prepared_items import choose, grouped
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count

@@ -10,12 +10,12 @@ from itertools import takewhile
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_int
-from ..core.carried import check_stateless
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
+from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
-from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
 from ..core.transform import PassThrough, TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..state.columns import as_columns, as_rows
@@ -101,10 +101,12 @@ class InterleaveMap(FunctionVersion[T]):
         return _InterleaveMapIterator(self, epoch)
 
 
-class _Place:
+class _OpenExpansion:
     """One open expansion: upstream's state before its item, and the position in it."""
 
-    def __init__(self, before: Mark, expansion: Iterator[Any], offset: int, exact: bool) -> None:
+    def __init__(
+        self, before: DeferredState, expansion: Iterator[Any], offset: int, exact: bool
+    ) -> None:
         self.before = before
         self.offset = offset
         self._expansion = expansion
@@ -134,7 +136,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
     def __init__(self, stage: InterleaveMap[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._start_epoch = epoch
-        self._places: list[_Place | None] = [None] * stage.cycle_length
+        self._places: list[_OpenExpansion | None] = [None] * stage.cycle_length
         self._turn = 0
         self._taken = 0  # items of the current turn
         self._ended = False  # upstream has no further item
@@ -241,7 +243,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 place.close()
         super().close()
 
-    def _open(self, upstream: Iterator[Any]) -> _Place | None:
+    def _open(self, upstream: Iterator[Any]) -> _OpenExpansion | None:
         """The expansion of the next item, if there is one."""
         if self._ended:
             return None
@@ -252,19 +254,21 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
             return None
         return self._expanded(item, before, 0, None)
 
-    def _expanded(self, item: Any, before: Mark, offset: int, inner: State | None) -> _Place:
+    def _expanded(
+        self, item: Any, before: DeferredState, offset: int, inner: State | None
+    ) -> _OpenExpansion:
         made = self._stage.fn(item)
         stage = inner_stage(made)
         if stage is None or (offset and inner is None):
-            return _Place(
+            return _OpenExpansion(
                 before, expand(made, self._start_epoch, offset, self._stage), offset, False
             )
         items = stage.start(self._start_epoch)
         if inner is not None:
             items.set_state(inner)
-        return _Place(before, items, offset, True)
+        return _OpenExpansion(before, items, offset, True)
 
-    def _reopened(self, saved: State, read: Stage[Any]) -> _Place | None:
+    def _reopened(self, saved: State, read: Stage[Any]) -> _OpenExpansion | None:
         if not saved["open"]:
             return None
         upstream = read.start(self._start_epoch)

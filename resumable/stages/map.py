@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_callable, check_choice
 from ..core.block import Block, block_items
-from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.failed_item import mapped_by
+from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
+from ..core.indexed import Indexed
 from ..core.origin import Origin
-from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import SteadyIterator, TransformIterator

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block
-from ..core.carried import check_stateless
 from ..core.derived import derived
-from ..core.random_access import Indexed
+from ..core.function_state import check_stateless
+from ..core.indexed import Indexed
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidType, MalformedItem, shorten

@@ -12,8 +12,8 @@ from ..core.arguments import check_bool, check_choice, check_seed
 from ..core.block import Indices
 from ..core.combine import Combine
 from ..core.derived import derived
-from ..core.indexed import LookedUp, countable
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp, countable
 from ..core.stage import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument, shorten

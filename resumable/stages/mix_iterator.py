@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core.block import Block, Indices
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
-from ..core.indexed import check_reach
+from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule

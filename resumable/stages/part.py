@@ -9,8 +9,8 @@ from typing import ClassVar, TypeVar, final
 
 from ..core.block import Indices
 from ..core.derived import derived
-from ..core.indexed import LookedUp, check_reach
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp, check_reach
 from ..core.stage import ALWAYS, Reliance
 from ..core.transform import Transform
 

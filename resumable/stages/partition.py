@@ -23,7 +23,7 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, Transform
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
-from ..workers.crew import Crew, check_crew
+from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
 from ..workers.skips import unheard
 from .even_steps import EvenIterator
 from .filter import Filter
@@ -126,7 +126,7 @@ class Partition(Transform[T]):
                 "Pipeline.partition"
             )
         check_choice("uneven", self.uneven, ("drop", "pad", "keep"))
-        check_crew(self._crew)
+        check_workers_config(self._workers_config)
         for found in maps_with_processes(self.upstream) if self.workers else ():
             raise InvalidArgument(
                 f"workers must be 0 where a map in fn starts processes of its own, got {self.workers} "
@@ -246,8 +246,8 @@ class Partition(Transform[T]):
 
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
         """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
-        crew = self._crew._replace(workers=0) if plainly else self._crew
-        own = self, self.numbers, self.pipelines, epoch, crew
+        config = self._workers_config._replace(workers=0) if plainly else self._workers_config
+        own = self, self.numbers, self.pipelines, epoch, config
         return (
             PlacedPartitionIterator(self.count, *own) if self.placing else PartitionIterator(*own)
         )
@@ -263,9 +263,11 @@ class Partition(Transform[T]):
         )
 
     @property
-    def _crew(self) -> Crew:
+    def _workers_config(self) -> PartitionWorkersConfig:
         pipeline = unheard(self.upstream) if self.workers else self.upstream
-        return Crew(partial(_numbered, pipeline), self.workers, self.executor, self.buffer_size)
+        return PartitionWorkersConfig(
+            partial(_numbered, pipeline), self.workers, self.executor, self.buffer_size
+        )
 
 
 def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[T] | None:

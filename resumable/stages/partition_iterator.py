@@ -13,14 +13,14 @@ from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
 from ..core.origin import Origin
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import Mark
+from ..core.stage_iterator import DeferredState
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows
 from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTITIONS
 from ..state.value import State, unpack, unpack_count, unpack_flag
-from ..workers.crew import Crew, Team, WorkedPart
 from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
+from ..workers.partition_pool import PartitionPool, PartitionWorkersConfig, WorkerPartition
 from .partition_pools import PartitionPools, maps_with_processes
 
 T = TypeVar("T")
@@ -28,7 +28,7 @@ T = TypeVar("T")
 SHOWN = 8
 
 
-class _Counted(NamedTuple):
+class _TurnProgress(NamedTuple):
     """What is known of the partitions after some of the planned turns.
 
     Attributes:
@@ -39,7 +39,7 @@ class _Counted(NamedTuple):
 
     turns: int
     positions: list[int]
-    marks: list[Mark | None]
+    marks: list[DeferredState | None]
 
 
 class PartitionIterator(TurnsIterator[T], ReusesWorkers):
@@ -50,7 +50,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
       numbers: of the partitions.
       pipelines: theirs.
       epoch: of the pass.
-      crew: what runs them.
+      config: what runs them.
     """
 
     # Noting the state of a partition costs more than its item may. So those are noted that have moved
@@ -62,7 +62,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         numbers: Sequence[int],
         pipelines: Sequence[Stage[T]],
         epoch: int,
-        crew: Crew,
+        config: PartitionWorkersConfig,
     ) -> None:
         super().__init__(stage, epoch, reads=pipelines)
         self._numbered = list(numbers)
@@ -70,9 +70,9 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         self._start_epoch = epoch
         # The turns that were planned last.
         self._planned = NO_TURNS
-        self._team = Team(crew, stage, epoch) if crew.workers else None
-        if self._team is not None:
-            self._upstreams = list(map(self._team.of, numbers, self._upstreams))
+        self._pool = PartitionPool(config, stage, epoch) if config.workers else None
+        if self._pool is not None:
+            self._upstreams = list(map(self._pool.of, numbers, self._upstreams))
         maps = list(maps_with_processes(pipelines[0])) if pipelines else []
         self._pools = PartitionPools(maps, len(pipelines)) if maps else None
         if self._pools is not None:
@@ -81,8 +81,8 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         self._counted = self._standing([0] * len(numbers))
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
-        if self._team is not None:
-            self._team.use_workers_of(source)
+        if self._pool is not None:
+            self._pool.use_workers_of(source)
         if self._pools is None:
             return source
         self._pools.use_workers_of(source)
@@ -136,16 +136,16 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         positions = map(int.__add__, self._counted.positions, moved)
         self._counted = self._standing(list(positions))
 
-    def _standing(self, positions: list[int]) -> _Counted:
-        return _Counted(0, positions, [None] * len(positions))
+    def _standing(self, positions: list[int]) -> _TurnProgress:
+        return _TurnProgress(0, positions, [None] * len(positions))
 
-    def _count(self, turns: int) -> _Counted:
+    def _count(self, turns: int) -> _TurnProgress:
         """What is known after ``turns`` of the planned ones."""
         known = self._counted
         if turns == known.turns:
             return known
         moved = np.bincount(self._planned[known.turns : turns], minlength=len(self._ended)).tolist()
-        return _Counted(
+        return _TurnProgress(
             turns,
             list(map(int.__add__, known.positions, moved)),
             [None if count else mark for count, mark in zip(moved, known.marks, strict=True)],
@@ -154,7 +154,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
     def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
         """How many items each stage of each partition has dropped, as far as that is known here."""
         for pipeline, upstream in zip(self._pipelines, self._upstreams, strict=True):
-            if isinstance(upstream, WorkedPart):
+            if isinstance(upstream, WorkerPartition):
                 yield upstream.skipped_in(pipeline, path)
             else:
                 yield skipped_items(pipeline, upstream, path)
@@ -167,14 +167,14 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
     def get_state(self) -> State:
         return self.mark()()
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         turns, positions, known = self._count(self._taken)
         marks = [
             upstream.mark() if mark is None else mark
             for upstream, mark in zip(self._upstreams, known, strict=True)
         ]
         # One assignment: an interrupt leaves either what was known or all that is.
-        self._counted = _Counted(turns, positions, list[Mark | None](marks))
+        self._counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
         return partial(_state_of, self._numbered, positions, list(self._ended), marks)
 
     @property
@@ -215,13 +215,13 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
             upstream.set_state(inner)
         self._ended = [over for _, over, _ in found]
         for upstream, over in zip(self._upstreams, self._ended, strict=True):
-            if over and isinstance(upstream, WorkedPart):
+            if over and isinstance(upstream, WorkerPartition):
                 upstream.end()
         self._counted = self._standing([position for position, _, _ in found])
 
 
 def _state_of(
-    numbers: list[int], positions: list[int], ended: list[bool], marks: list[Mark]
+    numbers: list[int], positions: list[int], ended: list[bool], marks: list[DeferredState]
 ) -> State:
     columns = numbers, positions, ended, as_columns([mark() for mark in marks])
     return dict(zip(OF_PARTITIONS, columns, strict=True))

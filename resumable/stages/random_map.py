@@ -15,15 +15,15 @@ from ..core.derived import derived
 from ..core.origin import Origin
 from ..core.skipped import skipped_items
 from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
-from ..core.stage_iterator import Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, Items, StageIterator
 from ..core.transform import PassThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
 from ..workers.tally import Told
+from .global_order import Placed, Places, dealt_order, is_dealt
 from .map import CallsPerItem
 from .partition import has_partitions
-from .places import Placed, Places, dealt_order, is_dealt
 from .placing import (
     DrawsInPartition,
     copied_from,
@@ -177,7 +177,7 @@ class _MappedIterator(PassThroughIterator[T]):
 class _OverPartitionsIterator(_MappedIterator[T]):
     """A map over copies of the stages before it, which deliver items with their places."""
 
-    def mark(self) -> Mark:
+    def mark(self) -> DeferredState:
         return self._upstream.mark()
 
     def set_state(self, state: State) -> None:

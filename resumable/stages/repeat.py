@@ -13,12 +13,12 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, block_length, concatenate
-from ..core.carried import restore_functions
 from ..core.derived import derived
+from ..core.function_state import restore_functions
 from ..core.graph import walk
-from ..core.indexed import IndexedIterator
+from ..core.indexed import Indexed
+from ..core.lookup import IndexedIterator
 from ..core.origin import Origin
-from ..core.random_access import Indexed
 from ..core.record_number import origin_by_index
 from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
 from ..core.stage_iterator import Items, StageIterator

@@ -9,9 +9,9 @@ from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.block import Block, block_items
-from ..core.carried import CallsFunction, check_stateless
 from ..core.derived import derived
 from ..core.expansion import close_expansion
+from ..core.function_state import CallsFunction, check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import Items, StageIterator

@@ -14,9 +14,9 @@ import numpy as np
 from ..core.arguments import check_below, check_choice
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
-from ..core.indexed import IndexedIterator, LookedUp, check_reach, countable
+from ..core.indexed import Indexed
+from ..core.lookup import IndexedIterator, LookedUp, check_reach, countable
 from ..core.origin import Origin
-from ..core.random_access import Indexed
 from ..core.stage import ENDS, ITEMS, RANK, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator

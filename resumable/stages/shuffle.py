@@ -8,8 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int, check_seed
-from ..core.indexed import LookedUp
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument

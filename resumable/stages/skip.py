@@ -10,8 +10,8 @@ from typing import ClassVar, TypeVar, final
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
 from ..core.derived import derived
-from ..core.indexed import LookedUp, check_reach
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
+from ..core.lookup import LookedUp, check_reach
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator

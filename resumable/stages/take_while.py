@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.carried import CallsFunction
+from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.stage import PARTS, RANK, Reliance
 from ..core.stage_iterator import ItemByItem, Items, StageIterator

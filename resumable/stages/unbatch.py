@@ -20,7 +20,7 @@ from ..core.derived import derived
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.layout import Layout, rows_layout
 from ..core.stage import ITEMS, PARTS, RANK, Reliance
-from ..core.stage_iterator import Mark, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator
 from ..core.transform import Transform
 from ..errors import MalformedItem
 
@@ -99,7 +99,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
                 yield concatenate(parts) if len(parts) > 1 else copy_block(parts[0])
 
     def _begin(
-        self, upstream: Iterator[Any], before: Mark | None, offset: int, most: int
+        self, upstream: Iterator[Any], before: DeferredState | None, offset: int, most: int
     ) -> list[Any]:
         """Enter the next batch, at ``offset``, if there is one.
 

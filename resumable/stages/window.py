@@ -14,11 +14,11 @@ import numpy as np
 from ..core.arguments import check_bool, check_int
 from ..core.block import Block, block_length, concatenate, slice_block, take_rows
 from ..core.derived import derived
-from ..core.indexed import check_reach, countable
+from ..core.indexed import Indexed
 from ..core.layout import Layout, stacked_layout
-from ..core.random_access import Indexed
+from ..core.lookup import check_reach, countable
 from ..core.stage import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches
@@ -137,7 +137,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         # The items from the start of the next window on that belonged to the last one too.
         self._shared: Block = []
         # Upstream's state at the start of each window that begins among these.
-        self._starts: deque[Mark] = deque()
+        self._starts: deque[DeferredState] = deque()
         # How many items lie before the start of the next window.
         self._gap = 0
 

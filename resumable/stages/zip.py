@@ -12,8 +12,8 @@ from ..core.arguments import check_bool
 from ..core.block import Block, block_items, block_length, slice_block
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
+from ..core.indexed import Indexed
 from ..core.layout import Layout, joined_layout
-from ..core.random_access import Indexed
 from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument

@@ -12,7 +12,7 @@ OF_RANK: Final = ("Shard.index", "Partition.index")
 """Fields that say which rank saved a state; they stand in it where a later stage holds something of its rank."""
 
 
-class Difference(NamedTuple):
+class FingerprintDifference(NamedTuple):
     """The first place at which two fingerprints differ.
 
     Attributes:
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
         return f"{what} is {self.values[0]} in {one} and {self.values[1]} in {other}"
 
 
-def difference(one: str, other: str) -> Difference | None:
+def difference(one: str, other: str) -> FingerprintDifference | None:
     """Where two fingerprints differ; None if they are equal, or one cannot be read."""
     try:
         return _between(json.loads(one), json.loads(other), "pipeline", ())
@@ -54,20 +54,22 @@ def difference(one: str, other: str) -> Difference | None:
         return None
 
 
-def _between(one: Any, other: Any, path: str, later: tuple[str, ...]) -> Difference | None:
+def _between(
+    one: Any, other: Any, path: str, later: tuple[str, ...]
+) -> FingerprintDifference | None:
     name, fields, upstreams = node_parts(one)
     theirs, their_fields, their_upstreams = node_parts(other)
     if name != theirs or len(upstreams) != len(their_upstreams):
         shown = tuple(f"{stage} of {len(inputs)}" if name == theirs else stage
                       for stage, inputs in ((name, upstreams), (theirs, their_upstreams)))  # fmt: skip
-        return Difference(later, name, path, "", (shown[0], shown[1]))
+        return FingerprintDifference(later, name, path, "", (shown[0], shown[1]))
     for field in sorted({*fields, *their_fields}):
         if fields.get(field) != their_fields.get(field):
             values = tuple(
                 shorten(found[field]) if field in found else "the default"
                 for found in (fields, their_fields)
             )
-            return Difference(later, name, path, field, (values[0], values[1]))
+            return FingerprintDifference(later, name, path, field, (values[0], values[1]))
     for number, pair in enumerate(zip(upstreams, their_upstreams, strict=True)):
         if found := _between(*pair, below(path, upstreams, number), (name, *later)):
             return found

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, cast
 
 from ..core.graph import Variation
 from .conditions import Conditions
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .runs import Digests
 from .work import Resumed, ResumedRun
 
@@ -26,7 +26,7 @@ class Link(NamedTuple):
     chain: int
     position: int
     way: Variation
-    outcome: Outcome
+    outcome: TaskOutcome
 
     @property
     def result(self) -> ResumedRun | None:
@@ -70,7 +70,7 @@ def follow(
     folder: str,
     expected: Digests,
     end: int | None,
-    workers: Workers,
+    workers: TaskProcesses,
     update: Callable[[int], object],
 ) -> list[Link]:
     """Resume at each of ``stops`` from the checkpoint of the run before, the last one to ``end``.
@@ -90,7 +90,7 @@ def follow(
         way = ways[(chain + number) % len(ways)]
         work = Resumed(folder, expected, until)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED + number)
-        outcome = workers.run(Task(work, tuning=way.tuning, conditions=conditions))
+        outcome = workers.run(ProcessTask(work, tuning=way.tuning, conditions=conditions))
         links.append(Link(chain, stop, way, outcome))
         update(1)
         if links[-1].differs or outcome.died:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, final
 
 from ..core.block import Block, Indices, block_length
 from ..core.graph import rebuilt, walk
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
 from ..core.transform import PassThrough, PassThroughIterator

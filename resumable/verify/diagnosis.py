@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple, final
 
-from ..core.carried import CallsFunction
 from ..core.derived import derived
 from ..core.fingerprint import explain_mismatch
+from ..core.function_state import CallsFunction
 from ..core.graph import Tuning, Variation, cut_after, threadless, walk
 from ..core.stage import Stage
 from . import reasons
 from .conditions import Conditions
 from .hints import hint_for
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
-from .runs import Difference, Digests, Run
+from .runs import Digests, ItemDifference, PipelineRun
 from .work import Consumption, Passes, Resumed, ResumedHere, Work
 
 SAME: Final = Conditions()
@@ -83,7 +83,7 @@ class Diagnosis:
     """
 
     stage: Stage[Any]
-    workers: Workers
+    workers: TaskProcesses
     limit: int | None
     stops: tuple[int, ...]
     progress: Callable[[], object]
@@ -167,7 +167,7 @@ class Diagnosis:
         return experiment
 
     def _first_difference(
-        self, number: int, first: Outcome, others: Sequence[Outcome], conditions: Conditions
+        self, number: int, first: TaskOutcome, others: Sequence[TaskOutcome], conditions: Conditions
     ) -> Seen | None:
         """How one of ``others``, made under ``conditions``, differs from the ``first`` run."""
         failure: Unchecked | None = None
@@ -212,7 +212,7 @@ class Diagnosis:
             tuning = tunings[place - 1] if place and place <= len(tunings) else {}
             work = Resumed(folder, Digests(keep), until)
             conditions = SAME if place % 2 else OTHER_HASHES
-            outcome = self.workers.run(Task(work, number, tuning, conditions))
+            outcome = self.workers.run(ProcessTask(work, number, tuning, conditions))
             position = stops[place - 1] if place else None
             if (seen := _failed(outcome, conditions, position)) is not None:
                 return seen
@@ -225,7 +225,7 @@ class Diagnosis:
         cut = cut_after(self.stage, number)
         # A function in worker processes is a new one after every resume, also in this process.
         tuning = threadless(cut) if isinstance(cut, CallsFunction) else {}
-        outcome = self.workers.run(Task(work, number, tuning))
+        outcome = self.workers.run(ProcessTask(work, number, tuning))
         if (seen := _failed(outcome, SAME)) is not None:
             return seen
         return next((seen for run in outcome.result if (seen := _seen(run))), None)
@@ -256,8 +256,8 @@ class Diagnosis:
                 return number, seen
         return None
 
-    def _run(self, work: Work, number: int, conditions: Conditions) -> Outcome:
-        return self.workers.run(Task(work, number, self._tuning(number), conditions))
+    def _run(self, work: Work, number: int, conditions: Conditions) -> TaskOutcome:
+        return self.workers.run(ProcessTask(work, number, self._tuning(number), conditions))
 
     @derived
     def _without_threads(self) -> bool:
@@ -266,9 +266,9 @@ class Diagnosis:
         if not tuning:
             return False
         keep = self.workers.new_file()
-        self.workers.run(Task(Passes(self.limit, keep), 0, tuning))
+        self.workers.run(ProcessTask(Passes(self.limit, keep), 0, tuning))
         work = Passes(self.limit, expected=Digests(keep), count=2)
-        outcome = self.workers.run(Task(work, 0, tuning, OTHER_HASHES))
+        outcome = self.workers.run(ProcessTask(work, 0, tuning, OTHER_HASHES))
         return outcome.error is None and any(run.differs for run in outcome.result)
 
     def _tuning(self, number: int) -> Tuning:
@@ -278,7 +278,7 @@ class Diagnosis:
     @derived
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
-        result = self.workers.run(Task(Consumption(stops))).result
+        result = self.workers.run(ProcessTask(Consumption(stops))).result
         # A stage that cannot be exchanged cannot be counted: then each is taken for the last one.
         return result or [{} for _ in stops]
 
@@ -297,7 +297,7 @@ class Diagnosis:
         at_end = stops and stops[-1] == self._limit(number)
         return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 
-    def _mismatch(self, number: int, *outcomes: Outcome) -> str:
+    def _mismatch(self, number: int, *outcomes: TaskOutcome) -> str:
         """Which configuration differs between two processes."""
         cut = cut_after(self.stage, number)
         for outcome in outcomes:
@@ -333,21 +333,23 @@ def _of_error(seen: Seen) -> Reason:
     return reasons.SAVE_FAILED if seen.position is None else reasons.STATE_REFUSED
 
 
-def _done(outcome: Outcome, conditions: Conditions) -> Outcome:
+def _done(outcome: TaskOutcome, conditions: Conditions) -> TaskOutcome:
     """An outcome of work that is no resume, so that a failure shows nothing."""
     if outcome.error is not None:
         raise Unchecked(f"{outcome.error} ({conditions})")
     return outcome
 
 
-def _without_error(outcome: Outcome, conditions: Conditions) -> None:
+def _without_error(outcome: TaskOutcome, conditions: Conditions) -> None:
     """Refuse a run that an exception ended, with which nothing can be compared."""
     error = outcome.result[0].error
     if error is not None:
         raise Unchecked(f"{error} ({conditions})")
 
 
-def _failed(outcome: Outcome, conditions: Conditions, position: int | None = None) -> Seen | None:
+def _failed(
+    outcome: TaskOutcome, conditions: Conditions, position: int | None = None
+) -> Seen | None:
     """The error for which a state could not be saved, or be resumed from."""
     if outcome.died:
         _done(outcome, conditions)
@@ -358,11 +360,13 @@ def _failed(outcome: Outcome, conditions: Conditions, position: int | None = Non
     return Seen(position=position, text=outcome.error, kind=outcome.kind)
 
 
-def _seen(run: Run, whole: Run | None = None, position: int | None = None) -> Seen | None:
+def _seen(
+    run: PipelineRun, whole: PipelineRun | None = None, position: int | None = None
+) -> Seen | None:
     """The difference in ``run``, with the item of the ``whole`` run."""
     difference = run.difference
     if run.error is not None:
-        difference = Difference(run.items + (position or 0), f"{ERROR} {run.error}")
+        difference = ItemDifference(run.items + (position or 0), f"{ERROR} {run.error}")
     if difference is None:
         return None
     number, got = difference

@@ -29,7 +29,7 @@ class Estimate(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class Pace:
+class ProcessCost:
     """What a fresh process costs.
 
     Attributes:

@@ -16,9 +16,9 @@ from typing import Any, Final, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, block_length
-from ..core.carried import FUNCTION, CallsFunction
+from ..core.function_state import FUNCTION, CallsFunction
 from ..core.graph import rebuilt, walk, without_threads
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, PassThroughIterator

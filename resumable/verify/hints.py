@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ..core.carried import CallsFunction
+from ..core.function_state import CallsFunction
 from ..core.stage import Stage, runs_ahead
 from ..sources.iterable import FromIterable
 from . import reasons

@@ -16,7 +16,7 @@ from ..core.ended import ended_runs_expected
 from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..triggers import EverySteps
-from .runs import Digests, Run, Watch, draw
+from .runs import Digests, PipelineRun, Watch, draw
 from .work import Work
 
 
@@ -30,7 +30,7 @@ class Lived(NamedTuple):
     """
 
     first: int = 0
-    run: Run | None = None
+    run: PipelineRun | None = None
     refused: str | None = None
 
 

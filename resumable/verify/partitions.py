@@ -18,7 +18,7 @@ from ..state.encoding import dumps, loads
 from ..state.merging import PARTITIONS, merge_states
 from ..state.value import State
 from .digest import item_digest
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import RANKS_DIFFER
 from .report import Finding
 from .runs import Watch
@@ -41,13 +41,13 @@ def rank_counts(found: Partition[Any]) -> list[int]:
     return [saving, *sorted({1, min(saving + 1, found.count)} - {saving})]
 
 
-def why_ranks_are_fixed(ranks: int, workers: Workers) -> str | None:
+def why_ranks_are_fixed(ranks: int, workers: TaskProcesses) -> str | None:
     """Why the states of the whole pipeline's ranks cannot be joined; None if they can."""
-    return workers.run(Task(Joined(ranks))).error
+    return workers.run(ProcessTask(JoinRankStates(ranks))).error
 
 
 def check_partitions(
-    stage: Stage[Any], number: int, counts: Sequence[int], workers: Workers
+    stage: Stage[Any], number: int, counts: Sequence[int], workers: TaskProcesses
 ) -> Finding | str | None:
     """Save the partitions with the first of ``counts`` ranks, and resume with each of the others.
 
@@ -57,13 +57,13 @@ def check_partitions(
     assert isinstance(found, Partition)
     most = max(COMPARED // found.count, FEWEST)
     saving, *others = counts
-    alone = workers.run(Task(Alone(most), number))
+    alone = workers.run(ProcessTask(Alone(most), number))
     steps = max(len(range(0, found.count, saving)) * most // 2, 1)
-    saved = workers.run(Task(Joined(saving, steps), number))
+    saved = workers.run(ProcessTask(JoinRankStates(saving, steps), number))
     if (failure := _failure([alone, saved])) is not None:
         return failure
     work = [Continued(saved.result, count, alone.result, most) for count in others]
-    outcomes = [workers.run(Task(one, number)) for one in work]
+    outcomes = [workers.run(ProcessTask(one, number)) for one in work]
     if (failure := _failure([outcome for outcome in outcomes if outcome.died])) is not None:
         return failure
     told = [outcome.error or outcome.result for outcome in outcomes]
@@ -80,7 +80,7 @@ def check_partitions(
     )
 
 
-def _failure(outcomes: Sequence[Outcome]) -> str | None:
+def _failure(outcomes: Sequence[TaskOutcome]) -> str | None:
     """The first error."""
     return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
@@ -108,7 +108,7 @@ class Alone(Work):
 
 @final
 @dataclass(frozen=True)
-class Joined(Work):
+class JoinRankStates(Work):
     """The states of all ``ranks`` after ``steps`` items of each, joined; as bytes."""
 
     ranks: int

@@ -26,7 +26,7 @@ from ..core.graph import Tuning, cut_after, tuned
 from ..errors import ResumableError
 from ..pipeline import Pipeline
 from .conditions import Conditions
-from .nursery import CAN_FORK, Forked, Nursery, born
+from .fork_server import CAN_FORK, Forked, ForkServer, ready
 from .target import Target, TargetError
 from .work import Work
 
@@ -40,7 +40,7 @@ LAST_LINES: Final = 5
 
 @final
 @dataclass(frozen=True)
-class Task:
+class ProcessTask:
     """Something to do in a fresh process.
 
     Attributes:
@@ -56,7 +56,7 @@ class Task:
     conditions: Conditions = field(default_factory=Conditions)
 
 
-class Outcome(NamedTuple):
+class TaskOutcome(NamedTuple):
     """The outcome of a task in a fresh process.
 
     Attributes:
@@ -81,7 +81,7 @@ class Outcome(NamedTuple):
         return self.error is not None and self.fingerprint is None
 
 
-class Workers:
+class TaskProcesses:
     """Runs tasks for one target, each in a process of its own.
 
     They start where this object was made: in its working directory, with its environment. To be
@@ -103,11 +103,11 @@ class Workers:
         self.at_once = at_once
         self._directory = os.getcwd()
         self._environment = dict(os.environ)
-        self._nurseries: dict[int, Nursery] = {}
+        self._nurseries: dict[int, ForkServer] = {}
         self._stopped = False
         self.started = 0
 
-    def __enter__(self) -> Workers:
+    def __enter__(self) -> TaskProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -122,10 +122,10 @@ class Workers:
         """
         if not CAN_FORK:
             return False
-        code = self._code("main(born())")
+        code = self._code("main(ready())")
         for seed in set(hash_seeds) - self._nurseries.keys():
             try:
-                self._nurseries[seed] = Nursery(code, self._directory, self._variables(seed))
+                self._nurseries[seed] = ForkServer(code, self._directory, self._variables(seed))
             except OSError:  # there can be no more processes
                 return False
         return True
@@ -144,7 +144,7 @@ class Workers:
         Directory(folder).save(step, Directory(saved_in).load(step))
         return folder
 
-    def run(self, task: Task, watch: Callable[[int], object] | None = None) -> Outcome:
+    def run(self, task: ProcessTask, watch: Callable[[int], object] | None = None) -> TaskOutcome:
         """Run ``task`` and wait for it; ``watch`` is called with the number of items it has drawn."""
         if self._stopped:
             raise RuntimeError("the work was stopped")
@@ -193,7 +193,7 @@ class Workers:
 
     def _code(self, call: str) -> str:
         library = str(Path(__file__).parents[2])
-        imports = f"from {born.__module__} import born; from {__name__} import main"
+        imports = f"from {ready.__module__} import ready; from {__name__} import main"
         return f"import sys; sys.path.append({library!r}); {imports}; {call}"
 
     def _variables(self, hash_seed: int) -> dict[str, str]:
@@ -212,14 +212,14 @@ def _end(process: subprocess.Popen[bytes] | Forked) -> int:
     return status
 
 
-def _outcome(place: Path, status: int) -> Outcome:
+def _outcome(place: Path, status: int) -> TaskOutcome:
     try:
-        outcome: Outcome = pickle.loads((place / "outcome").read_bytes())
+        outcome: TaskOutcome = pickle.loads((place / "outcome").read_bytes())
     except FileNotFoundError:
         lines = (place / "said").read_text(errors="replace").splitlines()
         said = "\n".join(lines[-LAST_LINES:]).strip()[-2000:]
         error = f"the process {_how_it_ended(status)} and said: {said!r}"
-        return Outcome(None, None, error, "ProcessEnded")
+        return TaskOutcome(None, None, error, "ProcessEnded")
     return outcome
 
 
@@ -254,11 +254,11 @@ def main(folder: str | bytes) -> None:
         began = time.monotonic()
         result = task.work.do(stage, _Teller(place / "progress"))
         seconds = time.monotonic() - began
-        outcome = Outcome(fingerprint, result, seconds=seconds, loading=began - starts)
+        outcome = TaskOutcome(fingerprint, result, seconds=seconds, loading=began - starts)
     except Exception as error:
         kind = type(error).__name__
         known = isinstance(error, (ResumableError, TargetError))
-        outcome = Outcome(fingerprint, None, str(error) if known else f"{kind}: {error}", kind)
+        outcome = TaskOutcome(fingerprint, None, str(error) if known else f"{kind}: {error}", kind)
     (place / "outcome.part").write_bytes(pickle.dumps(outcome))
     os.replace(place / "outcome.part", place / "outcome")
 

@@ -15,7 +15,7 @@ from ..pipeline import Pipeline
 from . import reasons
 from .digest import item_digest
 from .flow import is_the_users
-from .processes import Task, Workers
+from .processes import ProcessTask, TaskProcesses
 from .report import Finding
 from .runs import Watch, text_of
 from .work import Work
@@ -27,7 +27,7 @@ PULLED: Final = 200
 """Items of a stage that are pulled."""
 
 
-def check_pulls(stage: Stage[Any], workers: Workers) -> Finding | str | None:
+def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Finding | str | None:
     """Pull the stages of the user one by one and in blocks.
 
     Returns what is wrong, or a text that says why it could not be checked.
@@ -36,7 +36,7 @@ def check_pulls(stage: Stage[Any], workers: Workers) -> Finding | str | None:
     mine = [number for number, (found, _) in enumerate(stages) if is_the_users(found)]
     if not mine:
         return None
-    outcome = workers.run(Task(Pulled(tuple(reversed(mine)), PULLED)))
+    outcome = workers.run(ProcessTask(Pulled(tuple(reversed(mine)), PULLED)))
     if outcome.result is None:
         return outcome.error
     seen: Unlike = outcome.result

@@ -15,9 +15,9 @@ from .conditions import Conditions
 from .digest import DIGEST_BYTES
 from .lives import Life, Lived, lived_in
 from .partitions import partitions
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .ranks import shards
-from .runs import Digests, Run
+from .runs import Digests, PipelineRun
 from .work import Passes, Work
 
 TEXTS: Final = 10_000
@@ -34,7 +34,7 @@ class Untold(Exception):
 class Reference(NamedTuple):
     """The uninterrupted run of one rank, and the digests of its items."""
 
-    run: Run
+    run: PipelineRun
     digests: Digests
 
 
@@ -45,7 +45,7 @@ def deals(stage: Stage[Any]) -> dict[int, Any]:
 
 @final
 @dataclass(frozen=True)
-class Ranks:
+class RankCount:
     """A number of ranks.
 
     Attributes:
@@ -69,13 +69,13 @@ class RankRuns:
     """
 
     stage: Stage[Any]
-    workers: Workers
+    workers: TaskProcesses
     limit: int | None
     _known: dict[tuple[int, int, int, frozenset[str]], Reference] = field(
         init=False, default_factory=dict
     )
 
-    def uninterrupted(self, cut: int, ranks: Ranks) -> list[Reference]:
+    def uninterrupted(self, cut: int, ranks: RankCount) -> list[Reference]:
         """The runs of all ``ranks``, without threads and workers.
 
         Raises:
@@ -84,7 +84,7 @@ class RankRuns:
         jobs = [partial(self._reference, cut, rank, ranks) for rank in range(ranks.count)]
         return [_told(reference) for reference in self.workers.run_all(jobs)]
 
-    def _reference(self, cut: int, rank: int, ranks: Ranks) -> Reference | str:
+    def _reference(self, cut: int, rank: int, ranks: RankCount) -> Reference | str:
         uneven = {ranks.uneven or found.uneven for found in deals(self.stage).values()}
         key = cut, rank, ranks.count, frozenset(uneven)
         if key not in self._known:
@@ -93,13 +93,13 @@ class RankRuns:
             outcome = self.run(work, cut, rank, ranks, compared=False)
             if outcome.error is not None:
                 return outcome.error
-            run: Run = outcome.result[0]
+            run: PipelineRun = outcome.result[0]
             if run.error is not None:
                 return run.error
             self._known[key] = Reference(run, digests)
         return self._known[key]
 
-    def live(self, life: Life, cut: int, ranks: Ranks, *, threads: bool = False) -> Lived:
+    def live(self, life: Life, cut: int, ranks: RankCount, *, threads: bool = False) -> Lived:
         """A life of a rank.
 
         Raises:
@@ -118,17 +118,17 @@ class RankRuns:
         work: Work,
         cut: int,
         rank: int,
-        ranks: Ranks,
+        ranks: RankCount,
         *,
         threads: bool = False,
         compared: bool = True,
-    ) -> Outcome:
+    ) -> TaskOutcome:
         """The outcome of ``work`` with the pipeline of a rank, in a process of its own."""
         conditions = Conditions(hash_seed=HASH_SEEDS[compared])
         tuning = self._tuning(cut, rank, ranks, threads=threads)
-        return self.workers.run(Task(work, cut, tuning, conditions))
+        return self.workers.run(ProcessTask(work, cut, tuning, conditions))
 
-    def _tuning(self, cut: int, rank: int, ranks: Ranks, *, threads: bool) -> Tuning:
+    def _tuning(self, cut: int, rank: int, ranks: RankCount, *, threads: bool) -> Tuning:
         stage = cut_after(self.stage, cut)
         tuning: dict[int, dict[str, Any]] = {}
         if not threads:

@@ -15,7 +15,7 @@ from ..core.stage import Stage
 from ..pipeline import Pipeline
 from ..stages.shard import Shard
 from .digest import DIGEST_BYTES, item_digest
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import RANKS_DIFFER
 from .report import Finding
 from .runs import Digests, Watch
@@ -41,7 +41,7 @@ def ranks_may_change(stage: Stage[Any], number: int) -> bool:
 
 
 def check_ranks(
-    stage: Stage[Any], number: int, counts: list[int], workers: Workers, limit: int | None
+    stage: Stage[Any], number: int, counts: list[int], workers: TaskProcesses, limit: int | None
 ) -> Finding | str | None:
     """Save the shard ``number`` halfway, and resume it with each of ``counts`` ranks.
 
@@ -53,16 +53,16 @@ def check_ranks(
     own = Digests(workers.new_file())
     folder = workers.new_folder()
     plain = [
-        workers.run(Task(Passes(limit, order.path), number + 1)),
-        workers.run(Task(Passes(limit, own.path), number)),
+        workers.run(ProcessTask(Passes(limit, order.path), number + 1)),
+        workers.run(ProcessTask(Passes(limit, own.path), number)),
     ]
     if (failure := _failure(plain)) is not None:
         return failure
     rounds = len(order) // shard.count // 2
     position = rounds * shard.count
-    saved = workers.run(Task(Resumed(folder, own, rounds, (rounds,)), number))
-    work = [Ranks(folder, count, order.after(position)) for count in counts]
-    outcomes = [workers.run(Task(one, number)) for one in work]
+    saved = workers.run(ProcessTask(Resumed(folder, own, rounds, (rounds,)), number))
+    work = [ResumeOnRanks(folder, count, order.after(position)) for count in counts]
+    outcomes = [workers.run(ProcessTask(one, number)) for one in work]
     # An error of a resume is a finding, unless its process died.
     if (failure := _failure([saved, *(one for one in outcomes if one.died)])) is not None:
         return failure
@@ -81,7 +81,7 @@ def check_ranks(
     )
 
 
-def _failure(outcomes: Sequence[Outcome]) -> str | None:
+def _failure(outcomes: Sequence[TaskOutcome]) -> str | None:
     """The first error."""
     return next((outcome.error for outcome in outcomes if outcome.error is not None), None)
 
@@ -96,7 +96,7 @@ class RanksDiffer:
 
 @final
 @dataclass(frozen=True)
-class Ranks(Work):
+class ResumeOnRanks(Work):
     """Resume the shard, the last stage, with ``count`` ranks from the checkpoint in ``folder``.
 
     ``expected`` are the digests of the global order after the checkpoint. The items that the ranks

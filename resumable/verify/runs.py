@@ -21,7 +21,7 @@ Watch = Callable[[int], object]
 TEXT_LENGTH: Final = 200
 
 
-class Difference(NamedTuple):
+class ItemDifference(NamedTuple):
     """The first item that is not what was expected.
 
     Attributes:
@@ -33,7 +33,7 @@ class Difference(NamedTuple):
     got: str | None
 
 
-class Run(NamedTuple):
+class PipelineRun(NamedTuple):
     """What came out of a pipeline.
 
     Attributes:
@@ -46,7 +46,7 @@ class Run(NamedTuple):
 
     items: int
     ended: bool
-    difference: Difference | None
+    difference: ItemDifference | None
     error: str | None
     texts: tuple[str, ...] = ()
 
@@ -90,7 +90,7 @@ def draw(
     keep: str | None = None,
     texts: int = 0,
     first: int = 0,
-) -> Run:
+) -> PipelineRun:
     """Draw up to ``limit`` items.
 
     Args:
@@ -114,7 +114,7 @@ def draw(
         if keep is not None:
             kept += digest
         if expected is not None and difference is None and wanted[at : at + len(digest)] != digest:
-            difference = Difference(first + count, text_of(item))
+            difference = ItemDifference(first + count, text_of(item))
         if len(shown) < texts:
             shown.append(text_of(item))
         count += 1
@@ -128,8 +128,8 @@ def draw(
     elif expected is not None and difference is None:
         promised = len(wanted) // DIGEST_BYTES
         if count < (promised if limit is None else min(limit, promised)):
-            difference = Difference(first + count, None)
-    return Run(count, drawing.ended, difference, error, tuple(shown))
+            difference = ItemDifference(first + count, None)
+    return PipelineRun(count, drawing.ended, difference, error, tuple(shown))
 
 
 def text_of(item: Any) -> str:
@@ -161,7 +161,7 @@ class _Drawing:
             raise StopIteration from None
 
 
-class Timed:
+class TimeToFirstItem:
     """Items, and the seconds from ``began`` until the first one; None without an item."""
 
     def __init__(self, items: Iterator[Any], began: float) -> None:

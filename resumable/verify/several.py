@@ -25,11 +25,11 @@ from ..core.stage import Stage
 from . import reasons
 from .lives import Life, Lived
 from .partitions import partitions
-from .processes import Workers
-from .rank_runs import RankRuns, Ranks, Reference, Untold, deals, each, items_of
+from .processes import TaskProcesses
+from .rank_runs import RankCount, RankRuns, Reference, Untold, deals, each, items_of
 from .reasons import Reason
 from .report import Finding
-from .runs import Digests, Run
+from .runs import Digests, PipelineRun
 from .work import Resumed
 
 SAVING: Final = 2
@@ -54,7 +54,7 @@ class Verdict(NamedTuple):
 
 
 def check_several(
-    stage: Stage[Any], workers: Workers, limit: int | None, *, may_change: bool
+    stage: Stage[Any], workers: TaskProcesses, limit: int | None, *, may_change: bool
 ) -> Verdict:
     """Try several ranks.
 
@@ -124,7 +124,7 @@ class _Several:
 
     def same_ranks(self, cut: int) -> _Wrong | None:
         """Save, be killed, and go on with as many ranks."""
-        ranks = Ranks(SAVING)
+        ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
         lives = _Lives(self.runs, cut, ranks, every)
@@ -142,7 +142,7 @@ class _Several:
 
     def state_of_another(self, cut: int) -> _Wrong | None:
         """Go on as rank 1 from the state of rank 0, where that is accepted."""
-        ranks = Ranks(SAVING)
+        ranks = RankCount(SAVING)
         (_, theirs), (run, own) = self.runs.uninterrupted(cut, ranks)
         position, folder = _every([Reference(run, own)]), self.runs.workers.new_folder()
         saving = Resumed(folder, theirs, position, (position,))
@@ -159,9 +159,9 @@ class _Several:
         cut = cut or self._comparable
         if not self._is_comparable(cut):
             raise Untold("which items come depends on the number of ranks")
-        saving = self.runs.uninterrupted(cut, Ranks(SAVING, "keep"))
+        saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         every = _every(saving)
-        lives = _Lives(self.runs, cut, Ranks(SAVING, "keep"), every)
+        lives = _Lives(self.runs, cut, RankCount(SAVING, "keep"), every)
         for rank, (_, digests) in enumerate(saving):
             lives.of(rank, every + 1 + rank, expected=digests)
         lives = lives.with_ranks(self._others)
@@ -193,9 +193,9 @@ class _Several:
         )
 
     @derived
-    def _others(self) -> Ranks:
+    def _others(self) -> RankCount:
         counts = [found.count for _, found in partitions(self.stage)]
-        return Ranks(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
+        return RankCount(SAVING + 1 if min(counts, default=SAVING + 1) > SAVING else 1, "keep")
 
     @derived
     def _comparable(self) -> int:
@@ -204,7 +204,7 @@ class _Several:
         return next(filter(self._is_comparable, found), 0)
 
     def _is_comparable(self, cut: int) -> bool:
-        saving = self.runs.uninterrupted(cut, Ranks(SAVING, "keep"))
+        saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         if not all(run.ended for run, _ in saving):
             raise Untold("that takes runs to the end")
         return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
@@ -259,14 +259,14 @@ class _Lives:
       every: the number of items from save to save.
     """
 
-    def __init__(self, runs: RankRuns, cut: int, ranks: Ranks, every: int) -> None:
+    def __init__(self, runs: RankRuns, cut: int, ranks: RankCount, every: int) -> None:
         self._runs = runs
         self._cut = cut
         self._ranks = ranks
         self._every = every
         self._folder = runs.workers.new_folder()
 
-    def with_ranks(self, ranks: Ranks) -> _Lives:
+    def with_ranks(self, ranks: RankCount) -> _Lives:
         """Those of another number of ranks over the same store."""
         lives = _Lives(self._runs, self._cut, ranks, self._every)
         lives._folder = self._folder
@@ -311,7 +311,7 @@ def _saved(until: int | None, items: int, every: int) -> int:
     return asked // every * every
 
 
-def _of_life(lived: Lived, saved: int, rank: int, whole: Run) -> _Wrong | None:
+def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> _Wrong | None:
     """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
     assert lived.run is not None
     # It may begin later: with a step of which another rank, started before it, has saved what it lacked.
@@ -326,7 +326,7 @@ def _lost(saved: int, first: int) -> _Wrong:
 
 
 def _different(
-    reason: Reason, run: Run, whole: Run, position: int, told: str = ""
+    reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, told: str = ""
 ) -> _Wrong | None:
     """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
     if run.error is not None:

@@ -32,15 +32,15 @@ from ..sources.iterable import reads_again
 from .chains import FIRST_HASH_SEED, Link, follow, plan_chains, plan_everywhere
 from .conditions import Conditions
 from .diagnosis import Diagnosis
-from .estimate import Estimate, Pace
+from .estimate import Estimate, ProcessCost
 from .flow import Flow, Flows, left_out, suspicions
 from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
-from .processes import Outcome, Task, Workers
+from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .pulls import check_pulls
 from .rank_runs import HASH_SEEDS, deals
 from .ranks import check_ranks, other_counts, ranks_may_change, shards
 from .report import Finding, Report, stage_costs
-from .runs import Digests, Run
+from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
 from .work import Costs, Everywhere, Measure, Passes, Resumed
@@ -109,7 +109,7 @@ def verify(
     with (
         tempfile.TemporaryDirectory(prefix="resumable-verify-") as folder,
         # Before the user's code is loaded, which may change what a process starts with.
-        Workers(target, Path(folder), processes) as workers,
+        TaskProcesses(target, Path(folder), processes) as workers,
     ):
         with redirect_stdout(sys.stderr):
             stage = target.load().stage
@@ -133,7 +133,7 @@ class _Verification:
         target: str,
         stage: Stage[Any],
         limit: int | None,
-        workers: Workers,
+        workers: TaskProcesses,
         bars: Bars,
         tell: Callable[[Estimate], object],
     ) -> None:
@@ -143,7 +143,7 @@ class _Verification:
         self._workers = workers
         self._bar = bars
         self._tell = tell
-        self._pace = Pace(0.0, 0, 0.0)
+        self._pace = ProcessCost(0.0, 0, 0.0)
         self._loading = 0.0
         self._digests = Digests(workers.new_file())  # of the reference run
         self._fingerprint: str | None = None
@@ -182,14 +182,14 @@ class _Verification:
     def _items(self) -> int:
         return len(self._digests)
 
-    def _reference(self) -> Run:
+    def _reference(self) -> PipelineRun:
         """Two runs in one process, the first for reference; returns the second."""
         known = self._stage.length
         ends = [int(end) for end in (known, self._limit) if end is not None and end != math.inf]
         work = Passes(self._limit, self._digests.path, count=2)
         with self._bar("a run for reference, twice", 2 * min(ends) if ends else None) as update:
             began = monotonic()
-            outcome = self._workers.run(Task(work), _following(update))
+            outcome = self._workers.run(ProcessTask(work), _following(update))
             seconds = monotonic() - began
         if outcome.error is not None:
             raise CannotRun(f"the pipeline cannot be run: {outcome.error}")
@@ -198,7 +198,7 @@ class _Verification:
         if first.error is not None:
             raise CannotRun(f"the pipeline fails at item {first.items}: {first.error}")
         self._fingerprint, self._complete = outcome.fingerprint, first.ended
-        self._pace = Pace(
+        self._pace = ProcessCost(
             start=max(seconds - outcome.seconds, 0.0),
             items=first.items,
             run=outcome.seconds / 2,
@@ -207,7 +207,7 @@ class _Verification:
             shards=len(shards(self._stage)),
             deals=bool(deals(self._stage)),
         )
-        return cast("Run", second)
+        return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
         # They start while the run that saves takes but one processor.
@@ -233,15 +233,15 @@ class _Verification:
             else:
                 self._ways.append(way)
 
-    def _saved_run(self, stops: tuple[int, ...]) -> tuple[Outcome, str]:
+    def _saved_run(self, stops: tuple[int, ...]) -> tuple[TaskOutcome, str]:
         """An uninterrupted run in another process, with a checkpoint at each of ``stops``."""
         folder = self._workers.new_folder()
         work = Resumed(folder, self._digests, self._until(None), stops)
-        task = Task(work, conditions=Conditions(hash_seed=1))
+        task = ProcessTask(work, conditions=Conditions(hash_seed=1))
         with self._bar("a run that saves", self._items) as update:
             return self._workers.run(task, _following(update)), folder
 
-    def _of_saved_run(self, outcome: Outcome, stops: tuple[int, ...]) -> Finding | None:
+    def _of_saved_run(self, outcome: TaskOutcome, stops: tuple[int, ...]) -> Finding | None:
         """What is wrong if that run is not the reference run."""
         if outcome.died:
             raise CannotRun(
@@ -276,7 +276,7 @@ class _Verification:
             ]
             self._links = [*chain.from_iterable(self._workers.run_all(jobs))]
 
-    def _of_second_pass(self, second: Run) -> Finding | None:
+    def _of_second_pass(self, second: PipelineRun) -> Finding | None:
         """What is wrong if the second run in one process differs from the first."""
         if not second.differs:
             return None
@@ -307,7 +307,7 @@ class _Verification:
         work = Everywhere(self._digests, positions)
         conditions = Conditions(hash_seed=FIRST_HASH_SEED)  # so that it can be a fork
         with self._bar("resumes in one process", None):
-            outcome = self._workers.run(Task(work, conditions=conditions))
+            outcome = self._workers.run(ProcessTask(work, conditions=conditions))
         if outcome.error is not None:
             self._notes.append(f"not resumed in one process: {outcome.error}")
         if outcome.result is None:
@@ -386,14 +386,14 @@ class _Verification:
     def _measure(self, rng: random.Random) -> None:
         chosen = {0, self._items // 2, *(rng.randint(0, self._items) for _ in range(MEASURED))}
         with self._bar("costs", None):
-            outcome = self._workers.run(Task(Measure(tuple(sorted(chosen)))))
+            outcome = self._workers.run(ProcessTask(Measure(tuple(sorted(chosen)))))
         self._costs = outcome.result
         if outcome.error is not None:
             self._notes.append(f"costs could not be measured: {outcome.error}")
 
     def _follow_items(self) -> None:
         with self._bar("items in and out", None):
-            outcome = self._workers.run(Task(Flows(self._until(None))))
+            outcome = self._workers.run(ProcessTask(Flows(self._until(None))))
         if outcome.error is not None:
             self._notes.append(f"items in and out were not counted: {outcome.error}")
         else:

@@ -20,7 +20,7 @@ from ..state.encoding import dumps, loads
 from ..state.value import State
 from ..triggers import AtEnd, AtSteps
 from .counted import AFTER_RESUME, after_resume, counted, reads_of_next
-from .runs import Digests, Run, Timed, Watch, draw
+from .runs import Digests, PipelineRun, TimeToFirstItem, Watch, draw
 
 TIMINGS: Final = 50
 
@@ -36,7 +36,7 @@ class Work(ABC):
 @final
 @dataclass(frozen=True)
 class Passes(Work):
-    """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `Run`.
+    """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `PipelineRun`.
 
     The first run keeps its digests in the file ``keep``, and the later runs are compared with
     them. If there are ``expected`` digests, all runs are compared with those.
@@ -48,8 +48,8 @@ class Passes(Work):
     count: int = 1
     texts: int = 0
 
-    def do(self, stage: Stage[Any], watch: Watch) -> list[Run]:
-        runs: list[Run] = []
+    def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
+        runs: list[PipelineRun] = []
         for number in range(self.count):
             keep, expected = self.keep, self.expected
             if number and self.keep is not None:
@@ -72,7 +72,7 @@ class ResumedRun(NamedTuple):
     """
 
     first: int
-    run: Run
+    run: PipelineRun
     seconds: float | None
 
 
@@ -100,7 +100,7 @@ class Resumed(Work):
             if first in self.saves:
                 checkpointer.save()
             limit = None if self.until is None else self.until - first
-            timed = Timed(loop, began)
+            timed = TimeToFirstItem(loop, began)
             with ended_runs_expected():
                 run = draw(timed, limit, watch, expected=self.expected.after(first), first=first)
         return ResumedRun(first, run, timed.seconds)
@@ -119,7 +119,7 @@ class ResumedHere(Work):
     keep: str
     stops: tuple[int, ...]
 
-    def do(self, stage: Stage[Any], watch: Watch) -> list[Run]:
+    def do(self, stage: Stage[Any], watch: Watch) -> list[PipelineRun]:
         pipeline: Pipeline[Any] = Pipeline(stage)
         with iter(pipeline) as iterator:
             draw(iterator, self.limit, watch, keep=self.keep)

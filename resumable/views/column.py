@@ -48,11 +48,11 @@ class Column:
 
 
 @final
-class Parts(dict[int, Any]):
+class PartitionStates(dict[int, Any]):
     """The state of a stage in each partition, by the number of the partition."""
 
 
-def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], Parts]:
+def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], PartitionStates]:
     """The positions that a state of partitions has itself, and the states of the partitions.
 
     Raises:
@@ -70,7 +70,7 @@ def parts_of(saved: Mapping[str, Any]) -> tuple[dict[str, Any], Parts]:
         states = as_rows(saved[OF_PARTITIONS[-1]], len(numbers))
     except StateMismatch as error:
         raise ValueError(str(error)) from None
-    return own, Parts(zip(numbers, states, strict=True))
+    return own, PartitionStates(zip(numbers, states, strict=True))
 
 
 def as_columns(positions: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any, NamedTuple
 
-from ..core.indexed import looks_up
+from ..core.lookup import looks_up
 from ..core.stage import Stage
 from .drawing import draw_tree
 from .table import table_lines
@@ -45,7 +45,7 @@ def _mermaid_lines(
         yield from _mermaid_lines(upstream, numbers, number)
 
 
-class _Place(NamedTuple):
+class _StagePlace(NamedTuple):
     """A stage, and whether it is looked up by index from above."""
 
     stage: Stage[Any]
@@ -53,15 +53,15 @@ class _Place(NamedTuple):
 
 
 def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
-    return draw_tree(_Place(stage, looked_up=False), _inner, _row)
+    return draw_tree(_StagePlace(stage, looked_up=False), _inner, _row)
 
 
-def _inner(place: _Place) -> list[_Place]:
+def _inner(place: _StagePlace) -> list[_StagePlace]:
     looked_up = place.looked_up or looks_up(place.stage)
-    return [_Place(upstream, looked_up) for upstream in place.stage.inputs]
+    return [_StagePlace(upstream, looked_up) for upstream in place.stage.inputs]
 
 
-def _row(place: _Place) -> tuple[str, ...]:
+def _row(place: _StagePlace) -> tuple[str, ...]:
     stage, looked_up = place
     cost = "nothing: looked up by index" if looked_up else stage.state_cost
     access = "random access" if stage.random_access else "stream"

@@ -12,12 +12,12 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from ..core.carried import split_carried
+from ..core.function_state import split_carried
 from ..errors import shorten
 from ..state.merging import OF_EVEN_STEPS, is_of_partitions
 from ..state.nodes import below, node_parts
 from ..state.value import State
-from .column import Column, Parts, as_columns, parts_of
+from .column import Column, PartitionStates, as_columns, parts_of
 from .drawing import draw_tree
 from .table import table_lines
 
@@ -75,7 +75,7 @@ def _node(node: Any, saved: Any, path: str) -> StageNode:
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     """The part of ``saved`` that is the stage's own, and those of its upstreams, by their number."""
-    if isinstance(saved, Parts):
+    if isinstance(saved, PartitionStates):
         return _split_each(saved, upstreams)
     if not isinstance(saved, dict):
         return ({} if saved is None else {"state": saved}), {}
@@ -99,14 +99,14 @@ def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     return own, {}
 
 
-def _split_each(saved: Parts, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
+def _split_each(saved: PartitionStates, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
     """The same of a stage within partitions: columns, and the parts of each upstream."""
     positions: dict[int, dict[str, Any]] = {}
-    below_it: dict[int, Parts] = {}
+    below_it: dict[int, PartitionStates] = {}
     for number, state in saved.items():
         positions[number], inner = _split(state, upstreams)
         for place, part in inner.items():
-            below_it.setdefault(place, Parts())[number] = part
+            below_it.setdefault(place, PartitionStates())[number] = part
     return as_columns(positions), dict(below_it)
 
 

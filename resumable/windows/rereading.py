@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.block import Indices
 from ..core.graph import walk
-from ..core.random_access import Indexed
+from ..core.indexed import Indexed
 from ..core.stage import Stage, runs_ahead
 from ..core.stage_iterator import StageIterator
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.block import Indices, block_items
 from ..core.position import Position
-from ..core.stage_iterator import Mark
+from ..core.stage_iterator import DeferredState
 from ..core.transform import Transform
 from ..errors import StateMismatch
 from ..order.slots import OLDEST_WINDOWS
@@ -39,7 +39,7 @@ class SnapshotIterator(Reservoir[T]):
         self._consumed = Position()  # items read from upstream
         self._drained = 0  # items handed out since upstream ended
         # Upstream's states before items k * _interval, with their numbers; oldest first.
-        self._snapshots: deque[tuple[int, Mark]] = deque()
+        self._snapshots: deque[tuple[int, DeferredState]] = deque()
         self._rebuilt = True
 
     def get_state(self) -> State:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-from ..core.stage_iterator import Mark
+from ..core.stage_iterator import DeferredState
 from .threads import HEARTBEAT, leaves_at_exit, when_gone
 
 
@@ -15,7 +15,7 @@ class Entry(NamedTuple):
     """An item, the end or an error, with upstream's state after it."""
 
     item: Any
-    state: Mark
+    state: DeferredState
     epoch: int
     kind: str
 

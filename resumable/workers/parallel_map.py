@@ -27,7 +27,7 @@ from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
 from ..core.origin import Origin
 from ..core.stage import Stage
-from ..core.stage_iterator import Items, Mark
+from ..core.stage_iterator import DeferredState, Items
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
@@ -49,10 +49,10 @@ REST_SECONDS: Final = 0.1
 """How long a pass that ends early waits for calls in work, to keep its workers for the next."""
 
 
-class _Position(NamedTuple):
+class _UpstreamPosition(NamedTuple):
     """Upstream's state and epoch."""
 
-    state: Mark
+    state: DeferredState
     epoch: int
 
 
@@ -71,7 +71,7 @@ class _Chunk:
     """
 
     block: Block
-    positions: list[_Position] = field(default_factory=list)
+    positions: list[_UpstreamPosition] = field(default_factory=list)
     answer: Answer[Any] | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None
@@ -127,9 +127,9 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._run: Iterator[T] | None = None
         # Upstream's position after the last item handed out, once workers run. Not kept up to date
         # where upstream is looked up by index: its `state_at` gives that state.
-        self._handed_out: _Position | None = None
+        self._handed_out: _UpstreamPosition | None = None
         # Upstream's position once it has ended. It is not pulled again: that may move it.
-        self._end: _Position | None = None
+        self._end: _UpstreamPosition | None = None
 
     def pull(self, count: int) -> Block:
         self._process.check_workers_of(self._stage)
@@ -218,7 +218,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         return len(chunk.outcome.results) - length_hint(self._run) - chunk.passed
 
     @property
-    def _last_position(self) -> _Position | None:
+    def _last_position(self) -> _UpstreamPosition | None:
         """Upstream's position after the last item handed out, where it is known."""
         if self._taken and (positions := self._window[0].positions):
             return positions[self._window[0].passed + self._taken - 1]
@@ -286,7 +286,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             return make_workers(self._calls, self._window_size)
         return self._source.take(self._stage, self._calls, self._window_size)
 
-    def _read(self, count: int) -> tuple[Block, list[_Position]]:
+    def _read(self, count: int) -> tuple[Block, list[_UpstreamPosition]]:
         """Up to ``count`` items of upstream, and, of a stream, the position after each.
 
         An error is kept until the items before it are handed out. Upstream is not pulled again: it
@@ -328,8 +328,8 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             self._arriving = iter(self._upstream.items())
         return self._arriving
 
-    def _position(self) -> _Position:
-        return _Position(self._upstream.mark(), self._upstream.epoch)
+    def _position(self) -> _UpstreamPosition:
+        return _UpstreamPosition(self._upstream.mark(), self._upstream.epoch)
 
     def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
         """Pass up to ``count`` results and the items dropped among them; returns the results."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
-from ..core.stage_iterator import Mark, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
@@ -34,7 +34,7 @@ class PrefetchIterator(TransformIterator[T]):
         self._production = Job(partial(_produce, self._channel, self._upstream))
         self._epoch = self._upstream.epoch
         # Upstream's state after the last item handed out, once the thread runs.
-        self._handed_out: Mark | None = None
+        self._handed_out: DeferredState | None = None
         self._ended = False
         self._process = HomeProcess()
 

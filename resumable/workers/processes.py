@@ -22,7 +22,7 @@ from typing import Any, Final, final
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
-from .courier import CourierWorkers, Errand, Service
+from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .executors import Outcome
 from .threads import Answer
 from .worker_process import Orders, Reply
@@ -134,7 +134,7 @@ class Parcel:
         return list(self._slots.arena.read(self._slot[0], self.reply.lengths))
 
 
-class ProcessWorkers(CourierWorkers):
+class ProcessWorkers(ExecutorWorkers):
     """Processes of a pool of this map.
 
     The size of a chunk is chosen by those before it, so that it takes about ten milliseconds and
@@ -163,7 +163,7 @@ class ProcessWorkers(CourierWorkers):
 
     def abandon(self, answer: Answer[Any]) -> None:
         super().abandon(answer)
-        assert isinstance(answer, Errand)
+        assert isinstance(answer, Submission)
         _clear_away(answer)
 
     def _adapt(self, items: int, seconds: float, size: int) -> None:
@@ -175,7 +175,7 @@ class ProcessWorkers(CourierWorkers):
 
 
 @final
-class _PoolService(Service):
+class _PoolService(ExecutorService):
     """A pool of processes, and a new one after each that breaks."""
 
     def __init__(
@@ -191,16 +191,20 @@ class _PoolService(Service):
         self._sent = b""  # the pickled function that the processes have
         self._slots = Slots(0)
 
-    def send(self, errand: Errand) -> None:
-        if errand.begins_epoch and self._executor is not None and pickled(self._fn) != self._sent:
+    def send(self, submission: Submission) -> None:
+        if (
+            submission.begins_epoch
+            and self._executor is not None
+            and pickled(self._fn) != self._sent
+        ):
             self.end()  # the function has changed since the processes got it
         if self._executor is None:
             self._begin()
         try:
-            self._submit(errand)
+            self._submit(submission)
         except BrokenExecutor:
             self._begin_anew()
-            self._submit(errand)
+            self._submit(submission)
 
     def end(self) -> None:
         if self._executor is not None:
@@ -248,34 +252,34 @@ class _PoolService(Service):
             else:
                 return
 
-    def _submit(self, errand: Errand) -> None:
+    def _submit(self, submission: Submission) -> None:
         slot = self._slots.take()
-        future = self._executor.submit(worker_process.work, errand.block, slot)
-        future.add_done_callback(partial(_deliver, errand, self._slots, slot))
+        future = self._executor.submit(worker_process.work, submission.block, slot)
+        future.add_done_callback(partial(_deliver, submission, self._slots, slot))
         if not self._leaves_at_exit:  # only now has the pool started
             self._leaves_at_exit = True
             if not _hook_exit():
                 self.end()
 
 
-def _deliver(errand: Errand, slots: Slots, slot: int | None, future: Future[Any]) -> None:
-    """Answer ``errand``; called in a thread of the pool or in the courier's."""
+def _deliver(submission: Submission, slots: Slots, slot: int | None, future: Future[Any]) -> None:
+    """Answer ``submission``; called in a thread of the pool or in that of the executor."""
     error = future.exception()
     if error is not None:
-        errand.give(None, error)
+        submission.give(None, error)
         if slot is not None:
             slots.give_back(slot)
         return
-    errand.give(Parcel(future.result(), slots, slot))
-    if errand.abandoned:
-        _clear_away(errand)
+    submission.give(Parcel(future.result(), slots, slot))
+    if submission.abandoned:
+        _clear_away(submission)
 
 
-def _clear_away(errand: Errand) -> None:
-    """Free the slot of an abandoned errand, if it is answered."""
-    if errand.given:
+def _clear_away(submission: Submission) -> None:
+    """Free the slot of an abandoned submission, if it is answered."""
+    if submission.given:
         with suppress(BaseException):
-            errand.result().throw_away()
+            submission.result().throw_away()
 
 
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()

@@ -15,7 +15,7 @@ from .failure import Failure
 from .tally import takes_item, told_of
 
 
-class Skip(NamedTuple):
+class DroppedItem(NamedTuple):
     """An item that a worker has dropped.
 
     Attributes:
@@ -50,14 +50,14 @@ class Unheard:
 class _Noting:
     """Notes what is to be told."""
 
-    def __init__(self, stage: int, takes_item: bool, skips: list[Skip]) -> None:
+    def __init__(self, stage: int, takes_item: bool, skips: list[DroppedItem]) -> None:
         self._stage = stage
         self._takes_item = takes_item
         self._skips = skips
 
     def __call__(self, number: int, error: Exception, item: Any) -> None:
         self._skips.append(
-            Skip(self._stage, number, Failure(error), item if self._takes_item else None)
+            DroppedItem(self._stage, number, Failure(error), item if self._takes_item else None)
         )
 
 
@@ -73,7 +73,7 @@ def unheard(stage: Stage[Any]) -> Stage[Any]:
     return rebuilt(stage, change)
 
 
-def noting(stage: Stage[Any], skips: list[Skip]) -> Stage[Any]:
+def noting(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
     """What `unheard` has returned, in a worker; dropped items are noted in ``skips``."""
 
     def change(number: int, found: Stage[Any]) -> Stage[Any]:
@@ -90,7 +90,7 @@ def _replaced(stage: Any, on_skip: Unheard | _Noting) -> Stage[Any]:
     return changed
 
 
-def tell(stage: Stage[Any], skips: Sequence[Skip]) -> None:
+def tell(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:
     """Call the functions ``on_skip`` in the pipeline up to ``stage``."""
     stages = [found for found, _ in walk(stage)]
     for skip in skips:

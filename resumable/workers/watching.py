@@ -77,7 +77,7 @@ def _remove(path: str, process: int) -> None:
 
 
 @final
-class Watch:
+class CallWatch:
     """A pipeline whose functions are called under watch.
 
     Args:
@@ -122,7 +122,7 @@ class _WatchedFunction(StandIn[Callable[..., Any]]):
     """Calls a function of the user, unless the item is to be dropped."""
 
     def __init__(
-        self, watch: Watch, number: int, stage: Stage[Any], fn: Callable[..., Any]
+        self, watch: CallWatch, number: int, stage: Stage[Any], fn: Callable[..., Any]
     ) -> None:
         super().__init__(fn)
         self._watch = watch

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
-from .courier import CourierWorkers, ForeignService
+from .executor_thread import ExecutorWorkers, ForeignService
 from .executors import ThreadWorkers, Workers
 from .tally import Told
 
@@ -78,7 +78,7 @@ def make_workers(calls: WorkerCall, window: int) -> Workers:
     fn, drop, workers, executor, told = calls
     tell = told is not None
     if isinstance(executor, Executor):
-        return CourierWorkers(ForeignService(fn, drop, tell, executor))
+        return ExecutorWorkers(ForeignService(fn, drop, tell, executor))
     if executor == "process":
         from .processes import ProcessWorkers
 

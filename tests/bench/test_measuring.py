@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from waiting import wait_until, waits_in
 
 import resumable as rs
-from resumable.bench import Report, measure, percent
+from resumable.bench import BenchReport, measure, percent
 from resumable.bench.passes import Clocks
 from resumable.bench.report import AROUND
 from resumable.testing import pipelines
@@ -61,12 +61,12 @@ class WorkClock(Clock):
         return Slow()
 
 
-def measured(clock: WorkClock, pipeline: rs.Pipeline[Any], **options: Any) -> Report:
+def measured(clock: WorkClock, pipeline: rs.Pipeline[Any], **options: Any) -> BenchReport:
     options = {"seconds": 1e9, **options}
     return measure(pipeline, clocks=Clocks(clock, lambda: 0.0), **options)
 
 
-def seconds(report: Report) -> dict[str, float]:
+def seconds(report: BenchReport) -> dict[str, float]:
     """The work for an item, by the names of the stages that take any."""
     return {
         stage.stage.partition("(")[0]: stage.seconds for stage in report.stages if stage.seconds

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import resumable as rs
-from resumable.bench import Report, draw, measure
+from resumable.bench import BenchReport, draw, measure
 from resumable.bench.report import StageTime
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed")
@@ -18,14 +18,14 @@ STAGES = (
 )
 
 
-def drawn(folder: Path, report: Report) -> str:
+def drawn(folder: Path, report: BenchReport) -> str:
     """The texts of an SVG are in its comments."""
     draw(report, str(folder / "shares.svg"))
     return (folder / "shares.svg").read_text(encoding="utf-8")
 
 
 def test_names_shares_and_units_are_legible(tmp_path: Path) -> None:
-    report = Report("mine:training", 500, 2.0, True, stages=STAGES, bottleneck=1)
+    report = BenchReport("mine:training", 500, 2.0, True, stages=STAGES, bottleneck=1)
     text = drawn(tmp_path, report)
     for shown in ("Batch(batch_size=4)", "Map(fn=$x_$)", "12 %", "88 %", "share of the loop's time",
                   "mine:training", "250 items/s"):  # fmt: skip

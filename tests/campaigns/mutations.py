@@ -22,13 +22,13 @@ class Mutation(NamedTuple):
 
 
 BLOCK: Final = "core/block.py"
-CARRIED: Final = "core/carried.py"
-INDEXED: Final = "core/indexed.py"
+CARRIED: Final = "core/function_state.py"
+INDEXED: Final = "core/lookup.py"
 ITERATOR: Final = "core/iterator.py"
 FINGERPRINT: Final = "core/fingerprint.py"
 VALUE: Final = "state/value.py"
 ENCODING: Final = "state/encoding.py"
-RUNS: Final = "core/runs.py"
+RUNS: Final = "core/prepared_items.py"
 RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
 PARALLEL: Final = "workers/parallel_map.py"
@@ -108,9 +108,9 @@ MUTATIONS: Final = [
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"
     ),
-    Mutation("stages/places.py", "count(self._position + rank", "count(self._position"),
-    Mutation("stages/places.py", "first = self._position + rank", "first = self._position"),
-    Mutation("stages/places.py", "passed * self._stage.deal.ranks", "passed"),
+    Mutation("stages/global_order.py", "count(self._position + rank", "count(self._position"),
+    Mutation("stages/global_order.py", "first = self._position + rank", "first = self._position"),
+    Mutation("stages/global_order.py", "passed * self._stage.deal.ranks", "passed"),
     Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
     Mutation(
@@ -272,7 +272,7 @@ MUTATIONS: Final = [
     Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
     Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
     Mutation("formats/records.py", '("files", "contents", "format_name")', '("files", "contents")'),
-    Mutation("formats/shelf.py", "            if oldest.used:", "            if False:"),
+    Mutation("formats/clock_cache.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/open_files.py",
         "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
@@ -399,8 +399,8 @@ MUTATIONS: Final = [
     Mutation(PARALLEL, "self._upstream.state_at(self._taken - self._in_work)", "None"),
     Mutation(PARALLEL, "self._window[0].passed + self._taken - 1]", "-1]"),
     Mutation(PARALLEL, "self._tally.pass_over(taken)", "pass"),
-    Mutation("workers/idle.py", "if known is stage:", "if True:"),
-    Mutation("workers/idle.py", "self.closed = True", "pass"),
+    Mutation("workers/idle_workers.py", "if known is stage:", "if True:"),
+    Mutation("workers/idle_workers.py", "self._closed = True", "pass"),
     Mutation("workers/tally.py", "self.skipped += 1", "self.skipped += 2"),
     Mutation("workers/tally.py", "if tried is None else tried", ""),
     Mutation(
@@ -462,7 +462,7 @@ MUTATIONS: Final = [
     ),
     Mutation("checkpoint/names.py", "_part_in(match).ranks != self.part.ranks", "False"),
     Mutation(
-        "checkpoint/part.py", "other.rank % self.ranks == self.rank", "other.rank == self.rank"
+        "checkpoint/rank_part.py", "other.rank % self.ranks == self.rank", "other.rank == self.rank"
     ),
     Mutation(
         PARTS,

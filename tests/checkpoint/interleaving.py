@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import resumable as rs
-from resumable.checkpoint.part import Part
+from resumable.checkpoint.rank_part import RankPart
 
 __all__ = ["Gated", "Killed", "Life"]
 
@@ -112,8 +112,8 @@ class Gated(rs.Store):
     def has_damaged(self) -> bool:
         return self._life.call(self._store.has_damaged)
 
-    def part(self, part: Part) -> rs.Store:
+    def part(self, part: RankPart) -> rs.Store:
         return Gated(self._store.part(part), self._life)
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         return self._life.call(self._store.parts)

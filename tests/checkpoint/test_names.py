@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.checkpoint.names import CheckpointNames, parse_file_name, steps_by_name
-from resumable.checkpoint.part import Part
+from resumable.checkpoint.rank_part import RankPart
 
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,8}", fullmatch=True).filter(str.isascii)
 
@@ -78,7 +78,7 @@ def test_the_whole_checkpoints_of_a_folder_are_listed_by_name() -> None:
         CheckpointNames("a").of(20),
         CheckpointNames("a").of(3),
         CheckpointNames("a").aside(5, "superseded", 0),
-        CheckpointNames("a", Part(0, 2, "0" * 12)).of(9),
+        CheckpointNames("a", RankPart(0, 2, "0" * 12)).of(9),
         "a-7.ckpt",
     ]
     assert steps_by_name(files) == {"a": [3, 20], "b": [7]}

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.checkpoint.names import CheckpointNames, parse_file_name
-from resumable.checkpoint.part import WHOLE, Part
 from resumable.checkpoint.parts import WholeSteps
+from resumable.checkpoint.rank_part import WHOLE, RankPart
 from resumable.checkpoint.run import part_of
 
 NUMBERS = rs.range(10**6).shuffle(0)
@@ -196,7 +196,7 @@ class TestParts:
         store = rs.Memory()
         for ranks, rank, run in saved:
             if rank < ranks:
-                part = Part(rank, ranks, f"{run:012x}") if ranks > 1 else WHOLE
+                part = RankPart(rank, ranks, f"{run:012x}") if ranks > 1 else WHOLE
                 store.part(part).save(7, b"")
         there = {
             (ranks, run if ranks > 1 else 0): {
@@ -270,7 +270,7 @@ class TestParts:
 
     @given(st.integers(2, 10**7), st.data(), st.integers(0, 10**15))
     def test_a_file_name_tells_the_part(self, ranks: int, data: st.DataObject, step: int) -> None:
-        part = Part(data.draw(st.integers(0, ranks - 1)), ranks, "0123456789ab")
+        part = RankPart(data.draw(st.integers(0, ranks - 1)), ranks, "0123456789ab")
         names = CheckpointNames("input", part)
         for text in (names.of(step), names.aside(step, "damaged", 3)):
             found = parse_file_name(text)
@@ -307,7 +307,7 @@ class TestRetention:
         read: list[tuple[int, int]] = []
         load = WholeSteps._read
 
-        def noted(steps: WholeSteps, step: int, part: Part) -> Any:
+        def noted(steps: WholeSteps, step: int, part: RankPart) -> Any:
             read.append((step, part.rank))
             return load(steps, step, part)
 

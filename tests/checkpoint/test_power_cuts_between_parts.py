@@ -17,8 +17,8 @@ from tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint import directory, files
-from resumable.checkpoint.part import Part
 from resumable.checkpoint.parts import WholeSteps
+from resumable.checkpoint.rank_part import RankPart
 from resumable.checkpoint.reading import newest_valid
 
 NUMBERS = rs.range(99)
@@ -33,8 +33,8 @@ class Promise:
       saved: what was acknowledged or synced by another rank, and not removed.
     """
 
-    begun: frozenset[tuple[int, Part, bytes]] = frozenset()
-    saved: frozenset[tuple[int, Part]] = frozenset()
+    begun: frozenset[tuple[int, RankPart, bytes]] = frozenset()
+    saved: frozenset[tuple[int, RankPart]] = frozenset()
 
     @property
     def newest(self) -> int:
@@ -48,13 +48,13 @@ class Promise:
 class Promising(WrappedParts):
     """A folder that says before and after each save what a power cut must leave from then on."""
 
-    part_saved = Part()
+    part_saved = RankPart()
 
     def __init__(self, root: Path, recorder: Recorder[Promise]) -> None:
         super().__init__(rs.Directory(root / FOLDER))
         self._recorder = recorder
 
-    def part(self, part: Part) -> Promising:
+    def part(self, part: RankPart) -> Promising:
         one = super().part(part)
         one.part_saved = part
         return one

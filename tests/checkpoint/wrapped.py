@@ -6,7 +6,7 @@ import copy
 from typing import TypeVar
 
 import resumable as rs
-from resumable.checkpoint.part import Part
+from resumable.checkpoint.rank_part import RankPart
 from resumable.checkpoint.store import StoreLock
 
 W = TypeVar("W", bound="WrappedParts")
@@ -46,12 +46,12 @@ class WrappedParts(Wrapped):
     def remove_unfinished(self) -> None:
         self.inner.remove_unfinished()
 
-    def part(self: W, part: Part) -> W:
+    def part(self: W, part: RankPart) -> W:
         one = copy.copy(self)
         one.inner = self.inner.part(part)
         return one
 
-    def parts(self) -> list[tuple[int, Part]]:
+    def parts(self) -> list[tuple[int, RankPart]]:
         return self.inner.parts()
 
     def sync(self) -> None:

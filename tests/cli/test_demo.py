@@ -10,7 +10,7 @@ import pytest
 from command import ROOT, run_command
 
 from resumable.cli.bigram_model import BigramModel
-from resumable.cli.demo import _print_table, _Run
+from resumable.cli.demo import _DemoRun, _print_table
 from resumable.cli.main import main
 
 
@@ -107,7 +107,7 @@ def test_any_difference_is_a_failure(fault: str, capsys: pytest.CaptureFixture[s
         killed.weights[0, 0] = np.nextafter(0, 1)
     else:
         killed.seen[3] += 1 if fault == "repeated" else -1
-    report = _Run(sizes=[100])
+    report = _DemoRun(sizes=[100])
     assert _print_table(whole, killed, report, 10, 0.0) == 1
     assert "DIFFER" in capsys.readouterr().out
 

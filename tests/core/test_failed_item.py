@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.core.failed_item import ItemNote, mapped_by, note_failed_item
 from resumable.core.iterator import PipelineIterator
-from resumable.workers.watching import Watch
+from resumable.workers.watching import CallWatch
 
 BAD = 7
 process: Any = pytest.param(
@@ -227,7 +227,7 @@ def test_the_stage_is_the_right_one_of_several_whose_functions_the_library_stand
     (note,) = notes_of(dealt.random_map(lambda item, rng: item, seed=0))
     assert "Map(fn=check)" in note
 
-    watch = Watch(mapped(rs.range(12)).stage, {}, None)
+    watch = CallWatch(mapped(rs.range(12)).stage, {}, None)
     watch.root = root = watch.pipeline.start()
     with pytest.raises(KeyError) as raised:
         list(root)

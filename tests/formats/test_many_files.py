@@ -33,9 +33,9 @@ def test_what_small_files_keep_in_memory_is_bounded(
 ) -> None:
     for number in range(20):
         (tmp_path / f"{number:02}").write_text(f"{number}\n" * 200)
-    for shelf, most in ((short_indexes, 5000), (open_files.read_files, 2000)):
-        shelf.clear()
-        monkeypatch.setattr(shelf, "most", most)
+    for cache, most in ((short_indexes, 5000), (open_files.read_files, 2000)):
+        cache.clear()
+        monkeypatch.setattr(cache, "most", most)
     lines = rs.lines(tmp_path / "*")
     assert sorted(lines.shuffle(0).batch(16).unbatch()) == sorted(
         str(number) for number in range(20) for _ in range(200)

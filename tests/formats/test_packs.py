@@ -74,8 +74,8 @@ def refuse(*arguments: object) -> Any:
 
 def forget() -> None:
     """Keep nothing in memory, as if other files had driven it out."""
-    for shelf in (loaded_pages, mapped_pages, mapped_files, read_files):
-        shelf.clear()
+    for cache in (loaded_pages, mapped_pages, mapped_files, read_files):
+        cache.clear()
     record_index.short_indexes.clear()
 
 

@@ -27,7 +27,7 @@ from interrupting import interrupters
 from tiers import thinned
 
 import resumable as rs
-from resumable.formats import pieces, tape
+from resumable.formats import pieces, scan_buffer
 from resumable.formats.pieces import StoredPieces
 from resumable.formats.record import ByteReader, Format, FoundRecords
 from resumable.formats.records import records
@@ -411,7 +411,7 @@ def test_what_expands_to_much_takes_the_memory_of_a_record(tmp_path: Path, suffi
 
 
 def test_a_record_without_end_is_malformed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tape, "LARGEST_RECORD", 3 << 20)
+    monkeypatch.setattr(scan_buffer, "LARGEST_RECORD", 3 << 20)
     (tmp_path / "a.bz2").write_bytes(bz2.compress(b"first\n" + bytes(30 << 20)))
     (tmp_path / "b.bz2").write_bytes(bz2.compress(b"1"))
     pipeline = rs.jsonl([tmp_path / "a.bz2", tmp_path / "b.bz2"], on_error="skip")

@@ -113,7 +113,7 @@ def test_threads_that_read_ahead_in_each_partition_share_the_pool() -> None:
         got = list(iterator)
     assert [item for item, _ in got] == list(range(120))
     assert len({pid for _, pid in got}) <= WORKERS
-    assert not [one for one in threading.enumerate() if one.name == "resumable-courier"]
+    assert not [one for one in threading.enumerate() if one.name == "resumable-executor"]
 
 
 def test_a_resume_at_any_item_is_exact() -> None:
@@ -156,11 +156,10 @@ def test_an_item_that_ends_its_process_is_named_and_nothing_is_lost() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         return item
 
-    got = []
+    got: list[int] = []
     with iter(in_parts(deadly)) as iterator:
         with pytest.raises(rs.WorkerError, match="nothing else in work"):
-            for item in iterator:
-                got.append(item)
+            got.extend(iterator)
         state = iterator.get_state()
     with in_parts(int).resume(state) as iterator:
         assert got + list(iterator) == list(in_parts(int, workers=0))

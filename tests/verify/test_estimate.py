@@ -13,13 +13,13 @@ import resumable as rs
 from resumable.cli.verify import foretold
 from resumable.sources.iterable import reads_again
 from resumable.verify import Estimate
-from resumable.verify.estimate import Pace
+from resumable.verify.estimate import ProcessCost
 
 AROUND = 4 * (2 + 10)  # a process and a run each: what is done beside the resumes
 
 
 def test_a_resume_costs_its_process_and_the_items_until_the_next_stop() -> None:
-    pace = Pace(start=2, items=100, run=10)
+    pace = ProcessCost(start=2, items=100, run=10)
     assert pace.seconds([]) == AROUND
     assert pace.seconds([[100]]) == AROUND + 2
     assert pace.seconds([[0]]) == AROUND + 2 + 10
@@ -27,24 +27,24 @@ def test_a_resume_costs_its_process_and_the_items_until_the_next_stop() -> None:
 
 
 def test_what_is_read_again_takes_time_too() -> None:
-    pace = Pace(start=2, items=100, run=10, reads_again=True)
+    pace = ProcessCost(start=2, items=100, run=10, reads_again=True)
     assert pace.seconds([[30, 60, 100]]) == pytest.approx(AROUND + 3 * 2 + 6 + 10 + 10)
 
 
 def test_chains_run_beside_each_other() -> None:
     chains = [[0], [0], [0], [0]]
-    assert Pace(2, 100, 10, at_once=2).seconds(chains) == AROUND + 4 * 12 / 2
-    assert Pace(2, 100, 10, at_once=9).seconds(chains[:1]) == AROUND + 12
+    assert ProcessCost(2, 100, 10, at_once=2).seconds(chains) == AROUND + 4 * 12 / 2
+    assert ProcessCost(2, 100, 10, at_once=9).seconds(chains[:1]) == AROUND + 12
 
 
 def test_several_ranks_take_their_processes_and_runs() -> None:
-    pace = Pace(start=2, items=100, run=10, deals=True)
+    pace = ProcessCost(start=2, items=100, run=10, deals=True)
     assert pace.seconds([]) == AROUND + 20 * 2 + 8 * 10
     assert replace(pace, restart=0.5).seconds([]) == AROUND + 20 * 0.5 + 8 * 10
 
 
 def test_an_empty_pipeline_takes_its_processes() -> None:
-    assert Pace(2, 0, 0).seconds([[0, 0]]) == 4 * 2 + 2 * 2
+    assert ProcessCost(2, 0, 0).seconds([[0, 0]]) == 4 * 2 + 2 * 2
 
 
 def test_which_sources_a_resume_reads_again_is_known() -> None:

@@ -14,7 +14,7 @@ from tiers import thinned
 import resumable as rs
 from resumable.core.graph import cut_after, rebuilt, tuned
 from resumable.errors import ResumableError
-from resumable.verify.processes import Outcome, Task, Workers
+from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
 from resumable.verify.several import check_several
 from resumable.verify.target import Target
 
@@ -24,20 +24,20 @@ with tempfile.TemporaryDirectory() as folder:
     NAMES = [*catalogue(Path(folder))]
 
 
-class Here(Workers):
+class Here(TaskProcesses):
     """Runs tasks in this process, each with a pipeline made anew; a kill leaves the loop without a save."""
 
     def __init__(self, make: Make, folder: Path) -> None:
         super().__init__(Target("none"), folder, 1)
         self._make = make
 
-    def run(self, task: Task, watch: Any = None) -> Outcome:
+    def run(self, task: ProcessTask, watch: Any = None) -> TaskOutcome:
         stage = cut_after(self._make().stage, task.cut)
         try:
             result = task.work.do(tuned(stage, task.tuning or {}), lambda count: None)
         except ResumableError as error:
-            return Outcome("", None, str(error), type(error).__name__)
-        return Outcome("", result)
+            return TaskOutcome("", None, str(error), type(error).__name__)
+        return TaskOutcome("", result)
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import resumable as rs
-from resumable.verify.partitions import Alone, Continued, Joined, rank_counts
+from resumable.verify.partitions import Alone, Continued, JoinRankStates, rank_counts
 from resumable.verify.verifier import verify
 
 MOST = 9
@@ -20,7 +20,7 @@ def told(pipeline: rs.Pipeline[Any], ranks: int, damage: int | None = None) -> s
     alone = Alone(MOST).do(stage, lambda count: None)
     if damage is not None:
         del alone[damage][-1]
-    state = Joined(2, 11).do(stage, lambda count: None)
+    state = JoinRankStates(2, 11).do(stage, lambda count: None)
     return Continued(state, ranks, alone, MOST).do(stage, lambda count: None)
 
 

@@ -13,8 +13,8 @@ import pytest
 
 import resumable as rs
 from resumable.verify.lives import Lived
-from resumable.verify.processes import Workers
-from resumable.verify.runs import Digests, Run, draw
+from resumable.verify.processes import TaskProcesses
+from resumable.verify.runs import Digests, PipelineRun, draw
 from resumable.verify.several import (
     TOGETHER,
     Verdict,
@@ -66,7 +66,7 @@ def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     def check(name: str) -> Verdict:
         target = Target(f"{tmp_path / 'mine.py'}:{name}")
         limit = 50 if name == "endless" else None
-        with Workers(target, tmp_path / "work", 2) as workers:
+        with TaskProcesses(target, tmp_path / "work", 2) as workers:
             return check_several(target.load().stage, workers, limit, may_change=True)
 
     return check
@@ -112,7 +112,7 @@ def test_what_is_refused_is_told_and_is_no_finding(
         assert expected in told
 
 
-def run_of(items: list[int], expected: Digests | None = None, **options: Any) -> Run:
+def run_of(items: list[int], expected: Digests | None = None, **options: Any) -> PipelineRun:
     return draw(iter(items), None, lambda count: None, expected=expected, texts=9, **options)
 
 

@@ -13,8 +13,8 @@ from command import call_command, run_python
 from verify.pairs import PAIRS
 
 import resumable as rs
-from resumable.verify.processes import Outcome, Task, Workers
-from resumable.verify.ranks import Ranks, check_ranks
+from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
+from resumable.verify.ranks import ResumeOnRanks, check_ranks
 from resumable.verify.target import Target
 
 MINE = (
@@ -163,12 +163,12 @@ def test_a_state_that_cannot_be_saved_was_not_resumed_from(
     assert "resumed after" not in done.stdout
 
 
-class Killed(Workers):
+class Killed(TaskProcesses):
     """Of what resumes with other ranks, every process dies."""
 
-    def run(self, task: Task, watch: Any = None) -> Outcome:
-        if isinstance(task.work, Ranks):
-            return Outcome(None, None, "the process was ended by SIGKILL", "ProcessEnded")
+    def run(self, task: ProcessTask, watch: Any = None) -> TaskOutcome:
+        if isinstance(task.work, ResumeOnRanks):
+            return TaskOutcome(None, None, "the process was ended by SIGKILL", "ProcessEnded")
         return super().run(task, watch)
 
 

@@ -14,8 +14,13 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.core.stage import Stage
 from resumable.windows.carrying import CarryingIterator
-from resumable.workers import part_runner
-from resumable.workers.part_runner import PackedState, PartRunner, Place, Task
+from resumable.workers import partition_runner
+from resumable.workers.partition_runner import (
+    AfterItem,
+    PackedState,
+    PartitionRunner,
+    PartitionTask,
+)
 
 SECONDS_AN_ITEM, SECONDS_A_STATE = 0.001, 1.0
 
@@ -29,7 +34,7 @@ def test_states_are_taken_for_a_share_of_the_time(
     monkeypatch: pytest.MonkeyPatch, costly: bool
 ) -> None:
     clock = Clock(0.0)
-    monkeypatch.setattr(part_runner, "perf_counter", clock)
+    monkeypatch.setattr(partition_runner, "perf_counter", clock)
     taken = 0
     get_state = CarryingIterator.get_state
 
@@ -40,10 +45,10 @@ def test_states_are_taken_for_a_share_of_the_time(
         return get_state(iterator)
 
     monkeypatch.setattr(CarryingIterator, "get_state", counted)
-    place = Place(PackedState(carrying(0).start(0).get_state()), 0, 0)
-    runner, items, taken = PartRunner(carrying), 0, 0
+    place = AfterItem(PackedState(carrying(0).start(0).get_state()), 0, 0)
+    runner, items, taken = PartitionRunner(carrying), 0, 0
     while items < 1900:
-        task = Task("run", 0, 0, place, 2, {}, None)
+        task = PartitionTask("run", 0, 0, place, 2, {}, None)
         delivery = runner(task)
         clock.now += SECONDS_AN_ITEM * len(delivery.items)
         items += len(delivery.items)
@@ -68,8 +73,8 @@ STAGES: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
 def share(request: pytest.FixtureRequest) -> Iterator[None]:
     """All states cost too much: each is taken, or none but the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(part_runner, "CHEAP_SECONDS", -1.0)
-        patch.setattr(part_runner, "STATE_SHARE", request.param)
+        patch.setattr(partition_runner, "CHEAP_SECONDS", -1.0)
+        patch.setattr(partition_runner, "STATE_SHARE", request.param)
         yield
 
 

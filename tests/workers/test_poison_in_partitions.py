@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.core.graph import walk
-from resumable.workers.watching import CallLog, Watch
+from resumable.workers.watching import CallLog, CallWatch
 
 ITEMS = 40
 needs_processes = pytest.mark.skipif(
@@ -142,7 +142,7 @@ def test_items_that_end_their_process_are_found_and_dropped(after: str, poison: 
 def test_a_watched_pipeline_has_the_items_and_states_of_the_other() -> None:
     for after in AFTER:
         stage = partitioned(failing({3}), after, {}).stage.inputs[0]
-        watch = Watch(stage, {}, None)
+        watch = CallWatch(stage, {}, None)
         plain, watched = stage.start(0), watch.pipeline.start(0)
         watch.root = watched
         items = iter(watched.items())
@@ -162,7 +162,7 @@ def test_a_call_is_noted_while_it_is_made_and_the_file_removed() -> None:
         return item
 
     stage = partitioned(fn, "nothing", {}).stage.inputs[0]
-    watch = Watch(stage, {(0, 0, 1): "left out"}, log.path)
+    watch = CallWatch(stage, {(0, 0, 1): "left out"}, log.path)
     assert type(next(found for found, _ in walk(stage))).__name__ == "Map"
     watch.root = watch.pipeline.start(0)
     items = list(watch.root.items())

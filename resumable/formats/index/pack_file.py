@@ -64,7 +64,7 @@ class Row(NamedTuple):
     content: bytes
 
 
-class Packed(NamedTuple):
+class PackEntry(NamedTuple):
     """What goes into a pack for one file.
 
     Attributes:
@@ -182,7 +182,7 @@ class PackFile:
                 os.unlink(self.path)
 
 
-def write_pack(path: str, files: Iterable[Packed]) -> None:
+def write_pack(path: str, files: Iterable[PackEntry]) -> None:
     """Write a pack of the records of some files, at least one, to ``path``.
 
     Raises:

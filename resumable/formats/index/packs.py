@@ -14,7 +14,7 @@ from typing import Final
 from ...errors import MalformedItem
 from ..open_files import DataFile
 from ..record import Format, FoundRecords
-from .pack_file import Packed, PackFile, Row, digest_of_found, write_pack
+from .pack_file import PackEntry, PackFile, Row, digest_of_found, write_pack
 from .pages import KeptPages
 from .record_index import SMALLEST_CACHED, Cached, CachedIndex, known_index
 from .scanning import scanned
@@ -153,15 +153,15 @@ def _packed(
     others: Mapping[DataFile, CachedIndex],
     missing: Iterable[DataFile],
     format: Format,
-) -> Iterator[Packed]:
+) -> Iterator[PackEntry]:
     for file, index in known.items():
-        yield Packed(file, index.found(), index.content)
+        yield PackEntry(file, index.found(), index.content)
     for file, index in others.items():
         try:
             found = index.found()
         except (MalformedItem, OSError):  # raised when the file itself is read
             continue
-        yield Packed(file, found, index.content)
+        yield PackEntry(file, found, index.content)
     for file in missing:
         found = FoundRecords.joined(scanned(file, format))
-        yield Packed(file, found, digest_of_found(found, file))
+        yield PackEntry(file, found, digest_of_found(found, file))

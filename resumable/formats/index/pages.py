@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from ...core.block import Indices
+from ..clock_cache import ClockCache, Shelved
 from ..maps import MOST_MAPS, map_file
-from ..shelf import Shelf, Shelved
 
 NUMBER: Final = 8
 PAGE: Final = 512
@@ -68,7 +68,7 @@ class NumberFile(Protocol):
         """
 
 
-class Place(NamedTuple):
+class FileIdentity(NamedTuple):
     """Identifies a mapped file: its path, the numbers of its device and inode, and its size."""
 
     path: str
@@ -96,7 +96,9 @@ class Pages:
 
     __slots__ = ("_checked", "_digests", "array", "complete", "place")
 
-    def __init__(self, array: Indices, digests: memoryview, place: Place | None = None) -> None:
+    def __init__(
+        self, array: Indices, digests: memoryview, place: FileIdentity | None = None
+    ) -> None:
         self.array = array
         self.complete = False
         self.place = place
@@ -141,7 +143,7 @@ class Pages:
 
 
 class KeptPages(Shelved[Pages]):
-    """The pages of an index file, kept as long as a shelf has room for them."""
+    """The pages of an index file, kept as long as a cache has room for them."""
 
     def __init__(self, file: NumberFile) -> None:
         self._file = file
@@ -200,11 +202,11 @@ class KeptPages(Shelved[Pages]):
         content.flags.writeable = False
         end = self._file.begin + NUMBER * self._file.numbers
         numbers: Indices = content[self._file.begin : end].view("<i8")
-        place = Place(self._file.path, status.st_dev, status.st_ino, self._file.size)
+        place = FileIdentity(self._file.path, status.st_dev, status.st_ino, self._file.size)
         pages = Pages(numbers, content[end:].data, place)
         mapped_pages.put(self, pages)
         return pages
 
 
-loaded_pages: Shelf[Pages] = Shelf(LOADED_BUDGET)
-mapped_pages: Shelf[Pages] = Shelf(MOST_MAPS)
+loaded_pages: ClockCache[Pages] = ClockCache(LOADED_BUDGET)
+mapped_pages: ClockCache[Pages] = ClockCache(MOST_MAPS)

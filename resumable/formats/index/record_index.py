@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...core.block import Indices
+from ..clock_cache import ClockCache, Shelved
 from ..data_files import AnyFile
 from ..record import Format, FoundRecords
 from ..remote import RemoteFile
-from ..shelf import Shelf, Shelved
 from .cache_file import IndexFile, write_index
 from .pack_file import Row, digest_of_found
 from .pages import LOADED_BUDGET, KeptPages
@@ -271,4 +271,4 @@ def _all_records(data: AnyFile, format: Format) -> FoundRecords:
     return FoundRecords.joined(scanned(data, format))
 
 
-short_indexes: Shelf[FoundRecords] = Shelf(LOADED_BUDGET)
+short_indexes: ClockCache[FoundRecords] = ClockCache(LOADED_BUDGET)

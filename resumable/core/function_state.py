@@ -13,7 +13,7 @@ from ..errors import InvalidArgument, UnencodableState
 from ..state.value import State, TakenState, freeze, taken_state, unpack
 from .arguments import check_callable
 from .block import Block
-from .external import Protocol, protocol_of, taken_from
+from .foreign_protocol import Protocol, protocol_of, taken_from
 from .stage_iterator import Items, StageIterator
 from .transform import Transform
 

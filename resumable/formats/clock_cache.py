@@ -1,6 +1,6 @@
 """Bound what is kept in memory or mapped, whatever the number of files."""
 
-# A value is kept on the object that needs it, so that looking there costs nothing. The shelf only
+# A value is kept on the object that needs it, so that looking there costs nothing. The cache only
 # takes it away again.
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if hasattr(os, "register_at_fork"):
 
 
 class Shelved(Generic[V]):
-    """An object that can make its value anew when a shelf has taken it away.
+    """An object that can make its value anew when a cache has taken it away.
 
     Attributes:
-      kept: the value, or None. Read it once and keep the result: a shelf may clear it at any time.
-      used: whether the value was used since the shelf last looked; set at each use.
+      kept: the value, or None. Read it once and keep the result: a cache may clear it at any time.
+      used: whether the value was used since the cache last looked; set at each use.
     """
 
     kept: V | None = None
     used = False
 
 
-class Shelf(Generic[V]):
+class ClockCache(Generic[V]):
     """Values that were used recently, up to a limit on the sum of their weights.
 
-    One that was used since the shelf last looked at it gets a second chance (the clock algorithm of
+    One that was used since the cache last looked at it gets a second chance (the clock algorithm of
     Corbató, 1968), so that a use costs no more than setting a flag.
 
     Attributes:
@@ -44,7 +44,7 @@ class Shelf(Generic[V]):
         self.most = most
         self._weights: OrderedDict[Shelved[V], int] = OrderedDict()
         # Invariant: at least the sum of the weights. An exception between two lines of `put` may
-        # leave it too large; then the shelf keeps less until it is empty again.
+        # leave it too large; then the cache keeps less until it is empty again.
         self._total = 0
 
     def __len__(self) -> int:

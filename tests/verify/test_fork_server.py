@@ -1,4 +1,4 @@
-"""Processes that are forks of a nursery: as fresh as those that were started, with fewer of these."""
+"""Processes that are forks of a fork server: as fresh as those that were started, with fewer of these."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from command import ROOT, call_command
 from waiting import wait_until
 
 from resumable.verify.conditions import Conditions
-from resumable.verify.nursery import CAN_FORK
-from resumable.verify.processes import Outcome, Task, Workers
+from resumable.verify.fork_server import CAN_FORK
+from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
 from resumable.verify.target import Target
 from resumable.verify.work import Passes
 
@@ -81,8 +81,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def ran(workers: Workers, hash_seed: int) -> Outcome:
-    return workers.run(Task(Passes(None), conditions=Conditions(hash_seed=hash_seed)))
+def ran(workers: TaskProcesses, hash_seed: int) -> TaskOutcome:
+    return workers.run(ProcessTask(Passes(None), conditions=Conditions(hash_seed=hash_seed)))
 
 
 def noted(folder: Path) -> list[dict[str, Any]]:
@@ -90,7 +90,7 @@ def noted(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_a_fork_finds_what_a_process_that_was_started_does(folder: Path) -> None:
-    with Workers(Target("mine:noting"), folder / "work", 1) as workers:
+    with TaskProcesses(Target("mine:noting"), folder / "work", 1) as workers:
         ran(workers, 2)
         workers.fork_with([2])
         for _ in range(2):
@@ -105,15 +105,15 @@ def test_a_fork_finds_what_a_process_that_was_started_does(folder: Path) -> None
 
 
 def test_how_a_fork_ends_is_told(folder: Path) -> None:
-    with Workers(Target("mine:dies"), folder / "work", 1) as workers:
+    with TaskProcesses(Target("mine:dies"), folder / "work", 1) as workers:
         workers.fork_with([2])
         outcome = ran(workers, 2)
     assert outcome.died
     assert outcome.error == "the process ended with status 3 and said: 'no more memory'"
 
 
-def test_without_its_nursery_a_process_is_started(folder: Path) -> None:
-    with Workers(Target("mine:noting"), folder / "work", 1) as workers:
+def test_without_its_fork_server_a_process_is_started(folder: Path) -> None:
+    with TaskProcesses(Target("mine:noting"), folder / "work", 1) as workers:
         workers.fork_with([2])
         for found in workers._nurseries.values():
             found._process.kill()
@@ -148,7 +148,9 @@ def test_resumes_do_not_start_an_interpreter_each(
 @pytest.mark.parametrize(
     "number", [pytest.param(signal.SIGINT, marks=pytest.mark.deep), signal.SIGKILL]
 )
-def test_no_fork_and_no_nursery_outlives_what_was_interrupted(folder: Path, number: int) -> None:
+def test_no_fork_and_no_fork_server_outlives_what_was_interrupted(
+    folder: Path, number: int
+) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "resumable", "verify", "mine.py:waits_on_resume"],
         env=os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder / "work")},

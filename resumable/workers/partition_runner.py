@@ -25,8 +25,8 @@ from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, TakenState, take_state, taken_state
 from .failure import Failure
-from .skips import Skip, noting
-from .watching import ItemKey, Watch
+from .skips import DroppedItem, noting
+from .watching import CallWatch, ItemKey
 
 LONGEST_SECONDS: Final = 0.05
 MOST_RUNNING: Final = 1 << 14
@@ -64,7 +64,7 @@ class PackedState:
         return PackedState, (None, self._packed)
 
 
-class Place(NamedTuple):
+class AfterItem(NamedTuple):
     """Where a partition stands after an item.
 
     Attributes:
@@ -80,7 +80,7 @@ class Place(NamedTuple):
     beyond: int = 0
 
 
-class Task(NamedTuple):
+class PartitionTask(NamedTuple):
     """Up to ``most`` items of partition ``number``, from ``place`` on.
 
     Attributes:
@@ -93,7 +93,7 @@ class Task(NamedTuple):
     run: str
     epoch: int
     number: int
-    place: Place
+    place: AfterItem
     most: int
     dropped: Mapping[ItemKey, str]
     log: str | None
@@ -113,10 +113,10 @@ class Delivery(NamedTuple):
     """
 
     items: list[Any]
-    places: list[Place]
-    end: Place | None = None
+    places: list[AfterItem]
+    end: AfterItem | None = None
     failure: Failure | None = None
-    skips: Sequence[Skip] = ()
+    skips: Sequence[DroppedItem] = ()
     skipped: Mapping[str, int] | None = None
 
 
@@ -137,8 +137,8 @@ class _Running(NamedTuple):
     iterator: StageIterator[Any]
     items: Iterator[Any]
     made: int
-    skips: list[Skip]
-    watch: Watch | None
+    skips: list[DroppedItem]
+    watch: CallWatch | None
     notes: _Notes
 
 
@@ -148,29 +148,29 @@ class _Notes:
     After each item where that costs little; else as often as it takes a certain share of the time.
     """
 
-    def __init__(self, iterator: StageIterator[Any], place: Place) -> None:
+    def __init__(self, iterator: StageIterator[Any], place: AfterItem) -> None:
         self._iterator = iterator
         self._last = place
         self._due = 0.0
 
-    def place(self, made: int) -> Place:
+    def place(self, made: int) -> AfterItem:
         """Where the partition stands, after ``made`` items."""
         if perf_counter() >= self._due:
             return self.exact_place(made)
         last = self._last
-        return Place(last.state, self._iterator.epoch, made, last.beyond + made - last.made)
+        return AfterItem(last.state, self._iterator.epoch, made, last.beyond + made - last.made)
 
-    def exact_place(self, made: int) -> Place:
+    def exact_place(self, made: int) -> AfterItem:
         """The same, by a new state."""
         began = perf_counter()
         state = take_state(self._iterator.get_state)
         now = perf_counter()
         self._due = now + STATE_SHARE * (now - began) if now - began > CHEAP_SECONDS else now
-        self._last = Place(PackedState(state), self._iterator.epoch, made)
+        self._last = AfterItem(PackedState(state), self._iterator.epoch, made)
         return self._last
 
 
-class _Run:
+class _IdleRun:
     """The partitions of one run that are kept, at least one.
 
     Attributes:
@@ -183,7 +183,7 @@ class _Run:
         self.used = 0.0
 
 
-class _Kept:
+class _IdlePartitions:
     """The partitions that stand where their next task begins, up to `MOST_RUNNING` of `MOST_RUNS`."""
 
     # On an executor of the user's, another process may go on with a partition. What stands here is then of
@@ -191,7 +191,7 @@ class _Kept:
 
     def __init__(self) -> None:
         # The one used last is at the end.
-        self._runs: OrderedDict[str, _Run] = OrderedDict()
+        self._runs: OrderedDict[str, _IdleRun] = OrderedDict()
         self._lock = threading.Lock()
 
     def take(self, key: Key, made: int) -> _Running | None:
@@ -208,7 +208,7 @@ class _Kept:
         """Keep a partition for its next task."""
         name, number = key
         with self._lock:
-            run = self._runs.setdefault(name, _Run())
+            run = self._runs.setdefault(name, _IdleRun())
             self._runs.move_to_end(name)
             run.running[number], run.used = running, monotonic()
             dropped = self._dropped(run.used)
@@ -233,7 +233,7 @@ class _Kept:
 
     def _removed(self, name: str, number: int) -> _Running | None:
         """Remove a partition; a run of which none is left is removed too."""
-        run = self._runs.get(name) or _Run()
+        run = self._runs.get(name) or _IdleRun()
         running = run.running.pop(number, None)
         if not run.running:
             self._runs.pop(name, None)
@@ -249,11 +249,11 @@ class _Kept:
 
 
 # In a process of a pool, which may live on from run to run.
-_kept_here = _Kept()
+_kept_here = _IdlePartitions()
 
 
 @final
-class PartRunner:
+class PartitionRunner:
     """Delivers the items of tasks.
 
     It keeps the partitions in itself, so that they are freed with it; a copy in another process, which
@@ -265,7 +265,7 @@ class PartRunner:
 
     def __init__(self, pipeline: Callable[[int], Stage[Any]]) -> None:
         self._pipeline = pipeline
-        self._kept = _Kept()
+        self._kept = _IdlePartitions()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (self._pipeline,)
@@ -274,7 +274,7 @@ class PartRunner:
         # An error that it cannot be pickled names it.
         return "the stages in the partitions"
 
-    def __call__(self, task: Task) -> Delivery:
+    def __call__(self, task: PartitionTask) -> Delivery:
         """Deliver items, up to the first that raises.
 
         A task is cut short when it takes long, but has at least one item.
@@ -294,11 +294,11 @@ class PartRunner:
         """Close the partitions that stand here."""
         self._kept.end()
 
-    def _started(self, task: Task) -> _Running:
-        skips: list[Skip] = []
+    def _started(self, task: PartitionTask) -> _Running:
+        skips: list[DroppedItem] = []
         pipeline, watch = noting(self._pipeline(task.number), skips), None
         if task.log is not None or task.dropped:
-            watch = Watch(pipeline, task.dropped, task.log)
+            watch = CallWatch(pipeline, task.dropped, task.log)
             pipeline = watch.pipeline
         iterator = pipeline.start(task.epoch)
         if watch is not None:
@@ -314,11 +314,11 @@ class PartRunner:
         return _Running(pipeline, iterator, items, task.place.made, skips, watch, notes)
 
 
-def state_at(pipeline: Callable[[int], Stage[Any]], task: Task) -> State:
+def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
     """The state of a partition at the place of ``task``, where its items are made again up to there."""
     if not task.place.beyond:
         return task.place.state.state()
-    running = PartRunner(lambda number: without_threads(pipeline(number)))._started(task)
+    running = PartitionRunner(lambda number: without_threads(pipeline(number)))._started(task)
     with closing(running.iterator) as iterator:
         return iterator.get_state()
 
@@ -326,7 +326,7 @@ def state_at(pipeline: Callable[[int], Stage[Any]], task: Task) -> State:
 def _make(running: _Running, most: int) -> Delivery:
     """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes."""
     items: list[Any] = []
-    places: list[Place] = []
+    places: list[AfterItem] = []
     end, failure = None, None
     ends = perf_counter() + LONGEST_SECONDS
     try:
@@ -352,8 +352,8 @@ def _skipped(running: _Running) -> dict[str, int] | None:
     return skipped_items(running.pipeline, running.iterator, "") if drops else None
 
 
-def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartRunner:
+def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
     """The copy of a runner in another process."""
-    runner = PartRunner(pipeline)
+    runner = PartitionRunner(pipeline)
     runner._kept = _kept_here
     return runner

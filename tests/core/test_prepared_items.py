@@ -17,8 +17,8 @@ from tiers import thinned
 
 import resumable as rs
 from resumable.core import block_items
-from resumable.core.random_access import Indexed
-from resumable.core.runs import Chosen, Computed, choose, grouped
+from resumable.core.indexed import Indexed
+from resumable.core.prepared_items import ChosenItems, Computed, choose, grouped
 from resumable.core.stage import by_index
 from resumable.testing.comparing import assert_same
 from resumable.testing.strategies import pipelines
@@ -182,7 +182,7 @@ def test_items_of_nested_choices_are_taken_from_where_they_are() -> None:
         further = rs.from_sequence(range(8 * number, 8 * number + 8))
         stages = rs.mix(stages, further, stop="all")
     run = by_index(stages.stage).run(np.arange(len(stages)))
-    assert isinstance(run, Chosen)
+    assert isinstance(run, ChosenItems)
     assert len(run.runs) == 21
     assert list(run.items(range(len(stages)))) == [stages[index] for index in range(len(stages))]
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
-from ..core.random_access import OWN_INDICES, Indexed
+from ..core.indexed import OWN_INDICES, Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import CountingIterator, IndexedTransform, PassThrough

@@ -14,7 +14,7 @@ HALF: Final = 6
 
 @final
 @dataclass(frozen=True)
-class Part:
+class RankPart:
     """What one of several ranks saves of a step. Those that differ in the rank alone make a whole.
 
     Attributes:
@@ -29,7 +29,7 @@ class Part:
     run: str = ""
 
     @property
-    def siblings(self) -> Iterator[Part]:
+    def siblings(self) -> Iterator[RankPart]:
         """The parts that make the whole, by rank."""
         return (replace(self, rank=rank) for rank in range(self.ranks))
 
@@ -50,7 +50,7 @@ class Part:
             return self == WHOLE
         return 0 <= self.rank < self.ranks < 1 << 63 and re.fullmatch(RUN, self.run) is not None
 
-    def tidies(self, other: Part) -> bool:
+    def tidies(self, other: RankPart) -> bool:
         """Whether it falls to this rank to remove ``other``, as each part falls to just one."""
         return other.rank % self.ranks == self.rank
 
@@ -58,12 +58,12 @@ class Part:
         return f"rank {self.rank} of {self.ranks}"
 
 
-WHOLE: Final = Part()
+WHOLE: Final = RankPart()
 
 
-def part_from(rank: Any, ranks: Any, run: Any) -> Part | None:
+def part_from(rank: Any, ranks: Any, run: Any) -> RankPart | None:
     """The part that these values describe, if they describe one."""
     if type(rank) is not int or type(ranks) is not int or type(run) is not str:
         return None
-    part = Part(rank, ranks, run)
+    part = RankPart(rank, ranks, run)
     return part if part.is_possible else None

@@ -10,7 +10,7 @@ LARGEST_RECORD: Final = 1 << 31
 READ_AT_ONCE: Final = 1 << 20
 
 
-class Tape:
+class ScanBuffer:
     """Content in order, as a `ByteReader`, kept from the last record taken on.
 
     To a scan, damage is the end of the file; what follows from it is the reader's matter.

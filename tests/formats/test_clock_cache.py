@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resumable.formats import shelf as shelf_module
-from resumable.formats.shelf import Shelf, Shelved
+from resumable.formats import clock_cache as clock_cache_module
+from resumable.formats.clock_cache import ClockCache, Shelved
 
 MOST = 10
 
@@ -30,7 +30,7 @@ class Owner(Shelved[str]):
 def test_no_more_is_kept_than_the_limit_and_what_was_put_last_if_it_fits(
     moves: list[tuple[str, int, int]],
 ) -> None:
-    shelf: Shelf[str] = Shelf(MOST)
+    shelf: ClockCache[str] = ClockCache(MOST)
     owners = [Owner() for _ in range(8)]
     weights = dict.fromkeys(range(8), 0)
     for move, number, weight in moves:
@@ -50,7 +50,7 @@ def test_no_more_is_kept_than_the_limit_and_what_was_put_last_if_it_fits(
 
 
 def test_what_is_used_stays() -> None:
-    shelf: Shelf[str] = Shelf(MOST)
+    shelf: ClockCache[str] = ClockCache(MOST)
     owners = [Owner() for _ in range(100)]
     for owner in owners:
         shelf.put(owner, "value")
@@ -59,7 +59,7 @@ def test_what_is_used_stays() -> None:
     assert sum(owner.kept is not None for owner in owners) == MOST
 
 
-SOURCE = Path(shelf_module.__file__).read_text(encoding="utf-8").splitlines()
+SOURCE = Path(clock_cache_module.__file__).read_text(encoding="utf-8").splitlines()
 WITH = {number for number, line in enumerate(SOURCE, 1) if line.lstrip().startswith("with ")}
 
 
@@ -67,7 +67,7 @@ class Interrupted(BaseException):
     """What a handler of signals raises."""
 
 
-def interrupted_after(count: int, shelf: Shelf[str], owner: Owner) -> bool:
+def interrupted_after(count: int, shelf: ClockCache[str], owner: Owner) -> bool:
     """Put a value, and raise after that many bytecodes; whether there were as many.
 
     Those of a `with` itself do not count: Python handles no signal between them.
@@ -76,7 +76,7 @@ def interrupted_after(count: int, shelf: Shelf[str], owner: Owner) -> bool:
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if frame.f_code.co_filename != shelf_module.__file__:
+        if frame.f_code.co_filename != clock_cache_module.__file__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode" and frame.f_lineno not in WITH:
@@ -100,7 +100,7 @@ def test_an_interrupt_between_any_two_bytecodes_leaves_the_bound_and_the_lock() 
     count = 0
     going_on = True
     while going_on:
-        shelf: Shelf[str] = Shelf(MOST)
+        shelf: ClockCache[str] = ClockCache(MOST)
         owners = [Owner() for _ in range(20)]
         for owner in owners[:10]:
             shelf.put(owner, "value")
@@ -108,7 +108,7 @@ def test_an_interrupt_between_any_two_bytecodes_leaves_the_bound_and_the_lock() 
         count += 1
         assert all(owner in shelf._weights for owner in owners if owner.kept is not None)
 
-        def use(shelf: Shelf[str] = shelf, owners: list[Owner] = owners) -> None:
+        def use(shelf: ClockCache[str] = shelf, owners: list[Owner] = owners) -> None:
             shelf.put(owners[0], "value", MOST)
             for owner in owners:
                 shelf.put(owner, "value", 2)
@@ -124,8 +124,8 @@ def test_an_interrupt_between_any_two_bytecodes_leaves_the_bound_and_the_lock() 
 
 
 def test_a_fork_has_a_lock_of_its_own() -> None:
-    lock = shelf_module._lock
+    lock = clock_cache_module._lock
     child = os.fork()
     if not child:
-        os._exit(shelf_module._lock is lock)
+        os._exit(clock_cache_module._lock is lock)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

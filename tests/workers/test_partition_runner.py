@@ -11,14 +11,14 @@ from clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state
-from resumable.workers import part_runner
-from resumable.workers.part_runner import (
+from resumable.workers import partition_runner
+from resumable.workers.partition_runner import (
     IDLE_SECONDS,
     MOST_RUNS,
+    AfterItem,
     PackedState,
-    PartRunner,
-    Place,
-    Task,
+    PartitionRunner,
+    PartitionTask,
 )
 
 PARTITIONS = 4
@@ -47,23 +47,23 @@ def numbers(partition: int) -> Any:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock(1000.0)
-    monkeypatch.setattr(part_runner, "monotonic", clock)
+    monkeypatch.setattr(partition_runner, "monotonic", clock)
     return clock
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
     """Does the next task of a partition as in a process of a pool; returns its items."""
-    kept = part_runner._Kept()
-    monkeypatch.setattr(part_runner, "_kept_here", kept)
-    places: dict[tuple[str, int], Place] = {}
+    kept = partition_runner._IdlePartitions()
+    monkeypatch.setattr(partition_runner, "_kept_here", kept)
+    places: dict[tuple[str, int], AfterItem] = {}
 
     def do(name: str, partition: int = 0) -> list[int]:
         if (name, partition) not in places:
             state = take_state(numbers(partition).start(0).get_state)
-            places[name, partition] = Place(PackedState(state), 0, 0)
-        runner = pickle.loads(pickle.dumps(PartRunner(numbers)))
-        found = runner(Task(name, 0, partition, places[name, partition], 3, {}, None))
+            places[name, partition] = AfterItem(PackedState(state), 0, 0)
+        runner = pickle.loads(pickle.dumps(PartitionRunner(numbers)))
+        found = runner(PartitionTask(name, 0, partition, places[name, partition], 3, {}, None))
         places[name, partition] = found.places[-1]
         items: list[int] = found.items
         return items
@@ -102,7 +102,7 @@ def test_a_run_that_was_idle_while_another_one_worked_is_dropped(
 def test_at_most_so_many_partitions_are_kept(
     run: Callable[..., list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(part_runner, "MOST_RUNNING", 3)
+    monkeypatch.setattr(partition_runner, "MOST_RUNNING", 3)
     for partition in range(PARTITIONS):
         run("first", partition)
     assert OPEN == [1, 2, 3]

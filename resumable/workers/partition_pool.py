@@ -23,14 +23,21 @@ from ..core.arguments import check_int
 from ..core.home_process import HomeProcess
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import ItemByItem, Items, Mark, StageIterator
+from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
 from ..errors import WorkerError
 from ..state.value import State
 from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import WorkerSource
-from .part_runner import Delivery, PackedState, PartRunner, Place, Task, state_at
-from .skips import Skip, tell
+from .partition_runner import (
+    AfterItem,
+    Delivery,
+    PackedState,
+    PartitionRunner,
+    PartitionTask,
+    state_at,
+)
+from .skips import DroppedItem, tell
 from .threads import PATIENCE, Answer
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor, make_workers
@@ -45,7 +52,7 @@ MOST_SLOTS: Final = 16
 """Large deliveries of one worker that are in shared memory at a time."""
 
 
-class Crew(NamedTuple):
+class PartitionWorkersConfig(NamedTuple):
     """What runs the partitions of a rank.
 
     Attributes:
@@ -61,44 +68,44 @@ class Crew(NamedTuple):
     buffer_size: int
 
 
-def check_crew(crew: Crew) -> None:
-    """Refuse a crew that cannot work.
+def check_workers_config(config: PartitionWorkersConfig) -> None:
+    """Refuse workers that cannot work.
 
     Raises:
       InvalidType: if ``executor`` is no executor, or a number is not an integer.
       InvalidArgument: if a number is out of its range.
       MissingDependency: for processes without the extra ``parallel``.
     """
-    check_executor(crew.workers, crew.executor)
-    check_int("buffer_size", crew.buffer_size, minimum=1)
+    check_executor(config.workers, config.executor)
+    check_int("buffer_size", config.buffer_size, minimum=1)
 
 
 @final
-class Team:
-    """The running workers of a crew, hired when the first item is asked for.
+class PartitionPool:
+    """The running workers of partitions; they start when the first item is asked for.
 
     Args:
-      crew: what to hire.
+      config: which workers, and what they run.
       stage: the stage that it belongs to, for errors.
       epoch: of the pass.
     """
 
-    def __init__(self, crew: Crew, stage: Stage[Any], epoch: int) -> None:
-        self._crew = crew
+    def __init__(self, config: PartitionWorkersConfig, stage: Stage[Any], epoch: int) -> None:
+        self._config = config
         self._stage = stage
         self._run = uuid.uuid4().hex
         self._epoch = epoch
         self._source: WorkerSource | None = None
-        self._hands: list[_Hand] = []
-        self._runners: list[PartRunner] = []
+        self._workers: list[_Worker] = []
+        self._runners: list[PartitionRunner] = []
         # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
         # iterator running.
-        self._parts: list[weakref.ref[WorkedPart[Any]]] = []
+        self._parts: list[weakref.ref[WorkerPartition[Any]]] = []
         self._process = HomeProcess()
 
-    def of(self, number: int, inner: StageIterator[T]) -> WorkedPart[T]:
+    def of(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
         """Partition ``number``, run by a worker from the start of ``inner``, which is not moved."""
-        part: WorkedPart[T] = WorkedPart(self, number, inner)
+        part: WorkerPartition[T] = WorkerPartition(self, number, inner)
         self._parts.append(weakref.ref(part))
         return part
 
@@ -107,59 +114,64 @@ class Team:
         self._source = source
 
     def task(
-        self, number: int, place: Place, most: int, dropped: Mapping[ItemKey, str], log: str | None
-    ) -> Task:
+        self,
+        number: int,
+        place: AfterItem,
+        most: int,
+        dropped: Mapping[ItemKey, str],
+        log: str | None,
+    ) -> PartitionTask:
         """A task for a worker."""
-        return Task(self._run, self._epoch, number, place, most, dropped, log)
+        return PartitionTask(self._run, self._epoch, number, place, most, dropped, log)
 
-    def marked(self, task: Task) -> Mark:
+    def marked(self, task: PartitionTask) -> DeferredState:
         """The state at the place of ``task``, to be had later; workers are not needed for that."""
-        return partial(state_at, self._crew.pipeline, task)
+        return partial(state_at, self._config.pipeline, task)
 
-    def tell(self, skips: Sequence[Skip]) -> None:
+    def tell(self, skips: Sequence[DroppedItem]) -> None:
         """Call the functions of the user that are told of dropped items."""
         tell(self._stage.inputs[0], skips)
 
     @property
     def buffer_size(self) -> int:
         """Items of each partition computed ahead."""
-        return self._crew.buffer_size
+        return self._config.buffer_size
 
     def check_home(self) -> None:
         """Refuse to go on in a forked process, which does not have the workers."""
         self._process.check_workers_of(self._stage)
 
     def begin(self) -> None:
-        """Hire the workers and let them begin, unless they have."""
-        if self._hands:
+        """Start the workers and let them begin, unless they have."""
+        if self._workers:
             return
-        count = min(self._crew.workers, len(self._parts))
-        self._hands = [_Hand(self._one_of(count)) for _ in range(count)]
+        count = min(self._config.workers, len(self._parts))
+        self._workers = [_Worker(self._one_of(count)) for _ in range(count)]
         parts = self._living()
         for place, part in enumerate(parts):
-            part.hand = self._hands[place % count]
+            part.worker = self._workers[place % count]
         for part in parts:
             part.order()
 
-    def in_work(self, hand: _Hand) -> list[int]:
-        """The partitions of which ``hand`` has a task that is not done."""
-        return [part.number for part in self._living() if part.hand is hand and part.in_work]
+    def in_work(self, worker: _Worker) -> list[int]:
+        """The partitions of which ``worker`` has a task that is not done."""
+        return [part.number for part in self._living() if part.worker is worker and part.in_work]
 
     def end_if_done(self) -> None:
         """Let the workers go once all that there is to compute is computed."""
         if not all(part.done for part in self._living()):
             return
         if self._source is not None and not self._source.closed:
-            hands, self._hands = self._hands, []  # now the next epoch's
-            for hand in hands:
-                self._source.put(self._stage, hand.workers)
+            workers, self._workers = self._workers, []  # now the next epoch's
+            for worker in workers:
+                self._source.put(self._stage, worker.workers)
         self.close()
 
     def _one_of(self, count: int) -> Workers:
         """One of ``count`` workers, kept from the last epoch if there is one."""
         slots = min(-(-len(self._parts) // count), MOST_SLOTS)
-        runner = PartRunner(self._crew.pipeline)
-        call = WorkerCall(runner, False, 1, self._crew.executor)
+        runner = PartitionRunner(self._config.pipeline)
+        call = WorkerCall(runner, False, 1, self._config.executor)
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)
@@ -167,7 +179,7 @@ class Team:
             return make_workers(call, slots)
         return self._source.take(self._stage, call, slots)
 
-    def _living(self) -> list[WorkedPart[Any]]:
+    def _living(self) -> list[WorkerPartition[Any]]:
         return [part for found in self._parts if (part := found()) is not None]
 
     def died(
@@ -185,10 +197,10 @@ class Team:
         """End the workers; may be called again."""
         if not self._process.is_this_one():
             return  # after a fork, the workers and their locks are the parent's
-        hands, self._hands = self._hands, []
-        for hand in hands:
-            hand.end_watch()
-        if not close_all([hand.workers for hand in hands]):
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.end_watch()
+        if not close_all([worker.workers for worker in workers]):
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
                 "their items are done",
@@ -200,7 +212,7 @@ class Team:
 
 
 @final
-class _Hand:
+class _Worker:
     """One worker.
 
     Attributes:
@@ -234,25 +246,25 @@ class _Hand:
 
 
 @final
-class WorkedPart(ItemByItem[T]):
+class WorkerPartition(ItemByItem[T]):
     """Motion through a partition that a worker runs; its state is that of the partition itself.
 
     Attributes:
       number: of the partition.
-      hand: its worker, once workers are hired.
+      worker: its worker, once workers have started.
     """
 
-    hand: _Hand
+    worker: _Worker
 
-    def __init__(self, team: Team, number: int, inner: StageIterator[T]) -> None:
-        self._team = team
+    def __init__(self, pool: PartitionPool, number: int, inner: StageIterator[T]) -> None:
+        self._pool = pool
         self.number = number
         # Stands where the worker begins, and is never moved.
         self._inner = inner
-        self._ready: deque[tuple[T, Place]] = deque()
-        self._handed_out: Place | None = None
-        self._received: Place | None = None
-        self._end: Place | None = None
+        self._ready: deque[tuple[T, AfterItem]] = deque()
+        self._handed_out: AfterItem | None = None
+        self._received: AfterItem | None = None
+        self._end: AfterItem | None = None
         self._failure: Failure | None = None  # of the item after those that are ready
         self._answer: Answer[Any] | None = None
         self._alone = False  # whether the task in work, of one item, is the worker's only one
@@ -268,7 +280,7 @@ class WorkedPart(ItemByItem[T]):
 
     def _walk(self) -> Iterator[T]:
         while True:
-            self._team.check_home()
+            self._pool.check_home()
             while not self._ready:
                 if self._end is not None:
                     self._handed_out = self._end
@@ -276,7 +288,7 @@ class WorkedPart(ItemByItem[T]):
                 if self._failure is not None:
                     failure, self._failure = self._failure, None
                     failure.throw()
-                self._team.begin()
+                self._pool.begin()
                 self._receive()
             item, self._handed_out = self._ready.popleft()
             self.order()
@@ -284,22 +296,22 @@ class WorkedPart(ItemByItem[T]):
 
     def order(self) -> None:
         """Let the worker make further items, if there is room for them."""
-        count = max(self._team.buffer_size // 2, 1)
+        count = max(self._pool.buffer_size // 2, 1)
         if (
             self._answer is None
             and self._end is None
             and self._failure is None
-            and not self.hand.suspects
-            and len(self._ready) + count <= self._team.buffer_size
+            and not self.worker.suspects
+            and len(self._ready) + count <= self._pool.buffer_size
         ):
             self._submit(count)
 
     def _submit(self, count: int) -> None:
-        self._alone, self._deaths_known = bool(self.hand.suspects), self.hand.deaths
-        log = self.hand.watch() if self._alone else None
+        self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths
+        log = self.worker.watch() if self._alone else None
         place = self._received or self._place
-        task = self._team.task(self.number, place, count, self._dropped, log)
-        self._answer = self.hand.workers.submit([task])
+        task = self._pool.task(self.number, place, count, self._dropped, log)
+        self._answer = self.worker.workers.submit([task])
 
     def end(self) -> None:
         """Stay at the place where it stands, which is its end; called before the first item."""
@@ -322,12 +334,12 @@ class WorkedPart(ItemByItem[T]):
         answer, self._answer = self._answer, None
         assert answer is not None
         try:
-            outcome = self.hand.workers.outcome(answer)
+            outcome = self.worker.workers.outcome(answer)
         except (BrokenExecutor, CancelledError) as error:
             self._note_death(error)
             return
         delivery: Delivery = outcome.results[0]
-        self.hand.suspects.discard(self.number)
+        self.worker.suspects.discard(self.number)
         self._deaths = self._deaths_alone = 0
         self._ready.extend(zip(delivery.items, delivery.places, strict=True))
         if delivery.places:
@@ -336,26 +348,26 @@ class WorkedPart(ItemByItem[T]):
         self._skipped = delivery.skipped
         if delivery.end is not None:
             self._end = delivery.end
-            self._team.end_if_done()
-        self._team.tell(delivery.skips)
+            self._pool.end_if_done()
+        self._pool.tell(delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
-        hand, made = self.hand, self._place.made
-        if not hand.workers.replaces_dead:
-            raise self._team.died(self.number, made, 1, None, error) from error
-        if self._deaths_known < hand.deaths:
+        worker, made = self.worker, self._place.made
+        if not worker.workers.replaces_dead:
+            raise self._pool.died(self.number, made, 1, None, error) from error
+        if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
-        hand.deaths += 1
+        worker.deaths += 1
         self._deaths += 1
-        hand.suspects.update(self._team.in_work(hand), [self.number])
+        worker.suspects.update(self._pool.in_work(worker), [self.number])
         if not self._alone:
             return
         self._deaths_alone += 1
-        before, call = self._last_call, hand.last_call()
+        before, call = self._last_call, worker.last_call()
         self._last_call = call
         if self._deaths_alone < (MOST_DEATHS if call == before else MOST_UNLIKE_DEATHS):
             return
-        died = self._team.died(self.number, made, self._deaths, call, error)
+        died = self._pool.died(self.number, made, self._deaths, call, error)
         if call is None or call.key is None or call != before:
             raise died from error
         self._dropped[call.key] = str(died)  # by its map, if that may drop items
@@ -374,8 +386,10 @@ class WorkedPart(ItemByItem[T]):
         return {f"{path}{below}": count for below, count in self._skipped.items()}
 
     @property
-    def _place(self) -> Place:
-        return self._handed_out or Place(PackedState(self._inner.get_state()), self._inner.epoch, 0)
+    def _place(self) -> AfterItem:
+        return self._handed_out or AfterItem(
+            PackedState(self._inner.get_state()), self._inner.epoch, 0
+        )
 
     @property
     def epoch(self) -> int:
@@ -390,12 +404,12 @@ class WorkedPart(ItemByItem[T]):
             )  # so it need not be made again
         return state
 
-    def mark(self) -> Mark:
-        return self._team.marked(self._team.task(self.number, self._place, 0, self._dropped, None))
+    def mark(self) -> DeferredState:
+        return self._pool.marked(self._pool.task(self.number, self._place, 0, self._dropped, None))
 
     def set_state(self, state: State) -> None:
         self._inner.set_state(state)
 
     def close(self) -> None:
         self._inner.close()
-        self._team.close()
+        self._pool.close()

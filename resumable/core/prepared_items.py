@@ -21,7 +21,7 @@ from .block import Block, Indices, block_items, ungroup
 T = TypeVar("T")
 
 
-class Run(ABC, Generic[T]):
+class PreparedItems(ABC, Generic[T]):
     """The items at a number of indices, each known by its place among these.
 
     Attributes:
@@ -44,7 +44,7 @@ class Run(ABC, Generic[T]):
 
 
 @final
-class Plain(Run[T]):
+class PlainItems(PreparedItems[T]):
     """Items that are looked up by their indices.
 
     Args:
@@ -76,7 +76,7 @@ class Plain(Run[T]):
 
 
 @final
-class Computed(Run[T]):
+class Computed(PreparedItems[T]):
     """Numbers that are computed already: a list, or an array of shape (places,)."""
 
     pure = True
@@ -93,7 +93,7 @@ class Computed(Run[T]):
 
 
 @final
-class Joined(Run[T]):
+class JoinedItems(PreparedItems[T]):
     """Items made from one item of each of several runs.
 
     Args:
@@ -106,7 +106,7 @@ class Joined(Run[T]):
         self,
         blocks: Callable[..., Block],
         items: Callable[..., Iterator[T]],
-        runs: Sequence[Run[Any]],
+        runs: Sequence[PreparedItems[Any]],
     ) -> None:
         self._blocks = blocks
         self._items = items
@@ -120,7 +120,7 @@ class Joined(Run[T]):
 
 
 @final
-class Chosen(Run[T]):
+class ChosenItems(PreparedItems[T]):
     """Items that are each taken from one of several runs.
 
     Args:
@@ -129,7 +129,7 @@ class Chosen(Run[T]):
       ranks: place of that item in its run, shape (places,); for each run they ascend by 1.
     """
 
-    def __init__(self, runs: list[Run[T]], numbers: Any, ranks: Indices) -> None:
+    def __init__(self, runs: list[PreparedItems[T]], numbers: Any, ranks: Indices) -> None:
         self.runs = runs
         self.numbers = numbers
         self.ranks = ranks
@@ -149,7 +149,9 @@ class Chosen(Run[T]):
         numbers = self.numbers[places.start : places.stop].tolist()
         return iter(list(map(iterators.__getitem__, numbers)))
 
-    def _parts(self, places: range) -> tuple[Indices, Iterable[tuple[int, Run[T], range]]]:
+    def _parts(
+        self, places: range
+    ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
         """``places`` sorted by their runs; then for each run its number, itself and its places."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         ranks = self.ranks[places.start : places.stop]
@@ -160,7 +162,9 @@ class Chosen(Run[T]):
         )
 
 
-def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], Run[T]]) -> Run[T]:
+def choose(
+    numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], PreparedItems[T]]
+) -> PreparedItems[T]:
     """The run of items that each come from one of several inputs.
 
     Args:
@@ -180,12 +184,12 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
         block = ungroup(blocks, order)
         if isinstance(block, (list, np.ndarray)):
             return Computed(block)
-    runs: list[Run[T]] = []
+    runs: list[PreparedItems[T]] = []
     chosen, ranks = np.empty_like(indices), np.empty_like(indices)
     for run, (_, first, last) in zip(found, groups, strict=True):
         places = order[first:last]
         # The runs of a nested choice become runs of this one, so nesting costs nothing per item.
-        if isinstance(run, Chosen):
+        if isinstance(run, ChosenItems):
             chosen[places] = run.numbers
             chosen[places] += len(runs)
             ranks[places] = run.ranks
@@ -194,7 +198,7 @@ def choose(numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], 
             chosen[places] = len(runs)
             ranks[places] = np.arange(last - first)
             runs.append(run)
-    return Chosen(runs, chosen.astype(np.min_scalar_type(len(runs))), ranks)
+    return ChosenItems(runs, chosen.astype(np.min_scalar_type(len(runs))), ranks)
 
 
 def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:

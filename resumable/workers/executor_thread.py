@@ -1,10 +1,10 @@
 """A thread that calls an executor for a loop which may be interrupted anywhere."""
 
 # An executor has locks, which an interrupt in the middle of `submit` or `shutdown` would leave
-# locked. So only the courier calls it. The loop puts errands into the courier's queue and waits for
+# locked. So only one thread calls it. The loop puts submissions into the queue of that thread and waits for
 # the answers, which the executor's own threads give.
 #
-# The courier's frame refers to the executor. In a forked child this frame is never freed, so no
+# The frame of that thread refers to the executor. In a forked child this frame is never freed, so no
 # finalizer runs there on what only the parent can use.
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .threads import PATIENCE, Answer, Job, Threads, leaves_at_exit, when_gone
 
 
 @final
-class Errand(Answer[Any]):
+class Submission(Answer[Any]):
     """A chunk for a worker, and the answer to come.
 
     Attributes:
@@ -39,25 +39,25 @@ class Errand(Answer[Any]):
         self.abandoned = False
 
 
-class Service(ABC):
-    """What the courier does in its thread."""
+class ExecutorService(ABC):
+    """What the thread does with an executor."""
 
     @abstractmethod
-    def send(self, errand: Errand) -> None:
-        """Send ``errand`` to a worker, which answers it; an error raised here is the answer."""
+    def send(self, submission: Submission) -> None:
+        """Send ``submission`` to a worker, which answers it; an error raised here is the answer."""
 
     @abstractmethod
     def end(self) -> None:
         """Release the executor."""
 
 
-class CourierWorkers(Workers):
-    """Workers of an executor that only a courier calls."""
+class ExecutorWorkers(Workers):
+    """Workers of an executor that only one thread calls."""
 
-    def __init__(self, service: Service) -> None:
-        self._post = _Post(self)
-        self._threads = Threads(1, "resumable-courier")
-        self._round = Job(partial(_serve, self._post, service))
+    def __init__(self, service: ExecutorService) -> None:
+        self._mailbox = _Mailbox(self)
+        self._threads = Threads(1, "resumable-executor")
+        self._round = Job(partial(_serve, self._mailbox, service))
         self._on_the_way = False
         self._begins_epoch = True
         self._process = HomeProcess()
@@ -65,14 +65,14 @@ class CourierWorkers(Workers):
     def begin_epoch(self) -> None:
         self._begins_epoch = True
 
-    def submit(self, block: Block) -> Errand:
-        errand = Errand(block, self._begins_epoch)
+    def submit(self, block: Block) -> Submission:
+        submission = Submission(block, self._begins_epoch)
         self._begins_epoch = False
-        self._post.errands.put(errand)
+        self._mailbox.submissions.put(submission)
         if not self._on_the_way:
             self._threads.submit(self._round)
             self._on_the_way = True
-        return errand
+        return submission
 
     def outcome(self, answer: Answer[Any]) -> Outcome:
         found: Outcome = self.answered(answer)
@@ -83,12 +83,12 @@ class CourierWorkers(Workers):
         return self._threads.wait_for(answer)
 
     def abandon(self, answer: Answer[Any]) -> None:
-        assert isinstance(answer, Errand)
+        assert isinstance(answer, Submission)
         answer.abandoned = True
 
     def leave(self) -> None:
         if self._process.is_this_one():
-            self._post.leave()
+            self._mailbox.leave()
             self._threads.leave()
 
     def close(self, seconds: float = PATIENCE) -> bool:
@@ -96,16 +96,16 @@ class CourierWorkers(Workers):
         return self._threads.close(seconds)
 
 
-class _Post:
-    """What the loop and its courier share; the courier refers to nothing else of the loop.
+class _Mailbox:
+    """What the loop and the thread share; the thread refers to nothing else of the loop.
 
     Attributes:
-      errands: to be sent, in order; None makes the courier look whether the loop has left.
+      submissions: to be sent, in order; None makes the thread look whether the loop has left.
     """
 
     def __init__(self, owner: object) -> None:
-        self.errands: SimpleQueue[Errand | None] = SimpleQueue()
-        self._owner = when_gone(owner, self.errands)
+        self.submissions: SimpleQueue[Submission | None] = SimpleQueue()
+        self._owner = when_gone(owner, self.submissions)
         leaves_at_exit(self)
         self._closed = False
 
@@ -115,29 +115,29 @@ class _Post:
         return self._closed or self._owner() is None
 
     def leave(self) -> None:
-        """Let the courier end."""
+        """Let the thread end."""
         self._closed = True
-        self.errands.put(None)
+        self.submissions.put(None)
 
 
-def _serve(post: _Post, service: Service) -> None:
-    """Send errands until the loop has left; runs in the courier's thread."""
+def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
+    """Send submissions until the loop has left; runs in the thread."""
     try:
-        while not post.left:
-            errand = post.errands.get()
-            if errand is None or errand.abandoned:
+        while not mailbox.left:
+            submission = mailbox.submissions.get()
+            if submission is None or submission.abandoned:
                 continue
             try:
-                service.send(errand)
+                service.send(submission)
             except BaseException as error:
-                errand.give(None, error)
-            del errand  # so that its items are freed with the answer
+                submission.give(None, error)
+            del submission  # so that its items are freed with the answer
     finally:
         service.end()
 
 
 @final
-class ForeignService(Service):
+class ForeignService(ExecutorService):
     """The user's executor, which is left running."""
 
     def __init__(
@@ -149,12 +149,12 @@ class ForeignService(Service):
         self._executor = executor
         self._futures: set[Future[Any]] = set()
 
-    def send(self, errand: Errand) -> None:
+    def send(self, submission: Submission) -> None:
         future = self._executor.submit(
-            attempt_elsewhere, self._fn, errand.block, self._drop, self._tell
+            attempt_elsewhere, self._fn, submission.block, self._drop, self._tell
         )
         self._futures.add(future)
-        future.add_done_callback(partial(deliver, errand))
+        future.add_done_callback(partial(deliver, submission))
         future.add_done_callback(self._futures.discard)
 
     def end(self) -> None:
@@ -162,11 +162,11 @@ class ForeignService(Service):
             future.cancel()
 
 
-def deliver(errand: Errand, future: Future[Any]) -> None:
-    """Answer ``errand`` with the result or the error of ``future``, which is done."""
+def deliver(submission: Submission, future: Future[Any]) -> None:
+    """Answer ``submission`` with the result or the error of ``future``, which is done."""
     try:
         result = future.result()
     except BaseException as error:
-        errand.give(None, error)
+        submission.give(None, error)
     else:
-        errand.give(result)
+        submission.give(result)

@@ -1,8 +1,8 @@
 """Processes as fresh as one that was just started, at the price of a fork."""
 
-# A nursery is an interpreter of its own, started with its own hash seed, that has imported the
+# A fork server is an interpreter of its own, started with its own hash seed, that has imported the
 # library and knows nothing of anybody's pipeline. What is asked of it is done by forks of it, which
-# begin where `born` returns: each finds what was imported, and neither the traces of another nor
+# begin where `ready` returns: each finds what was imported, and neither the traces of another nor
 # anything of the process that asks.
 #
 # A request is one message over a socket, with three descriptors: standard input, output, and a
@@ -77,17 +77,17 @@ class Forked:
     def _told(self) -> int:
         told = self._control.recv(NUMBER.size, socket.MSG_WAITALL)
         if len(told) < NUMBER.size:
-            raise ConnectionError("the nursery is gone")
+            raise ConnectionError("the fork server is gone")
         number: int = NUMBER.unpack(told)[0]
         return number
 
 
 @final
-class Nursery:
-    """An interpreter that runs ``code``, whose call of `born` returns in each process asked for.
+class ForkServer:
+    """An interpreter that runs ``code``, whose call of `ready` returns in each process asked for.
 
     Args:
-      code: imports what all of them need, and calls `born`.
+      code: imports what all of them need, and calls `ready`.
       directory: the working directory.
       environment: the variables.
     """
@@ -110,12 +110,12 @@ class Nursery:
             raise
 
     def start(self, wish: bytes, output: Any) -> Forked:
-        """A new process, in a session of its own, for which `born` returns ``wish``.
+        """A new process, in a session of its own, for which `ready` returns ``wish``.
 
         Its standard input is a pipe, and what it says goes to the file ``output``.
 
         Raises:
-          OSError: if the nursery is gone.
+          OSError: if the fork server is gone.
         """
         control, theirs = socket.socketpair()
         reading, writing = os.pipe()
@@ -141,7 +141,7 @@ class Nursery:
             self._process.wait()
 
 
-def born() -> bytes:
+def ready() -> bytes:
     """Fork for each request; returns in each new process, with what is asked of it.
 
     Where it is called it never returns: that process ends when nobody can ask any more.
@@ -155,7 +155,7 @@ def born() -> bytes:
             sys.exit()
         if fork() == 0:
             requests.close()
-            _be_born(socket.socket(fileno=received[0]), *received[1:])
+            _begin_child(socket.socket(fileno=received[0]), *received[1:])
             return wish
         for number in received:
             os.close(number)
@@ -164,7 +164,7 @@ def born() -> bytes:
                 pass
 
 
-def _be_born(control: socket.socket, standard_input: int, output: int) -> None:
+def _begin_child(control: socket.socket, standard_input: int, output: int) -> None:
     """Fork once more: the one goes on, the other tells how that ends."""
     child = fork()
     if child:

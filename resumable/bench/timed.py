@@ -89,7 +89,9 @@ class Timed(PassThrough[T]):
         prepare = None
         if found.prepare is not None:
             prepare = partial(self._prepare, partial(call, found.prepare))
-        return Indexed(partial(call, found.gather), partial(call, found.item), found.span, prepare)
+        return Indexed(
+            partial(call, found.gather), partial(call, found.item), found.arithmetic_range, prepare
+        )
 
     def _prepare(
         self, prepare: Callable[[Indices], PreparedItems[T]], indices: Indices

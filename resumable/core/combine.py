@@ -189,7 +189,7 @@ class TurnsIterator(CombineIterator[T]):
                 break
             block, there = self.pull_each(numbers)
             if len(there):
-                self._pass_those(numbers, there)
+                self._advance_those(numbers, there)
             blocks.append(block)
             if wanted := len(numbers) - len(there):
                 blocks.append(list(islice(self.items(), wanted)))
@@ -203,15 +203,15 @@ class TurnsIterator(CombineIterator[T]):
         """The upstreams of up to ``count`` of the next turns; none only at the end."""
 
     @abstractmethod
-    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+    def _advance_those(self, numbers: Indices, there: Indices) -> None:
         """Move the position past the items of ``numbers``, just planned, that `pull_each` found."""
 
     @abstractmethod
-    def _pass_turns(self, count: int) -> None:
+    def _advance_turns(self, count: int) -> None:
         """Move the position past ``count`` of the turns that were planned last."""
 
     @abstractmethod
-    def _pass_end(self, place: int) -> bool:
+    def _advance_past_end(self, place: int) -> bool:
         """Note that the upstream of turn ``place`` of these has ended; whether there are more turns."""
 
     @property
@@ -229,7 +229,7 @@ class TurnsIterator(CombineIterator[T]):
 
     def _stop(self) -> None:
         """Move the position past the turns taken, and forget those planned."""
-        self._pass_turns(self._taken)
+        self._advance_turns(self._taken)
         self._numbers, self._left = [], UNPLANNED.__length_hint__
 
     def _runs(self, most: int) -> Iterator[Iterator[T]]:
@@ -247,7 +247,7 @@ class TurnsIterator(CombineIterator[T]):
                 count = min(2 * count, most)
                 continue
             number = numbers[len(numbers) - left]
-            goes_on = self._pass_end(len(numbers) - left)
+            goes_on = self._advance_past_end(len(numbers) - left)
             self._numbers, self._left = [], UNPLANNED.__length_hint__
             if not goes_on:
                 return

@@ -99,24 +99,24 @@ def without_threads(stage: Stage[Any]) -> Stage[Any]:
 
 def threadless(stage: Stage[Any]) -> Tuning:
     """The tuning of `without_threads`; empty if nothing is computed ahead."""
-    return _alternatives(stage, 0)
+    return _variants(stage, 0)
 
 
 def variations(stage: Stage[Any]) -> list[Variation]:
     """The pipeline as it is, then without threads and workers, then with more of them."""
     found = [Variation("as it is", {})]
     for place in range(2):
-        tuning = _alternatives(stage, place)
+        tuning = _variants(stage, place)
         if tuning:
             found.append(Variation(f"with {_show(stage, tuning)}", tuning))
     return found
 
 
-def _alternatives(stage: Stage[Any], place: int) -> Tuning:
+def _variants(stage: Stage[Any], place: int) -> Tuning:
     return {
-        number: found.alternatives[place]
+        number: found.tuning_variants[place]
         for number, (found, _) in enumerate(walk(stage))
-        if len(found.alternatives) > place
+        if len(found.tuning_variants) > place
     }
 
 

@@ -32,42 +32,52 @@ class Indexed(Generic[T]):
     Args:
       gather: returns the items at ``indices``, an int64 array within the length, as a new block.
       item: returns the item at one index; by default a `gather` of one.
-      span: returns the items from a start to a stop, for items that are pure arithmetic: these may
+      arithmetic_range: returns the items from a start to a stop, for items that are pure arithmetic: these may
         be computed ahead.
       prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function yet; by
         default a run that uses ``gather`` and ``item``.
-      between: returns the items from a start to a stop, as a new block; by default a `gather`.
+      gather_range: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
       indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
         has an order of its own to be set up, so this bounds how many indices are planned ahead.
     """
 
     __slots__ = (
-        "base", "between", "choice", "every_epoch", "gather", "index_map", "indices_per_epoch", "item",
-        "numbered_by", "prepare", "run", "span",
+        "arithmetic_range",
+        "base",
+        "choice",
+        "every_epoch",
+        "gather",
+        "gather_range",
+        "index_map",
+        "indices_per_epoch",
+        "item",
+        "numbered_by",
+        "prepare",
+        "run",
     )  # fmt: skip
 
     def __init__(
         self,
         gather: Callable[[Indices], Block],
         item: Callable[[int], T] | None = None,
-        span: Callable[[int, int], Sequence[T]] | None = None,
+        arithmetic_range: Callable[[int, int], Sequence[T]] | None = None,
         prepare: Callable[[Indices], PreparedItems[T]] | None = None,
-        between: Callable[[int, int], Block] | None = None,
+        gather_range: Callable[[int, int], Block] | None = None,
         *,
         every_epoch: bool = False,
         indices_per_epoch: float = math.inf,
     ) -> None:
         self.gather = gather
-        self.between = between or (
+        self.gather_range = gather_range or (
             lambda start, stop: gather(np.arange(start, stop, dtype=np.int64))
         )
         self.item = item or _one_by(gather)
-        self.span = span
+        self.arithmetic_range = arithmetic_range
         self.prepare = prepare
         self.every_epoch = every_epoch
         self.indices_per_epoch = indices_per_epoch
-        self.run = prepare or partial(PlainItems, gather, self.item, span is not None)
+        self.run = prepare or partial(PlainItems, gather, self.item, arithmetic_range is not None)
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None

@@ -103,7 +103,7 @@ class IndexedIterator(SourceIterator[T]):
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
         self._at_end = False
-        self._ends_short = False  # the last block of `blocks` will have fewer items
+        self._last_block_short = False  # the last block of `blocks` will have fewer items
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
         # the run of its items there if it prepares one.
         self._block = EMPTY
@@ -116,7 +116,7 @@ class IndexedIterator(SourceIterator[T]):
         if stop <= position:
             return []
         if self._plain:
-            block = self._base.between(position, stop)
+            block = self._base.gather_range(position, stop)
         else:
             indices = self._indices(position, stop - position)
             if self._prepared is None:
@@ -139,23 +139,23 @@ class IndexedIterator(SourceIterator[T]):
         # A `StopIteration` out of a user function ends the map; in `chain` it would end only a run.
         if self._base.prepare is not None:
             stream = map(next, stream)
-        elif self._base.span is None:
+        elif self._base.arithmetic_range is None:
             stream = map(self._base.item, stream)
         return Items(stream, lambda: self._at_end)
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._move(self.position)
-        self._ends_short = (self._length - self._end) % size > 0
+        self._last_block_short = (self._length - self._end) % size > 0
         return self._sections(size) if self._plain else self._gathered(size)
 
     def _sections(self, size: int) -> Iterator[Block]:
         """`blocks` of items that are in no other order than their own."""
-        between, length = self._base.between, self._length
+        gather_range, length = self._base.gather_range, self._length
         for start in range(self._end, length, size):
             stop = start + size
             if stop > length:
                 stop = length
-            block = between(start, stop)
+            block = gather_range(start, stop)
             self._end = stop
             yield block
         self._at_end = True
@@ -211,7 +211,7 @@ class IndexedIterator(SourceIterator[T]):
     @property
     def at_end(self) -> bool:
         """Whether the end was reached: by `items` and `blocks`, or by a last block that is short."""
-        return self._at_end or (self._ends_short and self.position == self._length)
+        return self._at_end or (self._last_block_short and self.position == self._length)
 
     @property
     def position(self) -> int:
@@ -221,7 +221,7 @@ class IndexedIterator(SourceIterator[T]):
     def _move(self, position: int) -> None:
         self._end = position
         self._cursor = iter(())
-        self._at_end = self._ends_short = False
+        self._at_end = self._last_block_short = False
 
     def _index_blocks(self, size: int) -> Iterator[Indices]:
         """Indices of `_base` from `_end` on, in arrays of a multiple of ``size`` positions."""
@@ -250,12 +250,12 @@ class IndexedIterator(SourceIterator[T]):
         """The next ``count`` entries for `_cursors`; all the rest where a range has them."""
         base = self._base
         if self._plain:
-            return (base.span or range)(self._end, self._length)
+            return (base.arithmetic_range or range)(self._end, self._length)
         indices = self._indices(self._end, count)
         if self._prepared is not None:
             first = self._end - self._block_start
             return self._prepared.turns(range(first, first + count))
-        if base.span is not None:
+        if base.arithmetic_range is not None:
             return block_items(base.gather(indices))
         run: list[int] = indices.tolist()
         return run

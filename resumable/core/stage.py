@@ -133,7 +133,7 @@ class Stage(ABC, Generic[T]):
         return common_layout([one.block_layout for one in self.inputs])
 
     @property
-    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         """Other values of its tuning fields, with which it must deliver the same items.
 
         First without threads and workers, then with more of them; empty where nothing is computed
@@ -274,7 +274,7 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
 
 def runs_ahead(stage: Stage[Any]) -> bool:
     """Whether iterating ``stage`` computes items ahead, in threads or workers."""
-    return bool(stage.alternatives)
+    return bool(stage.tuning_variants)
 
 
 def _name_of(value: Any) -> str:

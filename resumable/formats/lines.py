@@ -161,7 +161,7 @@ class Lines(_LineFiles[Any]):
     def _item(self, data: bytes, file: AnyRecords, number: int) -> str | bytes:
         return decode_line(LocatedRecord(data, file.path, number + 1), self.encoding, self.errors)
 
-    def _between(self, start: int, stop: int) -> Block:
+    def _gather_range(self, start: int, stop: int) -> Block:
         place = bisect.bisect_right(self._stops, start)
         file, begin = self._files[place], self._stops[place - 1] if place else 0
         blanks = self.skip_blank and file.positions.passed_over
@@ -171,7 +171,7 @@ class Lines(_LineFiles[Any]):
                 found = file.read_text(range(start - begin, stop - begin), self.encoding)
                 if found is not None:
                     return found
-        return super()._between(start, stop)
+        return super()._gather_range(start, stop)
 
     @derived
     def _decodes_together(self) -> bool:

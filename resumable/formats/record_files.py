@@ -145,10 +145,13 @@ class RecordFiles(LookedUp[T]):
                 every_epoch=True,
             )
         return Indexed(
-            self._gather, _PagedItems(self).__getitem__, between=self._between, every_epoch=True
+            self._gather,
+            _PagedItems(self).__getitem__,
+            gather_range=self._gather_range,
+            every_epoch=True,
         )
 
-    def _between(self, start: int, stop: int) -> Block:
+    def _gather_range(self, start: int, stop: int) -> Block:
         return self._gather(np.arange(start, stop, dtype=np.int64))
 
     def _gather(self, indices: Indices) -> Block:

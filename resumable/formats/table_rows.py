@@ -57,7 +57,7 @@ class Rows:
         """
         return self._block(lambda column: _taken(column, rows))
 
-    def between(self, start: int, stop: int) -> Block:
+    def gather_range(self, start: int, stop: int) -> Block:
         """The rows from ``start`` to ``stop``, as a block of its own.
 
         Raises:

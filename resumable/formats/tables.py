@@ -209,7 +209,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
             prepare=lambda indices: ReadAheadItems(
                 self._gather, indices, lambda *_: self._most_ahead
             ),
-            between=self._between,
+            gather_range=self._gather_range,
             every_epoch=True,
         )
 
@@ -228,7 +228,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
             return []
         first, last = int(indices[0]), int(indices[-1])
         if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
-            return self._between(first, last + 1)
+            return self._gather_range(first, last + 1)
         order, parts = grouped(np.searchsorted(self._ends, indices, side="right"))
         # In the order in which they are asked for first: so groups that are done with stay as they
         # are until those after them are decoded.
@@ -240,13 +240,13 @@ class TableFiles(LookedUp[dict[str, Any]]):
             places.append(here)
         return ungroup(blocks, np.concatenate(places))
 
-    def _between(self, start: int, stop: int) -> Block:
+    def _gather_range(self, start: int, stop: int) -> Block:
         blocks = []
         number = self._group_of(start)
         while start < stop:
             begin, end = self._begin(number), min(int(self._ends[number]), stop)
             if start < end:
-                blocks.append(self._rows(number).between(start - begin, end - begin))
+                blocks.append(self._rows(number).gather_range(start - begin, end - begin))
             start, number = max(start, end), number + 1
         return concatenate(blocks)
 

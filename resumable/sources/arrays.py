@@ -87,7 +87,7 @@ class FromArrays(LookedUp[Any]):
     def indexed(self, epoch: int = 0) -> Indexed[Any]:
         arrays = self.arrays
         return Indexed(
-            self._gather, rows_lookup(arrays), between=rows_between(arrays), every_epoch=True
+            self._gather, rows_lookup(arrays), gather_range=rows_between(arrays), every_epoch=True
         )
 
     def _gather(self, indices: Indices) -> Block:

@@ -74,18 +74,18 @@ class Range(LookedUp[int]):
 
     def indexed(self, epoch: int = 0) -> Indexed[int]:
         begin, step = self.begin, self.step
-        between: Callable[[int, int], Block] | None = None
+        gather_range: Callable[[int, int], Block] | None = None
         # What comes after the last item is named too.
         if INT64.min <= begin + step * self.length <= INT64.max:
 
-            def between(start: int, stop: int) -> Block:
+            def gather_range(start: int, stop: int) -> Block:
                 return np.arange(begin + step * start, begin + step * stop, step, dtype=np.int64)
 
         return Indexed(
             self._gather,
             lambda index: begin + step * index,
             self._span,
-            between=between,
+            gather_range=gather_range,
             every_epoch=True,
         )
 

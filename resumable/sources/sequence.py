@@ -123,10 +123,12 @@ class FromSequence(LookedUp[T]):
         if isinstance(sequence, np.ndarray):
             array = np.asarray(sequence)
             return Indexed(
-                self._gather, row_lookup(array), between=rows_between(array), every_epoch=True
+                self._gather, row_lookup(array), gather_range=rows_between(array), every_epoch=True
             )
-        between = _between(sequence) if type(sequence) in BUILT_IN else None
-        return Indexed(self._gather, sequence.__getitem__, between=between, every_epoch=True)
+        gather_range = _gather_range(sequence) if type(sequence) in BUILT_IN else None
+        return Indexed(
+            self._gather, sequence.__getitem__, gather_range=gather_range, every_epoch=True
+        )
 
     def _gather(self, indices: Indices) -> Block:
         sequence: Any = self.sequence
@@ -165,13 +167,13 @@ def check_no_table(name: str, value: Any) -> None:
         )
 
 
-def _between(sequence: Any) -> Callable[[int, int], Block]:
+def _gather_range(sequence: Any) -> Callable[[int, int], Block]:
     """What gives the items of a built-in ``sequence`` from a start to a stop, as a list."""
 
-    def between(start: int, stop: int) -> Block:
+    def gather_range(start: int, stop: int) -> Block:
         items = list(sequence[start:stop])
         if len(items) < stop - start:
             sequence[stop - 1]  # raises what a look-up beyond the end does
         return items
 
-    return between
+    return gather_range

@@ -34,7 +34,7 @@ class CyclingMixIterator(MixIterator[T]):
     def _started(self, upstream: Stage[Any], epoch: int) -> CycleIterator[Any]:
         return CycleIterator(upstream, epoch, waits=self._goes_singly)
 
-    def _pass_end(self, place: int) -> bool:
+    def _advance_past_end(self, place: int) -> bool:
         ended = self._upstreams[self._numbers[place]]
         self._turn = self._turn_after(place)
         goes_on = any(each.in_first_pass and each is not ended for each in self._upstreams)

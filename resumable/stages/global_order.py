@@ -134,7 +134,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         first = self._position + rank
         places = range(first, first + length * ranks, ranks)
         placed = _placed(self._key, places, block)
-        self._pass_over(length, count)
+        self._advance_over(length, count)
         return placed
 
     def items(self) -> Items[Placed]:
@@ -148,7 +148,7 @@ class _PlacesIterator(CountingIterator[Placed]):
 
     def skip(self, count: int) -> int:
         passed = self._upstream.skip(count)
-        self._pass_over(passed, count)
+        self._advance_over(passed, count)
         return passed
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
@@ -163,7 +163,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         position = total if self._ended and total is not None else self._within(self._position)
         return {"position": position, "upstream": self._upstream.get_state()}
 
-    def _pass_over(self, passed: int, asked: int) -> None:
+    def _advance_over(self, passed: int, asked: int) -> None:
         self._position += passed * self._stage.deal.ranks
         self._ended = passed < asked
 

@@ -152,15 +152,15 @@ class _InterleaveIterator(TurnsIterator[T]):
             return number, within + 1
         return (number + 1) % len(self._upstreams), 0
 
-    def _pass_turns(self, count: int) -> None:
+    def _advance_turns(self, count: int) -> None:
         self._turn, self._within = self._place_after(count)
 
-    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+    def _advance_those(self, numbers: Indices, there: Indices) -> None:
         last = there[-1]
         number, within = int(numbers[last]), int(self._planned[last])
         self._turn, self._within = self._place_behind(number, within)
 
-    def _pass_end(self, place: int) -> bool:
+    def _advance_past_end(self, place: int) -> bool:
         number = self._numbers[place]
         self._ended[number] = True
         self._turn, self._within = (number + 1) % len(self._upstreams), 0

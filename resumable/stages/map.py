@@ -98,7 +98,7 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
         return PARTS | RANK if self.on_error == "skip" else NOTHING
 
     @property
-    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         if not self.workers:
             return ()
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}

@@ -70,13 +70,13 @@ class MixIterator(TurnsIterator[T]):
     def _turn_after(self, count: int) -> int:
         return int(self._planned[count - 1]) + 1 if count else self._turn
 
-    def _pass_turns(self, count: int) -> None:
+    def _advance_turns(self, count: int) -> None:
         self._turn = self._turn_after(count)
 
-    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+    def _advance_those(self, numbers: Indices, there: Indices) -> None:
         self._turn = self._turn_after(int(there[-1]) + 1)
 
-    def _pass_end(self, place: int) -> bool:
+    def _advance_past_end(self, place: int) -> bool:
         self._ended[self._numbers[place]] = self._leaves_out
         self._turn = self._turn_after(place + self._leaves_out)
         return self._leaves_out

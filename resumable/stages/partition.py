@@ -234,7 +234,7 @@ class Partition(Transform[T]):
         return tuple((alike, self.pipeline(alike.start).length) for alike in runs)
 
     @property
-    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         if not self.workers:
             return ()
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}

@@ -78,7 +78,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         if self._pools is not None:
             for upstream in self._upstreams:
                 reuse_workers(upstream, self._pools)
-        self._counted = self._standing([0] * len(numbers))
+        self._counted = self._fresh_progress([0] * len(numbers))
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         if self._pool is not None:
@@ -115,14 +115,14 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         self._planned = self._turns(count)
         return self._planned
 
-    def _pass_those(self, numbers: Indices, there: Indices) -> None:
+    def _advance_those(self, numbers: Indices, there: Indices) -> None:
         self._move(numbers[there])
 
-    def _pass_turns(self, count: int) -> None:
+    def _advance_turns(self, count: int) -> None:
         self._counted = self._count(count)._replace(turns=0)
 
-    def _pass_end(self, place: int) -> bool:
-        self._pass_turns(place)
+    def _advance_past_end(self, place: int) -> bool:
+        self._advance_turns(place)
         number = self._numbers[place]
         self._ended[number] = True
         self._counted.marks[number] = None
@@ -134,9 +134,9 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         """Count an item for each of ``turns``."""
         moved = np.bincount(turns, minlength=len(self._ended)).tolist()
         positions = map(int.__add__, self._counted.positions, moved)
-        self._counted = self._standing(list(positions))
+        self._counted = self._fresh_progress(list(positions))
 
-    def _standing(self, positions: list[int]) -> _TurnProgress:
+    def _fresh_progress(self, positions: list[int]) -> _TurnProgress:
         return _TurnProgress(0, positions, [None] * len(positions))
 
     def _count(self, turns: int) -> _TurnProgress:
@@ -217,7 +217,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         for upstream, over in zip(self._upstreams, self._ended, strict=True):
             if over and isinstance(upstream, WorkerPartition):
                 upstream.end()
-        self._counted = self._standing([position for position, _, _ in found])
+        self._counted = self._fresh_progress([position for position, _, _ in found])
 
 
 def _state_of(

@@ -47,7 +47,7 @@ class Prefetch(PassThrough[T]):
         check_int("buffer_size", self.buffer_size, minimum=0)
 
     @property
-    def alternatives(self) -> tuple[Mapping[str, Any], ...]:
+    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
         size = self.buffer_size
         return ({"buffer_size": 0}, {"buffer_size": 2 * size + 1}) if size else ()
 

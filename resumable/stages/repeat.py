@@ -193,7 +193,7 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
             missing -= passed
             if missing and not self._next_pass():
                 break
-            missing -= self._pass_over(missing)
+            missing -= self._advance_over(missing)
         return count - missing
 
     def origin(self, back: int) -> Origin | None:
@@ -243,7 +243,7 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
         self._own_idle.close()  # first, so that no workers are kept for a further pass
         super().close()
 
-    def _pass_over(self, count: int) -> int:
+    def _advance_over(self, count: int) -> int:
         """Skip all but the last whole pass in ``count`` items; returns the number of items skipped.
 
         Called at the start of a pass.

@@ -105,13 +105,13 @@ class Window(Transform[Any]):
         upstream, items = self.upstream.indexed(epoch), self.upstream.length
         if upstream is None or items is None:
             return None
-        size, step, between = self.size, self.step, upstream.between
+        size, step, gather_range = self.size, self.step, upstream.gather_range
         batch = self.upstream.block_layout.batch
 
         def item(index: int) -> Any:
             stop = int(min(index * step + size, items))
             check_reach(stop - 1)
-            return batch(between(index * step, stop))
+            return batch(gather_range(index * step, stop))
 
         # Where the order of the items has to be computed, that is done for many windows at once.
         prepare = partial(Batches, batch, size, step, upstream, countable(items))
@@ -163,7 +163,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         if not count:
             return 0
         ahead = (count - 1) * self._stage.step
-        items = self._pass_over(ahead)
+        items = self._advance_over(ahead)
         if items == ahead:
             block = self._read()
             items += (length := block_length(block))
@@ -201,7 +201,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
             self._shared = take_rows(block, np.arange(step, length))
         self._starts.popleft()
 
-    def _pass_over(self, count: int) -> int:
+    def _advance_over(self, count: int) -> int:
         """Pass over up to ``count`` items from the start of the next window on; returns how many."""
         shared = block_length(self._shared)
         if count < shared:

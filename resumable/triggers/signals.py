@@ -132,7 +132,7 @@ class _Handler:
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         if not self._active or not self._process.is_this_one():
-            self._pass_on(frame)
+            self._advance_to(frame)
             return
         self._received[number] += 1
         if callable(self._previous) and self._previous is not signal.default_int_handler:
@@ -158,7 +158,7 @@ class _Handler:
         self._active = False
         self.active[self._process.number, self._number] -= 1
 
-    def _pass_on(self, frame: FrameType | None) -> None:
+    def _advance_to(self, frame: FrameType | None) -> None:
         """Do what would have happened without this handler."""
         by_default = self._previous in (signal.SIG_DFL, signal.default_int_handler)
         if by_default and self.active[os.getpid(), self._number]:

@@ -108,7 +108,7 @@ class SnapshotIterator(Reservoir[T]):
                 break
         return items
 
-    def _pass_over(self, count: int) -> int:
+    def _advance_over(self, count: int) -> int:
         """Pass over ``count`` items, and take a snapshot wherever one is due."""
         passed = 0
         while missing := count - passed:
@@ -195,7 +195,7 @@ class SnapshotIterator(Reservoir[T]):
     def _move_to(self, number: int) -> None:
         """Go over the items before ``number``."""
         missing = number - self._consumed.number
-        if self._pass_over(missing) < missing:
+        if self._advance_over(missing) < missing:
             raise self._changed(self._position.number)
 
     def _changed(self, position: int) -> StateMismatch:

@@ -154,7 +154,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._settle()
         missing = count
         while missing and self._window:
-            missing -= self._pass_over(missing)
+            missing -= self._advance_over(missing)
         return count - missing + (self._skip_upstream(missing) if missing else 0)
 
     def get_state(self) -> State:
@@ -365,7 +365,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             if chunk.outcome is not None and chunk.passed == chunk.outcome.tried:
                 rest.failure = chunk.outcome.failure
 
-    def _pass_over(self, count: int) -> int:
+    def _advance_over(self, count: int) -> int:
         """Pass up to ``count`` items of the first chunk without waiting for it."""
         chunk = self._window[0]
         count = min(count, chunk.left)

@@ -170,7 +170,7 @@ def test_orders_are_computed_in_blocks_as_large_as_without_timing() -> None:
     assert indexed is not None
     base, maps = indexed.flattened()
     assert len(maps) == 1
-    assert base.span is not None  # the range: nothing is gathered through the shuffle
+    assert base.arithmetic_range is not None  # the range: nothing is gathered through the shuffle
 
 
 def test_what_timing_costs_is_little_and_nothing_on_a_clock_that_stands_still() -> None:

@@ -83,8 +83,8 @@ MUTATIONS: Final = [
     Mutation(
         "core/combine.py", "len(self._numbers) + 1 - (self._left() or 1)", "len(self._numbers)"
     ),
-    Mutation("core/combine.py", "self._pass_end(len(numbers) - left)", "self._pass_end(0)"),
-    Mutation("core/combine.py", "self._pass_turns(self._taken)", "pass"),
+    Mutation("core/combine.py", "self._advance_past_end(len(numbers) - left)", "self._advance_past_end(0)"),
+    Mutation("core/combine.py", "self._advance_turns(self._taken)", "pass"),
     Mutation("stages/interleave.py", "self._handed_out = start + size", "self._handed_out = start"),
     Mutation("stages/interleave.py", "count -= count % size", "count -= size"),
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
@@ -308,8 +308,8 @@ MUTATIONS: Final = [
     Mutation(INDEXED, "return self._end - length_hint(self._cursor)", "return self._end"),
     Mutation(
         INDEXED,
-        "        self._at_end = False\n        self._ends_short = False",
-        "        self._at_end = True\n        self._ends_short = False",
+        "        self._at_end = False\n        self._last_block_short = False",
+        "        self._at_end = True\n        self._last_block_short = False",
     ),
     Mutation(
         ITERATOR,
@@ -425,8 +425,8 @@ MUTATIONS: Final = [
     Mutation(SIGNALS, "signal.signal(self._number, self._previous)\n", "pass\n"),
     Mutation(
         SIGNALS,
-        "if not self._active or not self._process.is_this_one():\n            self._pass_on",
-        "if not self._active:\n            self._pass_on",
+        "if not self._active or not self._process.is_this_one():\n            self._advance_to",
+        "if not self._active:\n            self._advance_to",
     ),
     # where to keep it
     Mutation(

@@ -242,7 +242,7 @@ def test_a_row_by_its_index_is_the_row_of_a_block_and_a_copy(structure: str) -> 
         assert_same([row], [rows[index]], "looked up")
         if isinstance(row, (np.ndarray, np.void)):
             assert row.base is None or not np.shares_memory(row, np.asarray(arrays))
-    part = indexed.between(1, 4)
+    part = indexed.gather_range(1, 4)
     assert_same(block_items(part), rows[1:4], "cut out")
     cut = list(part.values()) if isinstance(part, dict) else part
     for column in cut if isinstance(cut, (list, tuple)) else [cut]:

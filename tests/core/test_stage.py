@@ -20,7 +20,7 @@ from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, Stage
 from resumable.testing import check_stage
 
 STAGE = {
-    "alternatives", "block_layout", "identity", "indexed", "inputs", "keeps_items", "label",
+    "tuning_variants", "block_layout", "identity", "indexed", "inputs", "keeps_items", "label",
     "length", "random_access", "relies_on", "resumes_before", "shown_as", "start", "state_cost",
     "state_levels", "user_functions", "version",
 }  # fmt: skip

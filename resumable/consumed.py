@@ -1,4 +1,4 @@
-"""The state at the last consumed item of a pass, where items are produced ahead of the consumer."""
+"""The state at the last consumed item of an epoch, where items are produced ahead of the consumer."""
 
 # The iterator that feeds a training step runs ahead of it, so its own state is not the one to save. The
 # state after the consumed item is computed instead: from an earlier state, by passing over items. That
@@ -31,7 +31,7 @@ LAST_LEVEL: Final = 12
 
 
 class ConsumedStates(Generic[T]):
-    """The states of one pass, by the number of items handed out.
+    """The states of one epoch, by the number of items handed out.
 
     State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. Of a
     stream, it reads at most as many items again as the producer is ahead, plus those that are produced
@@ -66,7 +66,7 @@ class ConsumedStates(Generic[T]):
             return iterator.get_state()
 
     def start_at(self, state: State) -> None:
-        """Let the pass begin at ``state``, one that `first_of` or `checked` returned."""
+        """Let the epoch begin at ``state``, one that `first_of` or `checked` returned."""
         self.origin = state
         self._consumer: PipelineIterator[T] | None = None
         self._producer: weakref.ref[PipelineIterator[T]] | None = None
@@ -74,7 +74,7 @@ class ConsumedStates(Generic[T]):
         self._marks = _Marks()
 
     def produce(self, *, threads: bool = True, elsewhere: bool = False) -> PipelineIterator[T]:
-        """A new iterator where the pass begins.
+        """A new iterator where the epoch begins.
 
         Args:
           threads: whether the pipeline's own threads and workers are used.
@@ -103,17 +103,17 @@ class ConsumedStates(Generic[T]):
     def after(self, step: int) -> State:
         """The state after ``step`` items, counted as the pipeline's own iterator counts them.
 
-        If the pass has fewer items, it is the state at its end. Over a stream, the user's functions are
+        If the epoch has fewer items, it is the state at its end. Over a stream, the user's functions are
         called a second time for the items that are passed over, in the thread that calls this.
 
         Raises:
-          StateMismatch: if ``step`` lies before the beginning of the pass.
+          StateMismatch: if ``step`` lies before the beginning of the epoch.
         """
         if step == self.origin["step"]:
             return self.origin
         if step < self.origin["step"]:
             raise StateMismatch(
-                f"the pass began after step {self.origin['step']}, so step {step} is not in it"
+                f"the epoch began after step {self.origin['step']}, so step {step} is not in it"
             )
         if self._is_stream:
             if self._producer is not None and not self._elsewhere:
@@ -139,7 +139,7 @@ class ConsumedStates(Generic[T]):
         return consumer.get_state()
 
     def has(self, count: int) -> bool:
-        """Whether the pass has at least ``count`` items from where it begins."""
+        """Whether the epoch has at least ``count`` items from where it begins."""
         with self._plain.resume(self.origin) as probe:
             return probe.skip(count) == count
 
@@ -159,7 +159,7 @@ class ConsumedStates(Generic[T]):
 
 
 class _ConsumedState(NamedTuple):
-    """The state after a number of items, or at the end of the pass if it has fewer.
+    """The state after a number of items, or at the end of the epoch if it has fewer.
 
     Attributes:
       step: the number of items.

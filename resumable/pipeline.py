@@ -80,8 +80,8 @@ AnyWeights: TypeAlias = Weights | Mapping[str, float]
 class Pipeline(Generic[T]):
     """A composition of stages; every method returns a new pipeline and changes nothing.
 
-    ``iter(pipeline)`` begins a pass: a `PipelineIterator`, which can be saved and restored at any item.
-    Each loop over a pipeline begins a new pass. ``len(pipeline)`` and ``pipeline[index]`` work where the
+    ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
+    Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
     last stage has random access. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
 
     Args:
@@ -194,7 +194,7 @@ class Pipeline(Generic[T]):
 
     @property
     def length(self) -> int | float | None:
-        """Number of items of a pass: `math.inf` if endless, None if unknown without reading."""
+        """Number of items of an epoch: `math.inf` if endless, None if unknown without reading."""
         return self.stage.length
 
     @property
@@ -681,7 +681,7 @@ def csv(
       encoding: of the text, which must keep newlines and quotes as one byte.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
-        Numbers count from 0 in the pass; see `resumable.stages.map.Map`.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
@@ -826,7 +826,7 @@ def jsonl(
       paths: a path, a URL, a glob pattern, or several of them.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
-        Numbers count from 0 in the pass, without empty lines; see `resumable.stages.map.Map`.
+        Numbers count from 0 in the epoch, without empty lines; see `resumable.stages.map.Map`.
       index_dir: folder of the cached line indexes; beside the data by default. Remote files have an index
         only if there is one.
       storage_options: of remote files, for `fsspec`.
@@ -885,7 +885,7 @@ def tar(
         function of its own. Other data remain bytes.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed sample and its `MalformedItem`.
-        Numbers count from 0 in the pass; see `resumable.stages.map.Map`.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
@@ -952,7 +952,7 @@ def tfrecord(
       decode: called with the bytes of each record.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each record left out and its exception. Numbers
-        count from 0 in the pass; see `resumable.stages.map.Map`.
+        count from 0 in the epoch; see `resumable.stages.map.Map`.
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.

@@ -48,7 +48,7 @@ class ResumedLoop(Generic[T]):
     """The items of a pipeline, once, with a save wherever one is due.
 
     Attributes:
-      iterator: the running pass.
+      iterator: the running epoch.
       begun: whether the loop has called for its first item.
       finished: whether the loop came to a clean end.
       skipped: how many saves were put off because the one before was still being written.

@@ -1,4 +1,4 @@
-"""Check the arguments of a checkpointer, and open its store and its pass."""
+"""Check the arguments of a checkpointer, and open its store and its iterator."""
 
 from __future__ import annotations
 

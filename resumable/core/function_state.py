@@ -117,7 +117,7 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """Set the functions that ``iterator`` calls to the start of its pass if it made no item."""
+    """Set the functions that ``iterator`` calls to the start of its epoch if it made no item."""
     if isinstance(iterator, _FunctionStateIterator):
         iterator.restore_function()
     for upstream in iterator.inputs:
@@ -161,7 +161,7 @@ class _FunctionStateIterator(StageIterator[T]):
         return self._inner.items()
 
     def restore_function(self) -> None:
-        """Set the function to its state at the start of this pass, once."""
+        """Set the function to its state at the start of this epoch, once."""
         if self._pending is not None:
             if not isinstance(self._pending.state, Exception):
                 self._protocol.write(self._function, freeze(self._pending.state))

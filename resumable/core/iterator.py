@@ -125,7 +125,7 @@ class PipelineIterator(StageIterator[T]):
     positions of the stages, and ``ahead``, the number of items handed out since these
     positions: 0, except after an exception. Behind a stage that `resumes_before`, it also has
     ``epoch_reached``, the epoch of the last item. Taking it is O(number of stages). A ``position`` counts
-    the items that a stage has handed out in its pass, singly or in batches; that of a `shard`
+    the items that a stage has handed out in its epoch, singly or in batches; that of a `shard`
     counts the items of all ranks.
 
     Args:
@@ -214,7 +214,7 @@ class PipelineIterator(StageIterator[T]):
 
     @property
     def skipped(self) -> dict[str, int]:
-        """How many items each stage with ``on_error="skip"`` has dropped in this pass, by its path."""
+        """How many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path."""
         return skipped_items(self._stage, self._pass.root)
 
     @property
@@ -388,7 +388,7 @@ class PipelineIterator(StageIterator[T]):
         """Prepare the next items when ``items`` has no more.
 
         Raises:
-          StopIteration: at the end of the pass.
+          StopIteration: at the end of the epoch.
         """
         here = self._made_ready(items)
         if here.source is None:

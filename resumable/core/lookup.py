@@ -62,7 +62,7 @@ class LookedUp(Stage[T]):
 
 
 def countable(length: int | float) -> int:
-    """``length``, where an endless pass counts as one of 2**62 items."""
+    """``length``, where an endless epoch counts as one of 2**62 items."""
     return int(min(length, MOST_ITEMS))
 
 
@@ -194,7 +194,7 @@ class IndexedIterator(SourceIterator[T]):
 
     def origin(self, back: int) -> Origin | None:
         stage: Any = self._stage
-        if self.position < back:  # handed out before this pass
+        if self.position < back:  # handed out before this epoch
             return None
         return origin_by_index(stage, by_index(stage, self._epoch), self.position - back)
 

@@ -15,7 +15,7 @@ from .stage_iterator import StageIterator
 def skipped_items(
     stage: Stage[Any], root: StageIterator[Any], path: str = "pipeline"
 ) -> dict[str, int]:
-    """How many items each stage that may drop some has dropped so far in this pass, by its path.
+    """How many items each stage that may drop some has dropped so far in this epoch, by its path.
 
     These are the stages whose iterator has a count ``skipped``. Of several inputs that are read one
     after another, only those being read are included. Iterators of a stage that stands in several

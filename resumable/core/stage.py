@@ -97,7 +97,7 @@ class Stage(ABC, Generic[T]):
 
     @property
     def length(self) -> int | float | None:
-        """Number of items of one pass: `math.inf` if endless, None if unknown without reading.
+        """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.
 
         Where it follows from the lengths of `inputs`, use `derived` instead of `property`: it
         computes the length once.

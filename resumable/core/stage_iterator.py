@@ -5,7 +5,7 @@
 # two calls every position in the graph is exact.
 #
 # Restoring is starting: `set_state` is called on an iterator that `start` has just made. Only an
-# iterator whose `state_at` returned a state may be given that state in mid-pass.
+# iterator whose `state_at` returned a state may be given that state in mid-epoch.
 # The outermost iterator (iterator.py) builds on this rule to make restoring atomic, and to
 # undo a call that an exception interrupted, for every stage at once.
 
@@ -161,7 +161,7 @@ class StageIterator(ABC, Generic[T]):
 
         It is less far only at the end. None if the state is known only by moving there; some
         iterators know no other state than the one before the last item. One that answers 0 may be
-        given the state of an item it has handed out, also in mid-pass.
+        given the state of an item it has handed out, also in mid-epoch.
         """
         return None
 
@@ -246,7 +246,7 @@ class SourceIterator(StageIterator[T]):
 
     def origin(self, back: int) -> Origin | None:
         position = self.get_state().get("position")
-        if not isinstance(position, int) or position < back:  # handed out before this pass
+        if not isinstance(position, int) or position < back:  # handed out before this epoch
             return None
         return Origin(self._stage, position - back, position - back)
 

@@ -174,5 +174,5 @@ class CountingIterator(TransformIterator[T]):
         return passed
 
     def _limit(self) -> int | float | None:
-        """The most items that a pass can have; None if unknown."""
+        """The most items that an epoch can have; None if unknown."""
         return self._stage.length

@@ -111,7 +111,7 @@ class Lines(_LineFiles[Any]):
     without a cache are read as a whole. A page of an index is checked before its first use.
 
     An index is built anew when the size or the modification time of the file has changed. It is
-    also built anew when its cache turns out to be damaged, even in the middle of a pass. A cache
+    also built anew when its cache turns out to be damaged, even in the middle of an epoch. A cache
     that belongs neither to this user nor to the owner of the file is not believed. If no cache can
     be written, the index stays in memory.
 

@@ -94,7 +94,7 @@ class StoredPieces:
         self._opened.close()
 
     def __del__(self) -> None:
-        # An iterator that is dropped in the middle of a pass ends it.
+        # An iterator that is dropped in the middle of an epoch ends it.
         if hasattr(self, "_opened"):
             self._opened.close()
 

@@ -108,7 +108,7 @@ class GroupIterator(BlockIterator[T]):
     """Walk the items of the block that ``make`` makes of each group.
 
     State: O(1), that of ``groups`` before the group it is inside, how many groups came before that
-    one in this pass, and an offset in what was made of it.
+    one in this epoch, and an offset in what was made of it.
 
     Args:
       stage: whose motion it is.

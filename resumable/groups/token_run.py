@@ -34,7 +34,7 @@ class TokenRun:
         kinds = {name: str(found[0].dtype) for name, found in documents.fields.items()}
         if self._kinds and kinds != self._kinds:
             raise MalformedItem(
-                "documents to pack must have the same fields and dtypes in all of a pass, got "
+                "documents to pack must have the same fields and dtypes in all of an epoch, got "
                 f"{kinds} after {self._kinds}"
             )
         before = self._documents

@@ -2,7 +2,7 @@
 
 # An object that follows a protocol keeps its own position. If iterating it makes a new iterator
 # anyway, a restore works on a shallow copy, because some objects (Hugging Face datasets) start
-# every later pass from the state once loaded.
+# every later epoch from the state once loaded.
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FromIterable(ExternalSource[T]):
     is known to lose items (``resumable.sources.inexact``).
 
     State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
-    stands when the pipeline is built. It has one place, so once a later pass reads it, an earlier one
+    stands when the pipeline is built. It has one place, so once a later epoch reads it, an earlier one
     raises `ExternalStateError`. Skipping takes time in proportion to the saved position.
     After ten million items a warning tells how many are left. An interrupt leaves the iterator
     where it was.
@@ -80,11 +80,11 @@ class FromIterable(ExternalSource[T]):
     every 16th after them. The digest tells numbers (floats in seven digits), text and arrays apart
     by some of their values, also inside tuples, lists and dicts. Other objects do not enter it.
 
-    A loader that counts its own passes is restored on a copy. So after a resume, each later pass
+    A loader that counts its own epochs is restored on a copy. So after a resume, each later epoch
     starts with the loader as it was when the pipeline was built.
 
     Args:
-      iterable: an iterable, or a function that returns one for each pass. A function with one
+      iterable: an iterable, or a function that returns one for each epoch. A function with one
         required positional argument is given the epoch, an int from 0. A class is called without.
       external_state_policy: what `get_state` does if no position can be restored: ``"fail"``
         raises, ``"warn"`` warns, ``"ignore"`` does neither. Under the last two it saves the number
@@ -137,16 +137,16 @@ class FromIterable(ExternalSource[T]):
             iterator = iter(target) if protocol is None else target
             object.__setattr__(self, "_shared", _Shared(iterator, protocol is TELL))
             if protocol is not None:
-                # A pass starts where the object stands now.
+                # An epoch starts where the object stands now.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
         object.__setattr__(self, "_protocol", protocol)
         if protocol is not None:
             object.__setattr__(self, "_inexact", known_inexact(target))
 
     def is_new(self, iterator: Iterator[T], shared: bool) -> bool:
-        """Whether ``iterator`` is not that of the last pass.
+        """Whether ``iterator`` is not that of the last epoch.
 
-        It is kept for the next call only if it is ``shared``, so that any other ends with its pass.
+        It is kept for the next call only if it is ``shared``, so that any other ends with its epoch.
         """
         return self._last.replace(iterator if shared else None) is not iterator
 
@@ -159,7 +159,7 @@ class FromIterable(ExternalSource[T]):
 
     @property
     def is_made_by_a_function(self) -> bool:
-        """Whether each pass calls a function that returns what it iterates."""
+        """Whether each epoch calls a function that returns what it iterates."""
         return _is_factory(self.iterable)
 
     @property
@@ -244,7 +244,7 @@ class _Last:
 
 @final
 class _Shared(Generic[T]):
-    """An object that each pass reads from where it stands, so only one of them at a time.
+    """An object that each epoch reads from where it stands, so only one of them at a time.
 
     Args:
       source: an iterator, or a file.
@@ -264,13 +264,13 @@ class _Shared(Generic[T]):
 
     @property
     def position(self) -> int:
-        """How many items were taken, by all passes."""
+        """How many items were taken, by all epochs."""
         return self._position.number
 
     def begin(self, stage: FromIterable[T]) -> Iterator[T]:
-        """The items for one pass; the pass before can take no more.
+        """The items for one epoch; the epoch before can take no more.
 
-        No Python code runs between an item and the pass, so no interrupt loses one.
+        No Python code runs between taking an item and handing it out, so no interrupt loses one.
         """
         source = self._source
         self._turn[:] = [_TakenOver(stage)]
@@ -279,13 +279,13 @@ class _Shared(Generic[T]):
 
     @property
     def turn(self) -> object:
-        """What is another object in each pass."""
+        """What is another object in each epoch."""
         return self._turn
 
 
 @final
 class _TakenOver(Iterator[Any]):
-    """What a pass gets of an object that a later pass reads."""
+    """What an epoch gets of an object that a later epoch reads."""
 
     def __init__(self, stage: FromIterable[Any]) -> None:
         self._stage = stage
@@ -296,8 +296,8 @@ class _TakenOver(Iterator[Any]):
 
 def _taken_over(stage: FromIterable[Any]) -> ExternalStateError:
     return ExternalStateError(
-        f"a later pass reads {stage!r}, which has one place only; pass a function that makes the "
-        "iterator, so that each pass has its own"
+        f"a later epoch reads {stage!r}, which has one place only; pass a function that makes the "
+        "iterator, so that each epoch has its own"
     )
 
 
@@ -323,7 +323,7 @@ class _FromIterableIterator(SourceIterator[T]):
         self._iterator: Iterator[T] | None = None
         self._protocol: Protocol | None = None
         self._target: Any = None
-        # What the object is shared by as long as this pass reads it.
+        # What the object is shared by as long as this epoch reads it.
         self._turn: object = None
 
     def pull(self, count: int) -> Block:
@@ -453,7 +453,7 @@ class _FromIterableIterator(SourceIterator[T]):
         return iter(target)
 
     def _begun(self, shared: _Shared[T]) -> Iterator[T]:
-        """What the object still has, after it is brought to the position of this pass."""
+        """What the object still has, after it is brought to the position of this epoch."""
         stage = self._stage
         if stage._protocol is None:
             count = self._position.number - shared.position
@@ -486,7 +486,7 @@ class _FromIterableIterator(SourceIterator[T]):
             ) from None
         if iterator is made and not self._stage.is_new(iterator, shared):
             raise ExternalStateError(
-                f"the function of {self._stage!r} returned the iterator of an earlier pass again; "
+                f"the function of {self._stage!r} returned the iterator of an earlier epoch again; "
                 "it must make a new one each time"
             )
         return iterator
@@ -508,7 +508,7 @@ class _FromIterableIterator(SourceIterator[T]):
     def _advanced(self, iterator: Iterator[T], count: int) -> Iterator[T]:
         iterator = _iterable(iterator)
         recent = Recent()
-        if not count:  # a pass may have few items
+        if not count:  # an epoch may have few items
             self._recent, self._due = recent, next_sampled(self._position.number)
             return iterator
         first = self._position.number - count

@@ -1,9 +1,9 @@
 """Keep the items of a finite upstream in memory."""
 
-# Items are kept by their index in a pass, as soon as they have been made, by whichever pass makes them:
+# Items are kept by their index in an epoch, as soon as they have been made, by whichever pass makes them:
 # one in order, one that looks them up, one that was resumed in the middle. What is missing is made
 # by upstream, which a stream passes over what is kept to come to. So no item is made twice unless
-# two passes make it at the same time, and an error costs no item that was made before it.
+# two epochs make it at the same time, and an error costs no item that was made before it.
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ T = TypeVar("T")
 
 
 class CachedItems:
-    """Items by their index in a pass; what is pickled or copied of it is empty.
+    """Items by their index in an epoch; what is pickled or copied of it is empty.
 
     Attributes:
       items: those that were made.
-      length: of a pass, once an end was seen.
+      length: of an epoch, once an end was seen.
     """
 
     def __init__(self) -> None:

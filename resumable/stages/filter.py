@@ -22,7 +22,7 @@ from ..core.transform import SteadyIterator
 T = TypeVar("T")
 
 MOST_DROPPED: Final = 100_000
-"""Items of a pass that may be dropped before the first one is passed on, until that is said."""
+"""Items of an epoch that may be dropped before the first one is passed on, until that is said."""
 
 
 @final
@@ -31,7 +31,7 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
-    ``predicate`` tells which items remain. If it refuses the first 100,000 items of a pass, or of one that
+    ``predicate`` tells which items remain. If it refuses the first 100,000 items of an epoch, or of one that
     is resumed, a `RuntimeWarning` says so, once.
 
     Args:

@@ -30,7 +30,7 @@ DEALING: Final = (Shard, Part)
 """Stages that give a rank or a partition every n-th item."""
 
 Placed: TypeAlias = tuple[int, int, Any]
-"""The key of a pass, a place in it, and the item at that place."""
+"""The key of an epoch, a place in it, and the item at that place."""
 
 
 class Deal(NamedTuple):

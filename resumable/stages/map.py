@@ -162,7 +162,7 @@ class Map(CallsPerItem[T]):
         functions that compute in Python, including lambdas; or a `concurrent.futures.Executor`,
         such as Dask's `client.get_executor()`. Such an executor is not shut down, and its workers
         must have this library. Processes take items in chunks of about ten milliseconds and hand
-        large results back in shared memory. They end with the pass, or with the last pass of a
+        large results back in shared memory. They end with the epoch, or with the last epoch of a
         `repeat`. Under Linux they map the file of a `numpy.memmap` that ``fn`` refers to, instead
         of copying it. They write to that file if it was opened for writing; one opened with mode
         ``"c"`` is copied.
@@ -172,7 +172,7 @@ class Map(CallsPerItem[T]):
         and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a third
         argument without a default. ``number`` counts from 0. It is the item's number in the source
         where all stages before the map have random access, without `prefetch`. Else, and where several
-        sources are joined, it is the number in upstream's pass, counted on over resumes; the item itself says
+        sources are joined, it is the number in upstream's epoch, counted on over resumes; the item itself says
         which it is in every case.
         ``error`` is the exception. An item that is drawn again after an error, an interrupt or a
         resume is reported again. States of earlier versions may lack the count; numbers that need it
@@ -274,12 +274,12 @@ class _DroppingMapIterator(TransformIterator[T]):
 
     @property
     def number(self) -> int | None:
-        """The next item's number in upstream's pass, if it is known."""
+        """The next item's number in upstream's epoch, if it is known."""
         return self._tally.known_number
 
     @property
     def skipped(self) -> int:
-        """How many items were dropped in this pass."""
+        """How many items were dropped in this epoch."""
         return self._tally.skipped
 
     def get_state(self) -> State:

@@ -25,7 +25,7 @@ from .map import CallsInWorkers
 class MapBatches(CallsInWorkers[Any]):
     """The items of ``fn(batch)`` for every group of ``batch_size`` consecutive items.
 
-    ``fn`` may return more items than it was given, fewer, or none. The last group of a pass may be
+    ``fn`` may return more items than it was given, fewer, or none. The last group of an epoch may be
     shorter.
 
     A batch is columns where the items are rows of arrays: those of `from_arrays` and `range`, and of what

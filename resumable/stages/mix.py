@@ -38,7 +38,7 @@ class Mix(LookedUp[T], Combine[T]):
     items, and an order of its own. Every epoch has the same length and, without ``reshuffle``, the
     same turns.
 
-    State: the turn and the upstreams' states; with ``"cycle"``, the pass of each too. If all upstreams have random access, it is kept, and
+    State: the turn and the upstreams' states; with ``"cycle"``, the epoch of each too. If all upstreams have random access, it is kept, and
     the state is the position, O(1).
 
     Args:
@@ -133,7 +133,7 @@ class Mix(LookedUp[T], Combine[T]):
     def state_cost(self) -> str:
         if self.random_access:
             return "the position"
-        return "the turn" if self.stop != "cycle" else "the turn, and the pass of each upstream"
+        return "the turn" if self.stop != "cycle" else "the turn, and the epoch of each upstream"
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]

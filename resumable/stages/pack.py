@@ -166,12 +166,12 @@ class ConcatenatePack(Packs):
     documents are read at once, may be changed.
 
     Args:
-      upstream: its items are those of `BestFitPack`; all of a pass have the same fields and dtypes.
+      upstream: its items are those of `BestFitPack`; all of an epoch have the same fields and dtypes.
       length: tokens in a row, at least 1, less than 2**31.
       window: documents that are read at once, at least 1.
       how: ``"concatenate"``.
       key: of documents that are dicts, the only field that is packed; by default all are.
-      tail: what becomes of the tokens at the end of a pass that fill no row: ``"pad"`` fills one up
+      tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
         with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
       pad: the padding, or a dict with that of each field.
       too_long: only ``"cut"``, as no document is too long.

@@ -48,7 +48,7 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
       upstream: stage whose items are scanned.
       fn: called with the carry and an item; returns the next carry and an output.
       initial: the first carry.
-      finish: called with the last carry after the last item of each pass; returns an iterable of
+      finish: called with the last carry after the last item of each epoch; returns an iterable of
         further outputs, the same in every run. With it the length is unknown.
       fn_version: a string or a number that you change with what the function does; a state of another one
         is refused.

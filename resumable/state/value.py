@@ -195,7 +195,7 @@ def unpack_count(
 
 
 def unpack_position(stage: object, value: Any, length: float | None) -> int:
-    """``value`` if it is a possible position in a pass of ``length`` items.
+    """``value`` if it is a possible position in an epoch of ``length`` items.
 
     Raises:
       StateMismatch: naming ``stage`` and both.

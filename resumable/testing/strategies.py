@@ -47,7 +47,7 @@ def cut_points(most: int = 12) -> st.SearchStrategy[list[int]]:
 def pipelines(draw: st.DrawFn, depth: int = 5) -> Pipeline[Any]:
     """Random graphs over all sources and stages; each of them resumes exactly.
 
-    Items are hashable or arrays, functions are pure, and no pass is longer than some thousand
+    Items are hashable or arrays, functions are pure, and no epoch is longer than some thousand
     items, unless the graph repeats endlessly.
 
     Args:

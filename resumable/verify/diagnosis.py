@@ -120,7 +120,7 @@ class Diagnosis:
             return self.of_plain_runs()
         if cut_after(self.stage, number).inputs:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
-        # A second pass that is refused counts like an empty one.
+        # A second epoch that is refused counts like an empty one.
         nothing = seen.number == 0 and (seen.got is None or seen.got.startswith(ERROR))
         return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_PASSES)
 

@@ -2,7 +2,7 @@
 
 # Whether a stage of the user is meant to make fewer items out of more cannot be known. What is known is
 # reported: how many items it made, whether that differs from its `length`, and whether its state holds
-# more at the end of a pass than at the start, which may be items that are never delivered.
+# more at the end of an epoch than at the start, which may be items that are never delivered.
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class Flow:
     """What came out of one stage.
 
     Attributes:
-      items: how many, in all passes.
+      items: how many, in all epochs.
       passes: how many came to their end.
-      entered: items of the stage before it, at the end of the last of these passes.
+      entered: items of the stage before it, at the end of the last of these epochs.
       left: items of its own at that time.
-      unlike_length: items of a pass, if this differs from its ``length``.
-      held: what its state held at the end of a pass and not at the start, as text.
+      unlike_length: items of an epoch, if this differs from its ``length``.
+      held: what its state held at the end of an epoch and not at the start, as text.
       epochs: those that it was started in.
       starts: how often it was started and delivered something, where it is a source.
       opened: the source that its function has opened most often.
@@ -96,12 +96,12 @@ def left_out(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
 
 
 def suspicions(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
-    """For each stage that seems to lose items at the end of a pass, or to repeat them, why."""
+    """For each stage that seems to lose items at the end of an epoch, or to repeat them, why."""
     for number, (found, path) in enumerate(walk(stage)):
         flow = flows.get(number, Flow())
         if flow.unlike_length is not None:
             yield (
-                f"{found.label} at {path} delivered {flow.unlike_length:,} items in a pass, and its "
+                f"{found.label} at {path} delivered {flow.unlike_length:,} items in an epoch, and its "
                 f"length says {found.length:,}."
             )
         if flow.held is not None:
@@ -111,7 +111,7 @@ def suspicions(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
 
 
 def _counts(stage: Stage[Any], flow: Flow) -> tuple[int | None, int | None, int]:
-    """Items in and out, and of how many passes: by their lengths if known, else as counted."""
+    """Items in and out, and of how many epochs: by their lengths if known, else as counted."""
     lengths = [_known(upstream) for upstream in stage.inputs]
     entered, left = max((one or 0 for one in lengths), default=None), _known(stage)
     if None not in lengths and left is not None:
@@ -148,12 +148,12 @@ def _reason(stage: Any, entered: int, left: int) -> str | None:
 def _of_held(stage: Stage[Any], held: str) -> str:
     if isinstance(stage, CallsFunction) and not stage.carries_state:
         return (
-            f"drops its last carry, {held}, at the end of a pass; if that holds items which have "
+            f"drops its last carry, {held}, at the end of an epoch; if that holds items which have "
             "not come out, scan(fn, initial, finish=f) hands out what f makes of it."
         )
     place = "the state of its function" if isinstance(stage, CallsFunction) else "its state"
     return (
-        f"ends a pass with {held} in {place}; if that holds items which have not come out, they are "
+        f"ends an epoch with {held} in {place}; if that holds items which have not come out, they are "
         "lost."
     )
 

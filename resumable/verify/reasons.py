@@ -67,7 +67,7 @@ READ_ONCE: Final = Reason(
 COUNTS_PASSES: Final = Reason(
     "counts passes",
     "A second run in the same process differs, and the source alone already does: it counts its "
-    "own passes, or goes on where it was.",
+    "own epochs, or goes on where it was.",
     "Pass from_iterable a function that makes the iterator anew, and chain passes by repeat().",
 )
 FUNCTION_KEEPS_STATE: Final = Reason(

@@ -74,7 +74,7 @@ class Report:
       stages: of the pipeline, the last one first.
       finding: why it is not exact; None if it is.
       left_out: by stage, how many items its arguments make it leave out.
-      suspicions: by stage, why it seems to lose items at the end of a pass.
+      suspicions: by stage, why it seems to lose items at the end of an epoch.
       notes: what else is worth knowing.
     """
 

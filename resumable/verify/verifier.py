@@ -439,7 +439,7 @@ class _Verification:
 
 
 def _following(update: Update) -> Update:
-    """Moves a bar to the count it is given, which begins anew with each pass."""
+    """Moves a bar to the count it is given, which begins anew with each epoch."""
     last = [0]
 
     def move_to(count: int) -> None:

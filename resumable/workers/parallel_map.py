@@ -46,7 +46,7 @@ DEATHS_IN_COMPANY: Final = 2
 DEATHS_ALONE: Final = 2
 """Deaths with nothing else in work after which an item is dropped, where failing items are."""
 REST_SECONDS: Final = 0.1
-"""How long a pass that ends early waits for calls in work, to keep its workers for the next."""
+"""How long an epoch that ends early waits for calls in work, to keep its workers for the next."""
 
 
 class _UpstreamPosition(NamedTuple):
@@ -181,7 +181,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
 
     @property
     def skipped(self) -> int | None:
-        """How many items were dropped in this pass; None where failing items are not dropped."""
+        """How many items were dropped in this epoch; None where failing items are not dropped."""
         return self._tally.skipped if self._calls.drop else None
 
     @property

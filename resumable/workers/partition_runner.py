@@ -84,7 +84,7 @@ class PartitionTask(NamedTuple):
     """Up to ``most`` items of partition ``number``, from ``place`` on.
 
     Attributes:
-      run: a name of its own for each pass, and each resume.
+      run: a name of its own for each epoch, and each resume.
       epoch: of the pass.
       dropped: items that end their process, with the reason to tell.
       log: path of a file in which to note what may end the process; None in usual work.
@@ -108,7 +108,7 @@ class Delivery(NamedTuple):
       end: the place at the end, if that was reached.
       failure: of the item after these, if it raised.
       skips: the items dropped meanwhile, where that is to be told.
-      skipped: how many items each stage has dropped in this pass, by its path after the partition; None
+      skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
         if no stage may drop any.
     """
 

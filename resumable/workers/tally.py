@@ -1,4 +1,4 @@
-"""How many items of a pass a map has tried, and how many of them it has dropped."""
+"""How many items of an epoch a map has tried, and how many of them it has dropped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Tally:
     """The items that a map has passed, and how many of those it dropped.
 
     Attributes:
-      skipped: how many items were dropped in this pass.
+      skipped: how many items were dropped in this epoch.
     """
 
     def __init__(self, told: Told | None = None, *, by_index: bool = False) -> None:
@@ -64,7 +64,7 @@ class Tally:
 
     @property
     def number(self) -> int:
-        """The next item's number in the pass, or, if that is unknown, since the resume."""
+        """The next item's number in the epoch, or, if that is unknown, since the resume."""
         return (self._before or 0) + self._counted
 
     @property

@@ -83,7 +83,11 @@ MUTATIONS: Final = [
     Mutation(
         "core/combine.py", "len(self._numbers) + 1 - (self._left() or 1)", "len(self._numbers)"
     ),
-    Mutation("core/combine.py", "self._advance_past_end(len(numbers) - left)", "self._advance_past_end(0)"),
+    Mutation(
+        "core/combine.py",
+        "self._advance_past_end(len(numbers) - left)",
+        "self._advance_past_end(0)",
+    ),
     Mutation("core/combine.py", "self._advance_turns(self._taken)", "pass"),
     Mutation("stages/interleave.py", "self._handed_out = start + size", "self._handed_out = start"),
     Mutation("stages/interleave.py", "count -= count % size", "count -= size"),

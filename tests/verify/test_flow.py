@@ -176,18 +176,18 @@ def test_what_a_stage_or_a_function_of_the_users_still_holds_is_suspected() -> N
     counts, (suspicion,) = told(stream.apply(Sevens))
     assert counts == ["Sevens(): 103 in, 14 out"]
     assert suspicion == (
-        "Sevens() at pipeline ends a pass with {'kept': [98, 99, 100, 101, 102]} in its state; if "
+        "Sevens() at pipeline ends an epoch with {'kept': [98, 99, 100, 101, 102]} in its state; if "
         "that holds items which have not come out, they are lost."
     )
     _, (suspicion,) = told(rs.range(60).map(Packing()))
-    assert "ends a pass with [56, 57, 58, 59] in the state of its function" in suspicion
+    assert "ends an epoch with [56, 57, 58, 59] in the state of its function" in suspicion
     assert told(rs.range(63).apply(Sevens)) == (["Sevens(): 63 in, 9 out"], [])
 
 
 def test_a_length_that_is_not_kept_is_suspected() -> None:
     _, found = told(rs.range(63).apply(Sevens, 10))
     assert found == [
-        "Sevens(says=10) at pipeline delivered 9 items in a pass, and its length says 10."
+        "Sevens(says=10) at pipeline delivered 9 items in an epoch, and its length says 10."
     ]
 
 

@@ -1,7 +1,7 @@
 """Index where the records of a file end, in memory or in a cache on disk."""
 
 # A cache that does not fit its data, or cannot be believed for another reason, is built anew, also
-# in the middle of a pass. If it cannot be written, the index stays in memory.
+# in the middle of an epoch. If it cannot be written, the index stays in memory.
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ from .formats.csv import checked_dialect, open_csv
 from .formats.data_files import found_data_files
 from .formats.files import Files
 from .formats.image_folder import ImageFolder, LabelledDecoder
+from .formats.io.paths import Paths, repeatable
 from .formats.jsonl import parse_json_line
 from .formats.lines import LINES, Lines, check_encoding, decode_line
 from .formats.parquet import Parquet
-from .formats.paths import Paths, repeatable
 from .formats.records import records
 from .formats.streams import stream_of
 from .formats.tar import TAR, Decoders, DecodeSample

@@ -58,7 +58,7 @@ def by_hand(path: Path) -> Iterator[dict[str, Any]]:
 
 def ours(path: Path, group: int) -> Iterator[dict[str, Any]]:
     """A shuffle in blocks of a row group."""
-    from resumable.formats.tables import decoded
+    from resumable.formats.tables.source import decoded
 
     decoded.clear()
     yield from rs.parquet(path).shuffle(SEED, block=group).batch(BATCH)
@@ -66,7 +66,7 @@ def ours(path: Path, group: int) -> Iterator[dict[str, Any]]:
 
 def ours_in_order(path: Path) -> Iterator[dict[str, Any]]:
     """The same in the order of the file."""
-    from resumable.formats.tables import decoded
+    from resumable.formats.tables.source import decoded
 
     decoded.clear()
     yield from rs.parquet(path).batch(BATCH)

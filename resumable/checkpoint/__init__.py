@@ -12,7 +12,7 @@ from .listener import CheckpointListener as CheckpointListener
 from .loop import ResumedLoop as ResumedLoop
 from .memory import Memory as Memory
 from .names import task_name as task_name
-from .rank_part import RankPart as RankPart
+from .ranks.part import RankPart as RankPart
 from .remote import Remote as Remote
 from .retention import Retention as Retention
 from .store import Store as Store

@@ -31,12 +31,12 @@ from .opening import (
     started_at,
     taken,
 )
-from .parts import START, WholeSteps
 from .progress_bar import StepBar
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
+from .ranks.parts import START, WholeSteps
+from .ranks.run import former_work, part_of
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
-from .run import former_work, part_of
 from .saver import Saver
 from .store import Store, StoreLock
 

@@ -33,7 +33,7 @@ from .files import (
 )
 from .locking import check_unlocked, lock_file
 from .names import CheckpointNames, steps_by_name
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
 from .store import Store, StoreLock
 
 

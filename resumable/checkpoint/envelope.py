@@ -15,7 +15,7 @@ from typing import Any, Final, final
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
 from ..state.value import State
-from .rank_part import WHOLE, RankPart, part_from
+from .ranks.part import WHOLE, RankPart, part_from
 
 MAGIC: Final = b"RSMCKPT\x01"
 HEADER: Final = struct.Struct("<8sQ")

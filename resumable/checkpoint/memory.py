@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
 from .store import Store
 
 

@@ -18,7 +18,7 @@ from typing import Any, Final, final
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType
-from .rank_part import RUN, WHOLE, RankPart
+from .ranks.part import RUN, WHOLE, RankPart
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 UP_TO_32_BITS: Final = 0xFFFFFFFF

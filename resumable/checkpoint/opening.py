@@ -15,7 +15,7 @@ from ..state.value import State
 from ..triggers.base import Trigger
 from .directory import Directory
 from .envelope import Checkpoint
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
 from .remote import Remote
 from .retention import Retention
 from .saver import SavePoint

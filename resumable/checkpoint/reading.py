@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
-from .rank_part import WHOLE
+from .ranks.part import WHOLE
 from .store import Store
 
 

@@ -15,7 +15,7 @@ from typing import Any, final
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
 from .envelope import check_before_holding
 from .names import CheckpointNames, parse_file_name, steps_by_name
-from .rank_part import RankPart
+from .ranks.part import RankPart
 from .store import Store
 
 

@@ -10,8 +10,8 @@ from typing import Final, TypeAlias, final
 
 from ..core.arguments import check_hours, check_int
 from ..errors import CorruptCheckpoint, NewerFormat
-from .parts import WholeSteps
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
+from .ranks.parts import WholeSteps
 from .reading import read_checkpoint
 from .store import Store
 

@@ -6,7 +6,7 @@ import weakref
 from abc import ABC, abstractmethod
 
 from ..errors import InvalidArgument
-from .rank_part import WHOLE, RankPart
+from .ranks.part import WHOLE, RankPart
 
 
 class StoreLock:

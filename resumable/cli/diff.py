@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..checkpoint.envelope import Checkpoint
-from ..checkpoint.survey import FoundFile, examine, survey
+from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..errors import shorten
 from ..state.encoding import dumps
 from ..views.column import Column, listed

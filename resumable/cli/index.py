@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 from .. import pipeline
 from ..errors import InvalidArgument, ResumableError
-from ..formats.compression import compression_of
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
-from ..formats.paths import file_name, found_files, is_remote, without_query
-from ..formats.remote import found_remote_files
+from ..formats.io.compression import compression_of
+from ..formats.io.paths import file_name, found_files, is_remote, without_query
+from ..formats.io.remote import found_remote_files
 from ..views.table import table_lines
 from .progress import progress_bar
 

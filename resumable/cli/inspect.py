@@ -11,9 +11,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ..checkpoint.names import parse_file_name
-from ..checkpoint.rank_part import WHOLE
+from ..checkpoint.ranks.part import WHOLE
+from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
-from ..checkpoint.survey import FoundFile, examine, survey
 from ..errors import ResumableError, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines

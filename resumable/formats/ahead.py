@@ -7,7 +7,7 @@ from typing import Generic, TypeVar, final
 
 from ..core.block import Block, Indices, block_items, copy_block, slice_block
 from ..core.prepared_items import PreparedItems
-from .open_files import ReadingAhead
+from .io.open_files import ReadingAhead
 
 T = TypeVar("T")
 

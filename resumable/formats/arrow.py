@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
-from .arrow_file import ArrowFile
-from .table_places import TableFileAccess
-from .tables import TableFiles
+from .tables.arrow_file import ArrowFile
+from .tables.file_access import TableFileAccess
+from .tables.source import TableFiles
 
 
 @final

@@ -13,10 +13,10 @@ from typing import Final
 
 from ..core.evidence import UNKNOWN, Evidence
 from .data_files import AnyFile
-from .open_files import DataFile, ReadingAhead
-from .paths import file_name, without_query
-from .remote import RemoteFile
-from .remote_content import Span, read_spans
+from .io.open_files import DataFile, ReadingAhead
+from .io.paths import file_name, without_query
+from .io.remote import RemoteFile
+from .io.remote_content import Span, read_spans
 
 END: Final = 4096
 """Bytes at either end of a file that are compared."""

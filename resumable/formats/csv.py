@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from ..errors import InvalidArgument, InvalidType, shorten
-from .compression import check_uncompressed, compression_of
 from .csv_scan import BYTE_ORDER_MARK, CsvScan
 from .data_files import AnyFile
-from .in_memory import MemoryReader
-from .paths import Paths, file_name
+from .io.compression import check_uncompressed, compression_of
+from .io.in_memory import MemoryReader
+from .io.paths import Paths, file_name
+from .io.remote import RemoteFile
+from .io.remote_content import Span, read_spans
 from .record import ByteReader, Format, LocatedRecord
 from .records import Records, open_bytes, records
-from .remote import RemoteFile
-from .remote_content import Span, read_spans
 
 FIRST_READ: Final = 1 << 12
 LARGEST_HEADER: Final = 1 << 20

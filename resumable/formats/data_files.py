@@ -8,10 +8,10 @@ from typing import Any, TypeAlias
 
 from ..errors import InvalidArgument, InvalidType, shorten
 from .index.names import is_cache
-from .open_files import DataFile, found_file
-from .paths import Paths, found_files, given_paths, is_remote
+from .io.open_files import DataFile, found_file
+from .io.paths import Paths, found_files, given_paths, is_remote
+from .io.remote import RemoteFile, found_remote_files
 from .record import Format
-from .remote import RemoteFile, found_remote_files
 
 AnyFile: TypeAlias = DataFile | RemoteFile
 

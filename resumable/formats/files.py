@@ -24,10 +24,10 @@ from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
 from .contents import evidence_of
 from .data_files import AnyFile, found_data_files
-from .open_files import DataFile
-from .paths import Paths, file_name, without_query
-from .remote import RemoteFile
-from .remote_content import Span, read_spans
+from .io.open_files import DataFile
+from .io.paths import Paths, file_name, without_query
+from .io.remote import RemoteFile
+from .io.remote_content import Span, read_spans
 from .remote_records import FewRequests
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Indices
-from .open_files import FileData
+from .io.open_files import FileData
 from .record_file import RecordFile
 from .remote_records import RemoteRecords
 

@@ -6,9 +6,9 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 from ..core.arguments import check_int
-from .parquet_file import ParquetFile, Waiting
-from .table_places import TableFileAccess
-from .tables import TableFiles
+from .tables.file_access import TableFileAccess
+from .tables.parquet_file import ParquetFile, Waiting
+from .tables.source import TableFiles
 
 
 @final

@@ -19,7 +19,7 @@ from .index.record_index import (
     known_index,
     new_index,
 )
-from .open_files import DataFile, FileContent
+from .io.open_files import DataFile, FileContent
 from .record import Format
 from .remote_records import RemoteRecords
 

@@ -23,8 +23,8 @@ from ..errors import shorten
 from .ahead import ReadAheadItems
 from .contents import evidence_of_indexes
 from .data_files import AnyFile, found_data_files
-from .open_files import ReadingAhead
-from .paths import Paths, file_name
+from .io.open_files import ReadingAhead
+from .io.paths import Paths, file_name
 from .record import Format, LocatedRecord
 from .record_file import AnyRecords, RecordFile, open_record_files
 from .remote_records import FewRequests, RemoteRecords, read_remote

@@ -12,13 +12,13 @@ from ..core.block import Indices
 from ..core.stage import ALWAYS, Reliance
 from ..errors import MalformedItem
 from .data_files import AnyFile, found_data_files
+from .io.paths import Paths, repeatable
+from .io.pieces import Start
+from .io.scan_buffer import ScanBuffer
 from .lines import LINES, LocatedLines
-from .paths import Paths, repeatable
-from .pieces import Start
 from .record import ByteReader, Format, LocatedRecord
 from .record_file import AnyRecords
 from .record_files import Located, RecordFiles
-from .scan_buffer import ScanBuffer
 from .stream_file import StreamFile
 from .streams import RecordStream, stream_of
 

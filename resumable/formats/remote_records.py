@@ -9,8 +9,8 @@ import numpy as np
 
 from ..core.block import Indices
 from .index.record_index import RecordIndex
-from .remote import RemoteFile
-from .remote_content import Span, read_spans
+from .io.remote import RemoteFile
+from .io.remote_content import Span, read_spans
 
 NEAR: Final = 1 << 16
 """Bytes between two records that take less time than a request of their own."""

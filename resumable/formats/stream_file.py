@@ -8,14 +8,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..errors import MalformedItem, ResumableError
-from .compression import Compression, compression_of
 from .data_files import AnyFile
-from .paths import file_name
-from .pieces import CheckedPieces, Damage, Decompressed, Pieces, Start, StoredPieces
+from .io.compression import Compression, compression_of
+from .io.paths import file_name
+from .io.pieces import CheckedPieces, Damage, Decompressed, Pieces, Start, StoredPieces
+from .io.remote import RemoteFile
+from .io.remote_content import RemotePieces
+from .io.scan_buffer import ScanBuffer, pass_over
 from .record import Format, FoundRecords, LocatedRecord
-from .remote import RemoteFile
-from .remote_content import RemotePieces
-from .scan_buffer import ScanBuffer, pass_over
 
 
 class StreamPosition(NamedTuple):

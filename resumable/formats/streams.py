@@ -19,8 +19,8 @@ from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
 from .contents import evidence_of
 from .data_files import AnyFile
-from .paths import is_remote
-from .pieces import Start
+from .io.paths import is_remote
+from .io.pieces import Start
 from .record import Format, LocatedRecord
 from .stream_file import BEGINNING, RecordRun, StreamFile, StreamPosition, StreamReader
 

@@ -22,7 +22,8 @@ from formats.table_files import write_more_parquet, write_tables
 
 import resumable as rs
 from resumable.core.block import block_items
-from resumable.formats import parquet_file, tables
+from resumable.formats.tables import parquet_file
+from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
 
 __all__ = ["FILES", "CompressedTarget", "TableTarget"]

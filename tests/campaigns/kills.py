@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import resumable as rs
-from resumable.checkpoint.survey import survey
+from resumable.checkpoint.ranks.survey import survey
 
 LONGEST_LIFE = 0.03
 MOST_KILLS_A_FOLDER = 50

@@ -38,7 +38,7 @@ DIRECTORY: Final = "checkpoint/directory.py"
 FILES: Final = "checkpoint/files.py"
 LOCKING: Final = "checkpoint/locking.py"
 LOOP: Final = "checkpoint/loop.py"
-PARTS: Final = "checkpoint/parts.py"
+PARTS: Final = "checkpoint/ranks/parts.py"
 READING: Final = "checkpoint/reading.py"
 RETENTION: Final = "checkpoint/retention.py"
 SAVER: Final = "checkpoint/saver.py"
@@ -211,42 +211,46 @@ MUTATIONS: Final = [
     ),
     Mutation("formats/stream_file.py", "self._cut = True", "self._cut = False"),
     Mutation(
-        "formats/pieces.py",
+        "formats/io/pieces.py",
         "del self._stored_starts[:index], self._content_starts[:index]",
         "del self._stored_starts[:index]",
     ),
-    Mutation("formats/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
-    Mutation("formats/tables.py", '("files", "contents", "names")', '("files", "contents")'),
+    Mutation("formats/io/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
+    Mutation("formats/tables/source.py", '("files", "contents", "names")', '("files", "contents")'),
     Mutation("formats/contents.py", 'f"{names.pop()} {place}"', "names.pop()"),
     Mutation("formats/contents.py", "[(0, END), (size - END, size)]", "[(0, END)]"),
     Mutation("formats/contents.py", "[*pages, *digests_of_ends([file])]", "pages"),
     Mutation("core/evidence.py", "saved.get(self.kind, now)", "saved.get(self.kind)"),
     Mutation(
-        "formats/tables.py",
+        "formats/tables/source.py",
         "            self._file.check_unchanged()\n            self.used = True",
         "            self.used = True",
     ),
-    Mutation("formats/table_rows.py", "column[start:stop].copy()", "column[start:stop]"),
+    Mutation("formats/tables/rows.py", "column[start:stop].copy()", "column[start:stop]"),
     Mutation(
-        "formats/table_values.py",
+        "formats/tables/values.py",
         "if array.null_count or isinstance(array, pa.ChunkedArray):",
         "if isinstance(array, pa.ChunkedArray):",
     ),
     Mutation(
-        "formats/parquet_file.py", "if reader is None or reader.next_row > first:", "if not reader:"
+        "formats/tables/parquet_file.py",
+        "if reader is None or reader.next_row > first:",
+        "if not reader:",
     ),
-    Mutation("formats/parquet_file.py", "if sum(counts) != footer.num_rows:", "if False:"),
-    Mutation("formats/parquet_file.py", "batch.slice(missing)", "batch"),
+    Mutation("formats/tables/parquet_file.py", "if sum(counts) != footer.num_rows:", "if False:"),
+    Mutation("formats/tables/parquet_file.py", "batch.slice(missing)", "batch"),
     Mutation(
-        "formats/parquet_file.py",
+        "formats/tables/parquet_file.py",
         "page_checksum_verification=True",
         "page_checksum_verification=False",
     ),
-    Mutation("formats/arrow_file.py", "if self._is_file or each.start < message.start", "if True"),
-    Mutation("formats/arrow_file.py", "array.validate(full=True)", "pass"),
-    Mutation("formats/arrow_messages.py", "if column not in (None, rows):", "if False:"),
     Mutation(
-        "formats/arrow_messages.py", "if message.stop > end or message.rows < 0:", "if False:"
+        "formats/tables/arrow_file.py", "if self._is_file or each.start < message.start", "if True"
+    ),
+    Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
+    Mutation("formats/tables/arrow_messages.py", "if column not in (None, rows):", "if False:"),
+    Mutation(
+        "formats/tables/arrow_messages.py", "if message.stop > end or message.rows < 0:", "if False:"
     ),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
@@ -276,9 +280,9 @@ MUTATIONS: Final = [
     Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
     Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
     Mutation("formats/records.py", '("files", "contents", "format_name")', '("files", "contents")'),
-    Mutation("formats/clock_cache.py", "            if oldest.used:", "            if False:"),
+    Mutation("formats/io/clock_cache.py", "            if oldest.used:", "            if False:"),
     Mutation(
-        "formats/open_files.py",
+        "formats/io/open_files.py",
         "            self._file.check_unchanged(os.stat(self._file.path))\n        return data",
         "            pass\n        return data",
     ),
@@ -466,7 +470,9 @@ MUTATIONS: Final = [
     ),
     Mutation("checkpoint/names.py", "_part_in(match).ranks != self.part.ranks", "False"),
     Mutation(
-        "checkpoint/rank_part.py", "other.rank % self.ranks == self.rank", "other.rank == self.rank"
+        "checkpoint/ranks/part.py",
+        "other.rank % self.ranks == self.rank",
+        "other.rank == self.rank",
     ),
     Mutation(
         PARTS,
@@ -477,14 +483,16 @@ MUTATIONS: Final = [
     Mutation(PARTS, "if step < newest and step not in self._listed", "if step not in self._listed"),
     Mutation(PARTS, "if (checkpoint.step, checkpoint.part) != (step, part):", "if False:"),
     Mutation(
-        "checkpoint/run.py",
+        "checkpoint/ranks/run.py",
         "shared_fingerprint(stage))",
         "shared_fingerprint(stage, of_rank=True))",
     ),
-    Mutation("checkpoint/conflicts.py", "if concerned and one.began", "if one.began"),
-    Mutation("checkpoint/conflicts.py", "(later, found) not in self._before", "True"),
-    Mutation("checkpoint/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'),
-    Mutation("checkpoint/run.py", "    if run.endswith(work):", "    if run:"),
+    Mutation("checkpoint/ranks/conflicts.py", "if concerned and one.began", "if one.began"),
+    Mutation("checkpoint/ranks/conflicts.py", "(later, found) not in self._before", "True"),
+    Mutation(
+        "checkpoint/ranks/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'
+    ),
+    Mutation("checkpoint/ranks/run.py", "    if run.endswith(work):", "    if run:"),
     Mutation(RETENTION, "self._steps.settled_steps()", "self._steps.steps()"),
     Mutation(READING, "step = max(steps)", "step = min(steps)"),
     Mutation(READING, "if damaged or store.has_damaged():", "if damaged:"),

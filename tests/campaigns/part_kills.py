@@ -30,7 +30,7 @@ from typing import NamedTuple, TypeAlias
 from descendants import descendants, is_worker
 
 import resumable as rs
-from resumable.checkpoint.survey import survey
+from resumable.checkpoint.ranks.survey import survey
 
 MOST_RANKS = 4
 EVERY = 3

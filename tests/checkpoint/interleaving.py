@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import resumable as rs
-from resumable.checkpoint.rank_part import RankPart
+from resumable.checkpoint.ranks.part import RankPart
 
 __all__ = ["Gated", "Killed", "Life"]
 

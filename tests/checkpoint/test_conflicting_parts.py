@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.checkpoint.run import part_of
+from resumable.checkpoint.ranks.run import part_of
 
 OTHER_PIPELINES: dict[str, tuple[Callable[[int, int], rs.Pipeline[Any]], str]] = {
     "seed of the rank": (

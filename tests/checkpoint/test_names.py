@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.checkpoint.names import CheckpointNames, parse_file_name, steps_by_name
-from resumable.checkpoint.rank_part import RankPart
+from resumable.checkpoint.ranks.part import RankPart
 
 names = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,8}", fullmatch=True).filter(str.isascii)
 

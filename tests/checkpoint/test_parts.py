@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.checkpoint.names import CheckpointNames, parse_file_name
-from resumable.checkpoint.parts import WholeSteps
-from resumable.checkpoint.rank_part import WHOLE, RankPart
-from resumable.checkpoint.run import part_of
+from resumable.checkpoint.ranks.part import WHOLE, RankPart
+from resumable.checkpoint.ranks.parts import WholeSteps
+from resumable.checkpoint.ranks.run import part_of
 
 NUMBERS = rs.range(10**6).shuffle(0)
 

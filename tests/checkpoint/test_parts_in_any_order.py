@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.checkpoint.parts import WholeSteps
+from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.reading import read_checkpoint
 
 # A rank's turn: which one of those that live, how many calls of its store, and what then: it is

@@ -17,8 +17,8 @@ from tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint import directory, files
-from resumable.checkpoint.parts import WholeSteps
-from resumable.checkpoint.rank_part import RankPart
+from resumable.checkpoint.ranks.part import RankPart
+from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.reading import newest_valid
 
 NUMBERS = rs.range(99)

@@ -11,7 +11,7 @@ from checkpoint.saving_loops import run_loop
 from s3_server import s3_server
 
 import resumable as rs
-from resumable.checkpoint.survey import survey
+from resumable.checkpoint.ranks.survey import survey
 
 pytest.importorskip(
     "fsspec", reason="fsspec is not installed: pip install resumable-loader[remote]"

@@ -6,7 +6,7 @@ import copy
 from typing import TypeVar
 
 import resumable as rs
-from resumable.checkpoint.rank_part import RankPart
+from resumable.checkpoint.ranks.part import RankPart
 from resumable.checkpoint.store import StoreLock
 
 W = TypeVar("W", bound="WrappedParts")

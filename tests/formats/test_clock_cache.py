@@ -12,8 +12,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from resumable.formats import clock_cache as clock_cache_module
-from resumable.formats.clock_cache import ClockCache, Shelved
+from resumable.formats.io import clock_cache as clock_cache_module
+from resumable.formats.io.clock_cache import ClockCache, Shelved
 
 MOST = 10
 

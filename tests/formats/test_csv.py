@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import resumable as rs
 from resumable.formats import csv_scan
 from resumable.formats.csv import LARGEST_HEADER, Dialect, checked_dialect
-from resumable.formats.in_memory import MemoryReader
+from resumable.formats.io.in_memory import MemoryReader
 from resumable.formats.record import LocatedRecord
 from resumable.testing import check_resumes_everywhere
 
@@ -127,7 +127,7 @@ def test_other_dialects(tmp_path: Path) -> None:
 def test_a_large_file_has_an_index_which_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr("resumable.formats.open_files.SMALL", small)
+    monkeypatch.setattr("resumable.formats.io.open_files.SMALL", small)
     rows = [
         {"id": str(number), "text": f"line\n{number}, " + "x" * (number % 50)}
         for number in range(3000)

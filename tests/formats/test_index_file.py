@@ -18,12 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import open_files, record_file
+from resumable.formats import record_file
 from resumable.formats.index import cache_file, pages, record_index
 from resumable.formats.index.cache_file import HEADER, NUMBERS
 from resumable.formats.index.pages import digest_of, loaded_pages, mapped_pages
+from resumable.formats.io import open_files
+from resumable.formats.io.open_files import found_file
 from resumable.formats.lines import LINES as FORMAT
-from resumable.formats.open_files import found_file
 
 CACHE_SUFFIX = ".lines.idx"
 

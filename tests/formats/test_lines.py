@@ -14,11 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.formats import line_file, line_scan, open_files, record_file, record_files
+from resumable.formats import line_file, line_scan, record_file, record_files
 from resumable.formats.index import record_index, scanning
 from resumable.formats.index.record_index import SMALLEST_CACHED
+from resumable.formats.io import open_files
+from resumable.formats.io.open_files import found_file
 from resumable.formats.lines import LINES
-from resumable.formats.open_files import found_file
 
 CACHE_SUFFIX = ".lines.idx"
 

@@ -10,10 +10,10 @@ import pytest
 from command import run_python
 
 import resumable as rs
-from resumable.formats import open_files
 from resumable.formats.index import record_index
 from resumable.formats.index.pages import loaded_pages
 from resumable.formats.index.record_index import short_indexes
+from resumable.formats.io import open_files
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="Linux tells the descriptors")

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from resumable.formats import maps
-from resumable.formats.maps import FEW_MAPS, KNOWN_LIMIT, Mapper, map_file
+from resumable.formats.io import maps
+from resumable.formats.io.maps import FEW_MAPS, KNOWN_LIMIT, Mapper, map_file
 
 LINUX = pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="Linux tells the maps")
 WAYS = ["_map_with_descriptor", "_map_of_c"]

@@ -21,7 +21,7 @@ import resumable as rs
 from resumable.formats.index import cache_file, pack_file, packs, pages, record_index
 from resumable.formats.index.pack_file import BEGIN
 from resumable.formats.index.pages import digest_of, loaded_pages, mapped_pages
-from resumable.formats.open_files import DataFile, mapped_files, read_files
+from resumable.formats.io.open_files import DataFile, mapped_files, read_files
 
 CACHE_SUFFIX = ".lines.idx"
 PACK_NAME = f".folder{CACHE_SUFFIX}"
@@ -126,7 +126,7 @@ def test_a_block_looks_at_the_shared_cache_once_and_at_each_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "LARGEST_LOADED", 0)
-    monkeypatch.setattr("resumable.formats.open_files.SMALL", 0)
+    monkeypatch.setattr("resumable.formats.io.open_files.SMALL", 0)
     written(tmp_path, "a")
     lines = rs.lines(tmp_path / "a*").shuffle(0)
     batches = iter(lines.batch(200))

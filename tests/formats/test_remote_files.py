@@ -17,7 +17,7 @@ from s3_server import s3_server
 from tiers import thinned
 
 import resumable as rs
-from resumable.formats import fetching, remote_content
+from resumable.formats.io import fetching, remote_content
 from resumable.testing.laws import (
     pull_agrees_with_next,
     refused_states_leave_no_trace,

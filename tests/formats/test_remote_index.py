@@ -17,8 +17,9 @@ from s3_server import s3_server
 from tiers import is_deep
 
 import resumable as rs
-from resumable.formats import remote_content, remote_records
+from resumable.formats import remote_records
 from resumable.formats.index.pages import loaded_pages
+from resumable.formats.io import remote_content
 from resumable.testing.laws import (
     pull_agrees_with_next,
     refused_states_leave_no_trace,

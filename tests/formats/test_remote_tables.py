@@ -13,7 +13,8 @@ from s3_server import s3_server
 from tiers import is_deep
 
 import resumable as rs
-from resumable.formats import parquet_file, table_places, tables
+from resumable.formats.tables import file_access, parquet_file
+from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
 
 for package in ("fsspec", "tenacity"):
@@ -33,7 +34,7 @@ each_format = pytest.mark.parametrize("format", FORMATS)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     tables.decoded.clear()
     parquet_file.footers.clear()
-    monkeypatch.setattr(table_places, "AHEAD", 256)
+    monkeypatch.setattr(file_access, "AHEAD", 256)
 
 
 def served(server: FileServer, format: str, folder: Path) -> tuple[Path, str]:
@@ -116,7 +117,7 @@ def test_a_file_that_was_replaced_is_refused(
 def test_large_row_groups_are_read_in_few_requests(
     tmp_path: Path, http_server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_places, "AHEAD", 1 << 16)
+    monkeypatch.setattr(file_access, "AHEAD", 1 << 16)
     table = pa.table({"id": range(40_000), "other": [number * 7 for number in range(40_000)]})
     path = write_parquet(tmp_path / "a.parquet", table, 20_000)
     http_server.files["/a.parquet"] = path.read_bytes()

@@ -27,8 +27,8 @@ from interrupting import interrupters
 from tiers import thinned
 
 import resumable as rs
-from resumable.formats import pieces, scan_buffer
-from resumable.formats.pieces import StoredPieces
+from resumable.formats.io import pieces, scan_buffer
+from resumable.formats.io.pieces import StoredPieces
 from resumable.formats.record import ByteReader, Format, FoundRecords
 from resumable.formats.records import records
 from resumable.testing.fresh_process import resume_in_a_fresh_process

@@ -17,8 +17,9 @@ from formats.table_files import numbers, rows, write_arrow, write_parquet, write
 from tiers import is_deep
 
 import resumable as rs
-from resumable.formats import parquet_file, tables
-from resumable.formats.arrow_messages import messages
+from resumable.formats.tables import parquet_file
+from resumable.formats.tables import source as tables
+from resumable.formats.tables.arrow_messages import messages
 from resumable.testing.comparing import assert_same, same
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")

@@ -25,7 +25,7 @@ from ...core.block import Indices
 from ...core.regular_files import NO_FOLLOW, READ
 from ..contents import DIGEST, digest_of_index
 from ..data_files import AnyFile
-from ..open_files import open_regular
+from ..io.open_files import open_regular
 from ..record import Format, FoundRecords
 from .names import SUFFIX
 from .pages import NUMBER, PAGE, PAGE_DIGEST, digest_of

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Final
 
-from ..paths import file_name, is_remote
+from ..io.paths import file_name, is_remote
 from ..record import Format
 
 SUFFIX: Final = ".idx"

@@ -25,7 +25,7 @@ import numpy as np
 from ...core.block import Indices
 from ..contents import digest_of_index
 from ..data_files import AnyFile
-from ..open_files import DataFile
+from ..io.open_files import DataFile
 from ..record import FoundRecords
 from .cache_file import (
     HEADER_DIGEST,

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final
 
 from ...errors import MalformedItem
-from ..open_files import DataFile
+from ..io.open_files import DataFile
 from ..record import Format, FoundRecords
 from .pack_file import PackEntry, PackFile, Row, digest_of_found, write_pack
 from .pages import KeptPages

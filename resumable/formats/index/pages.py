@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, Protocol
 import numpy as np
 
 from ...core.block import Indices
-from ..clock_cache import ClockCache, Shelved
-from ..maps import MOST_MAPS, map_file
+from ..io.clock_cache import ClockCache, Shelved
+from ..io.maps import MOST_MAPS, map_file
 
 NUMBER: Final = 8
 PAGE: Final = 512

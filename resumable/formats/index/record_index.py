@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ...core.block import Indices
-from ..clock_cache import ClockCache, Shelved
 from ..data_files import AnyFile
+from ..io.clock_cache import ClockCache, Shelved
+from ..io.remote import RemoteFile
 from ..record import Format, FoundRecords
-from ..remote import RemoteFile
 from .cache_file import IndexFile, write_index
 from .pack_file import Row, digest_of_found
 from .pages import LOADED_BUDGET, KeptPages

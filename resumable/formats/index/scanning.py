@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BufferedReader, FileIO
 
-from ..compression import LONGEST_MAGIC, check_uncompressed
 from ..data_files import AnyFile
-from ..open_files import DataFile
+from ..io.compression import LONGEST_MAGIC, check_uncompressed
+from ..io.open_files import DataFile
+from ..io.remote import RemoteFile
+from ..io.remote_content import RemoteReader
 from ..record import Format, FoundRecords
-from ..remote import RemoteFile
-from ..remote_content import RemoteReader
 
 
 def scanned(data: AnyFile, format: Format) -> Iterator[FoundRecords]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Set
 from typing import TypeAlias
 
-from ..errors import InvalidArgument, InvalidType, shorten
+from ...errors import InvalidArgument, InvalidType, shorten
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
 

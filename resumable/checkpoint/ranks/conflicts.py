@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias, final
 
-from ..errors import ResumableError, StateMismatch
-from ..state.differing import difference
-from ..state.value import State
-from .envelope import Checkpoint
-from .rank_part import RankPart
+from ...errors import ResumableError, StateMismatch
+from ...state.differing import difference
+from ...state.value import State
+from ..envelope import Checkpoint
+from .part import RankPart
 
 Listed: TypeAlias = tuple[int, RankPart]
 """A step and a part of it that lies in the store."""

@@ -11,8 +11,8 @@ import stat
 from io import FileIO
 from typing import Final, NamedTuple, TypeAlias, final
 
-from ..core.regular_files import NOT_A_FILE, READ
-from ..errors import InvalidArgument, MalformedItem, ReadError
+from ...core.regular_files import NOT_A_FILE, READ
+from ...errors import InvalidArgument, MalformedItem, ReadError
 from .clock_cache import ClockCache, Shelved
 from .maps import MOST_MAPS, FileMap, map_file
 

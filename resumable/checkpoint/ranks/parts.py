@@ -36,13 +36,13 @@ import warnings
 from contextlib import suppress
 from typing import Final, final
 
-from ..errors import CorruptCheckpoint, StateMismatch
-from ..state.merging import merge_states
-from ..state.value import State
+from ...errors import CorruptCheckpoint, StateMismatch
+from ...state.merging import merge_states
+from ...state.value import State
+from ..envelope import Checkpoint, decode, encode
+from ..store import Store, StoreLock
 from .conflicts import ConflictWatch, conflict_at_resume, refusal
-from .envelope import Checkpoint, decode, encode
-from .rank_part import WHOLE, RankPart
-from .store import Store, StoreLock
+from .part import WHOLE, RankPart
 
 MANY: Final = 10
 """Parts of one rank alone, by which it is told that the ranks may not share their store."""

@@ -11,9 +11,9 @@ from bisect import bisect_left
 from io import FileIO
 from typing import Final, NamedTuple, Protocol
 
+from ..record import Format
 from .compression import Compression, MemberDecoder, check_uncompressed
 from .open_files import DataFile
-from .record import Format
 
 PIECE: Final = 1 << 16
 """Bytes that are decoded at once; a block of Zstandard may have twice as many."""

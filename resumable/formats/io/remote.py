@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple, final
 
-from ..errors import InvalidArgument, MalformedItem, MissingDependency
+from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from .fetching import Patience, Request, fetch, fetch_all
 from .paths import file_name
 

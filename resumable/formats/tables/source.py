@@ -10,28 +10,28 @@ from typing import Any, ClassVar, Final, Protocol
 
 import numpy as np
 
-from ..core.block import (
+from ...core.block import (
     Block,
     Indices,
     concatenate,
     ungroup,
 )
-from ..core.derived import derived
-from ..core.evidence import Evidence
-from ..core.indexed import Indexed
-from ..core.layout import LISTS, STACKED, Layout
-from ..core.lookup import LookedUp
-from ..core.prepared_items import grouped
-from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
-from ..errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
-from .ahead import ReadAheadItems
-from .clock_cache import ClockCache, Shelved
-from .contents import evidence_of
-from .data_files import found_data_files
-from .fetching import map_at_once
-from .paths import Paths, file_name
-from .table_places import TableFileAccess
-from .table_rows import Rows
+from ...core.derived import derived
+from ...core.evidence import Evidence
+from ...core.indexed import Indexed
+from ...core.layout import LISTS, STACKED, Layout
+from ...core.lookup import LookedUp
+from ...core.prepared_items import grouped
+from ...core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ...errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
+from ..ahead import ReadAheadItems
+from ..contents import evidence_of
+from ..data_files import found_data_files
+from ..io.clock_cache import ClockCache, Shelved
+from ..io.fetching import map_at_once
+from ..io.paths import Paths, file_name
+from .file_access import TableFileAccess
+from .rows import Rows
 
 MOST_AHEAD: Final = 4096
 AHEAD: Final = 1 << 21

@@ -14,7 +14,7 @@ from errno import ENOENT
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ..errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
+from ...errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -10,13 +10,13 @@ from weakref import ref
 
 import numpy as np
 
-from ..core.block import Indices
-from ..errors import MalformedItem
-from .clock_cache import ClockCache, Shelved
-from .table_damage import telling_damage
-from .table_places import TableFileAccess
-from .table_rows import Rows
-from .table_values import stackable
+from ...core.block import Indices
+from ...errors import MalformedItem
+from ..io.clock_cache import ClockCache, Shelved
+from .damage import telling_damage
+from .file_access import TableFileAccess
+from .rows import Rows
+from .values import stackable
 
 FOOTER_BUDGET: Final = 1 << 26
 """Bytes of decoded footers that a process keeps."""

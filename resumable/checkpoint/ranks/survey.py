@@ -9,13 +9,13 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
-from ..errors import CorruptCheckpoint, NewerFormat, StateMismatch
-from ..state.merging import merge_states
+from ...errors import CorruptCheckpoint, NewerFormat, StateMismatch
+from ...state.merging import merge_states
+from ..envelope import Checkpoint, decode
+from ..files import read_checkpoint_file
+from ..names import CheckpointNames, FileName, parse_file_name
 from .conflicts import Listed, conflicts_among, is_of_its_rank
-from .envelope import Checkpoint, decode
-from .files import read_checkpoint_file
-from .names import CheckpointNames, FileName, parse_file_name
-from .rank_part import WHOLE, RankPart
+from .part import WHOLE, RankPart
 
 MOST_NAMED: Final = 3
 

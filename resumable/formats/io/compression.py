@@ -14,8 +14,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
-from ..errors import InvalidArgument
-from .record import Format
+from ...errors import InvalidArgument
+from ..record import Format
 from .zstd_frame import ZstdFrame
 
 LONGEST_MAGIC: Final = 12

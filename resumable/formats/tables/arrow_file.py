@@ -7,13 +7,13 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from ..core.block import Indices
+from ...core.block import Indices
+from ..io.open_files import FileContent
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
-from .open_files import FileContent
-from .table_damage import telling_damage
-from .table_places import LocalPlace, TableFileAccess
-from .table_rows import Rows
-from .table_values import stackable
+from .damage import telling_damage
+from .file_access import LocalPlace, TableFileAccess
+from .rows import Rows
+from .values import stackable
 
 KEPT_OF_A_COLUMN: Final = 512
 """About the bytes of the objects that a column takes whose values lie in a mapped file."""

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from ..core.fingerprint import shared_fingerprint
-from ..core.stage import Stage
-from ..errors import InvalidArgument
-from ..stages.global_order import deal_of
-from ..state.encoding import dumps
-from .envelope import Checkpoint
-from .rank_part import HALF, WHOLE, RankPart
+from ...core.fingerprint import shared_fingerprint
+from ...core.stage import Stage
+from ...errors import InvalidArgument
+from ...stages.global_order import deal_of
+from ...state.encoding import dumps
+from ..envelope import Checkpoint
+from .part import HALF, WHOLE, RankPart
 
 
 def part_of(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final
 
-from ..errors import MissingDependency
+from ...errors import MissingDependency
 
 MAGIC: Final = b"\x28\xb5\x2f\xfd"
 MAGIC_OF_SKIPPABLE: Final = b"\x2a\x4d\x18"

@@ -7,10 +7,10 @@ from typing import Any, TypeVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_items
-from ..errors import MalformedItem
-from .table_damage import is_damage
-from .table_values import ArrowArray, Column, as_column, is_text, python_values
+from ...core.block import Block, Indices, block_items
+from ...errors import MalformedItem
+from .damage import is_damage
+from .values import ArrowArray, Column, as_column, is_text, python_values
 
 T = TypeVar("T")
 

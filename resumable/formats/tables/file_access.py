@@ -7,10 +7,10 @@ import os
 from abc import ABC, abstractmethod
 from typing import Any, Final, final
 
-from .data_files import AnyFile
-from .open_files import DataFile
-from .remote import RemoteFile
-from .remote_content import Span, read_spans
+from ..data_files import AnyFile
+from ..io.open_files import DataFile
+from ..io.remote import RemoteFile
+from ..io.remote_content import Span, read_spans
 
 AHEAD: Final = 1 << 16
 """Bytes that are read at once of a remote file, where only headers are wanted."""

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import block_items
+from ...core.block import block_items
 
 ArrowArray: TypeAlias = Any
 """A `pyarrow.Array`, or a `pyarrow.ChunkedArray` where no single array holds so many bytes."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from ..errors import MalformedItem, ReadError
-from .table_places import TableFileAccess
+from ...errors import MalformedItem, ReadError
+from .file_access import TableFileAccess
 
 DAMAGED: Final = (
     OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,

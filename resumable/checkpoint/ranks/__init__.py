@@ -1,0 +1,1 @@
+"""Several ranks that save one checkpoint together: their parts, runs and conflicts."""

@@ -1,0 +1,1 @@
+"""Bytes of files: paths, open and mapped files, compression, remote files, pieces and buffers."""

@@ -75,6 +75,8 @@ def _copied(value: Any, depth: int) -> Any:
                 copied[key] = _copied(item, depth + 1)
         return copied
     if kind is list:
+        if PLAIN.issuperset(map(type, value)):  # many buffered items: no call of Python for each
+            return value.copy()
         return [_copied(item, depth + 1) for item in value]
     if kind is tuple:
         return tuple([_copied(item, depth + TUPLE_LEVELS) for item in value])

@@ -250,7 +250,9 @@ MUTATIONS: Final = [
     Mutation("formats/tables/arrow_file.py", "array.validate(full=True)", "pass"),
     Mutation("formats/tables/arrow_messages.py", "if column not in (None, rows):", "if False:"),
     Mutation(
-        "formats/tables/arrow_messages.py", "if message.stop > end or message.rows < 0:", "if False:"
+        "formats/tables/arrow_messages.py",
+        "if message.stop > end or message.rows < 0:",
+        "if False:",
     ),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tiers
+from support import tiers
 
 # A job in the background of a script is started with interrupts ignored, and what it starts too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -89,7 +89,7 @@ OF_THE_PROCESS = {
 @pytest.fixture(scope="session")
 def catalogue_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the files that `graphs.catalogue` reads; no test changes them."""
-    from graphs import write_data  # here, since not every run needs NumPy and the library
+    from support.graphs import write_data  # here, since not every run needs NumPy and the library
 
     folder = tmp_path_factory.mktemp("catalogue")
     write_data(folder)

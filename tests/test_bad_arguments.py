@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import RunningSum, stream
+from support.graphs import RunningSum, stream
 
 import resumable as rs
 

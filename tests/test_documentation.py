@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import ROOT
+from support.command import ROOT
 
 import resumable as rs
 from resumable import errors

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import stream
-from tiers import thinned
+from support.graphs import stream
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.core.lookup import looks_up

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from golden.write import STREAMS, TABLES, checkpointed, repr_of, sampled
-from graphs import catalogue
+from support.graphs import catalogue
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode, encode

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import SHARE_AN_OBJECT, catalogue
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import thinned
+from support.graphs import SHARE_AN_OBJECT, catalogue
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.testing import pipelines

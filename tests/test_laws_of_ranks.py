@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from behind_deals import DEALS, TAILS, Deal, leaves, shown
-from graphs import catalogue
-from tiers import is_deep, thinned
+from support.behind_deals import DEALS, TAILS, Deal, leaves, shown
+from support.graphs import catalogue
+from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.core.graph import walk

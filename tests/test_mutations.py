@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from campaigns.mutants import TESTS, main
 from campaigns.mutations import MUTATIONS, Mutation
-from command import ROOT
+from support.command import ROOT
 
 
 def test_what_each_mutation_changes_stands_there_once() -> None:

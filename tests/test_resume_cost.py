@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from graphs import six_stages, stream
+from support.graphs import six_stages, stream
 
 import resumable as rs
 from resumable.testing.laws import resumes_at_every_position

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import run_python
+from support.command import run_python
 
 import resumable as rs
 from resumable.sources.recent import Recent, sample

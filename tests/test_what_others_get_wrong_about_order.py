@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from graphs import stream, with_noise
+from support.graphs import stream, with_noise
 
 import resumable as rs
 

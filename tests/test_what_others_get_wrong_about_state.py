@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import Counter, stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import Counter, stream
 
 import resumable as rs
 from resumable.testing.laws import (

@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from graphs import six_stages
+from support.graphs import six_stages
 
 import resumable as rs
 from resumable.core.block import stack

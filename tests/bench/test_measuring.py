@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from clocks import Clock
-from graphs import RunningSum
 from hypothesis import given
 from hypothesis import strategies as st
-from waiting import wait_until, waits_in
+from support.clocks import Clock
+from support.graphs import RunningSum
+from support.waiting import wait_until, waits_in
 
 import resumable as rs
 from resumable.bench import BenchReport, measure, percent

@@ -23,7 +23,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from descendants import descendants
+from support.descendants import descendants
 
 import resumable as rs
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from descendants import descendants
+from support.descendants import descendants
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from descendants import descendants, is_worker
+from support.descendants import descendants, is_worker
 
 import resumable as rs
 from resumable.checkpoint.ranks.survey import survey

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from descendants import descendants
+from support.descendants import descendants
 
 import resumable as rs
 from resumable.workers.processes import ProcessWorkers

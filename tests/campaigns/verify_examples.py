@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from command import run_command
+from support.command import run_command
 
 EXAMPLES: Final = Path(__file__).parents[1] / "verify" / "examples.py"
 

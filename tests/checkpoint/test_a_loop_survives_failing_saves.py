@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from checkpoint.faulty_os import Fault, FaultyOs, faults, faulty_os, open_descriptors
 from checkpoint.saving_loops import files_in, unfinished_in
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.reading import newest_valid, read_checkpoint

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from command import ROOT, run_python
-from tiers import is_deep
+from support.command import ROOT, run_python
+from support.tiers import is_deep
 
 CAMPAIGNS = Path(__file__).parents[1] / "campaigns"
 

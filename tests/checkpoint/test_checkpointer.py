@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import is_deep
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode

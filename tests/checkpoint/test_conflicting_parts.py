@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from checkpoint.parts_of_0_2 import BROKEN, PIPELINES, write_parts
 from checkpoint.saving_loops import files_in
-from command import call_command
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command import call_command
 
 import resumable as rs
 from resumable.checkpoint.ranks.run import part_of

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint.faulty_os import Fault, FaultyOs, faults, faulty_os, open_descriptors
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import encode

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import forks
 import numpy as np
 import pytest
 from campaigns.bombs import ACCEPTED, BOMBS, ext, sealed, state_of
 from campaigns.fuzz_checkpoints import fuzz
-from tiers import is_deep, thinned
+from support import forks
+from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.checkpoint import envelope

@@ -6,15 +6,15 @@ import signal
 from pathlib import Path
 
 import pytest
-from behind_deals import DEALS, TAILS, shown
-from command import ROOT, run_python
+from support.behind_deals import DEALS, TAILS, shown
+from support.command import ROOT, run_python
 
 import resumable as rs
 
 LIFE = """
 import os, signal, sys, warnings
 import resumable as rs
-from behind_deals import DEALS, TAILS, shown
+from support.behind_deals import DEALS, TAILS, shown
 
 folder, deal, tail, rank, steps = sys.argv[1:]
 warnings.filterwarnings("ignore", "step .* can be resumed by 2 ranks only")

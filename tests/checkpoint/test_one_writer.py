@@ -23,8 +23,8 @@ import pytest
 from checkpoint.faulty_os import Fault, faults, faulty_os, open_descriptors
 from checkpoint.saving_loops import files_in, run_loop, unfinished_in
 from checkpoint.wrapped import Wrapped
-from command import run_python
-from waiting import wait_until
+from support.command import run_python
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.checkpoint import locking

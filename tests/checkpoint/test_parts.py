@@ -12,13 +12,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import graphs
 import pytest
 from checkpoint.interleaving import Life
 from checkpoint.saving_loops import files_in
 from checkpoint.wrapped import Wrapped
 from hypothesis import given
 from hypothesis import strategies as st
+from support import graphs
 
 import resumable as rs
 from resumable.checkpoint.names import CheckpointNames, parse_file_name

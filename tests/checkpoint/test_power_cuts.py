@@ -20,7 +20,7 @@ from checkpoint.crash_checks import (
     train,
 )
 from checkpoint.crash_model import Recorder, State, power_cuts, scan
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 

@@ -13,7 +13,7 @@ import pytest
 from checkpoint.crash_checks import FOLDER, Killed
 from checkpoint.crash_model import Recorder, build, power_cuts, recording
 from checkpoint.wrapped import WrappedParts
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint import directory, files

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from checkpoint.saving_loops import run_loop
-from s3_server import s3_server
+from support.s3_server import s3_server
 
 import resumable as rs
 from resumable.checkpoint.ranks.survey import survey

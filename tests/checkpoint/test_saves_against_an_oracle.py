@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clocks import Clock
 
 import resumable as rs
 

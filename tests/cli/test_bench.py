@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import ROOT, call_command, run_command
+from support.command import ROOT, call_command, run_command
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import ROOT, run_command
+from support.command import ROOT, run_command
 
 from resumable.cli.bigram_model import BigramModel
 from resumable.cli.demo import _DemoRun, _print_table

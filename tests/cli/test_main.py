@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ROOT, call_command, run_python
+from support.command import ROOT, call_command, run_python
 
 import resumable as rs
 

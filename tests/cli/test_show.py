@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command import call_command, run_command
+from support.command import call_command, run_command
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

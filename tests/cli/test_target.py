@@ -6,9 +6,9 @@ import json
 import subprocess
 from pathlib import Path
 
-import forks
 import pytest
-from command import call_command
+from support import forks
+from support.command import call_command
 
 MINE = """
 import resumable as rs

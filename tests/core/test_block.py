@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 from core.stacking import stacked_one_by_one
-from graphs import Point, columns
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import Point, columns
 
 import resumable as rs
 from resumable.core.block import (

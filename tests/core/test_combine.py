@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from graphs import stream
+from support.graphs import stream
 
 import resumable as rs
 from resumable.core import combine

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from graphs import RunningSum, stream
+from support.graphs import RunningSum, stream
 
 import resumable as rs
 from resumable.core.depth import MOST_LEVELS, state_levels

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import document, with_noise
+from support.graphs import document, with_noise
 
 import resumable as rs
 from resumable.core.function_version import FunctionVersion

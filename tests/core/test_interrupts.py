@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from campaigns.interrupts import campaign
-from graphs import stream
-from interrupting import interrupters
-from waiting import wait_until, waits_in
+from support.graphs import stream
+from support.interrupting import interrupters
+from support.waiting import wait_until, waits_in
 
 import resumable as rs
 from resumable.checkpoint.envelope import decode

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import document, stream
+from support.graphs import document, stream
 
 import resumable as rs
 from resumable.core.block import block_items

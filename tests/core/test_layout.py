@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import Point, any_dtype, columns, stream, texts
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import Point, any_dtype, columns, stream, texts
 
 import resumable as rs
 from resumable.core.block import block_items, columns_of, concatenate, slice_block, without_rows

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import catalogue, columns
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import thinned
+from support.graphs import catalogue, columns
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.core import block_items

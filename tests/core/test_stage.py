@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import RunningSum
+from support.graphs import RunningSum
 
 import resumable as rs
 from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, StageIterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pages import DOCS, matches, run_page
+from support.pages import DOCS, matches, run_page
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {

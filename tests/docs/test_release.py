@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from command import ROOT
+from support.command import ROOT
 
 import resumable as rs
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import forks
+from support import forks
 
 __all__ = ["Life", "Program"]
 

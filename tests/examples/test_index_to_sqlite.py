@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.lives import Program
-from tiers import examples
+from support.tiers import examples
 
 LINES = 400
 PROGRAM = Program("index_to_sqlite.py", "--lines", str(LINES), "--batch-size", "40")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from examples.lives import Program
-from tiers import examples
+from support.tiers import examples
 
 DOCUMENTS = 40
 SIZES = ("--documents", str(DOCUMENTS), "--rows", "4")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from formats.archives import archive
 from formats.tfrecords import framed
-from s3_server import s3_server
+from support.s3_server import s3_server
 
 import resumable as rs
 from resumable.formats import contents

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from campaigns import children
 from campaigns.fuzz_formats import TARGETS, fuzz
-from tiers import is_deep
+from support.tiers import is_deep
 
 COUNT = 5000 if is_deep() else 300
 

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tiers import examples
+from support.tiers import examples
 
 import resumable as rs
 

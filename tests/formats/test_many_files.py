@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from command import run_python
+from support.command import run_python
 
 import resumable as rs
 from resumable.formats.index import record_index

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.tfrecords import framed
-from s3_server import s3_server
-from tiers import thinned
+from support.s3_server import s3_server
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.formats.io import fetching, remote_content

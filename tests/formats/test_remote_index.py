@@ -13,8 +13,8 @@ import pytest
 from formats.archives import archive, numbered
 from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.tfrecords import framed
-from s3_server import s3_server
-from tiers import is_deep
+from support.s3_server import s3_server
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.formats import remote_records

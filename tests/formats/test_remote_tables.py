@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from formats.http_files import AT_ONCE, CAUSES, FileServer
 from formats.table_files import rows, write_arrow, write_parquet
-from s3_server import s3_server
-from tiers import is_deep
+from support.s3_server import s3_server
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.formats.tables import file_access, parquet_file

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import pytest
 from formats.compressing import COMPRESS, IN_PARTS
-from interrupting import interrupters
-from tiers import thinned
+from support.interrupting import interrupters
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.formats.io import pieces, scan_buffer

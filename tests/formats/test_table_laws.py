@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from formats.table_files import NAMES, sources, write_arrow, write_parquet, write_tables
-from tiers import is_deep, thinned
+from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.testing import check_resumes_everywhere

@@ -14,7 +14,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from formats.table_files import numbers, rows, write_arrow, write_parquet, write_tables
-from tiers import is_deep
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.formats.tables import parquet_file

@@ -26,7 +26,7 @@ from formats.archives import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.formats.record import LocatedRecord

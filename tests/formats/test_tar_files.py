@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from formats.archives import FORMATS, archive, numbered
-from tiers import thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.formats.index import record_index

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from formats.of_tensorflow import EXAMPLES
 from formats.tfrecords import framed, framed_head, write_records
-from tiers import examples, is_deep
+from support.tiers import examples, is_deep
 
 import resumable as rs
 from resumable.formats import tfrecord

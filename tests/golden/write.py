@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
 import numpy as np  # noqa: E402
-from graphs import catalogue, write_data  # noqa: E402
+from support.graphs import catalogue, write_data  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.checkpoint.envelope import encode  # noqa: E402

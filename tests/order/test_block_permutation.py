@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from order.test_permutation import chi_square_limit
-from tiers import is_deep
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.order.block_permutation import GROUP_BLOCKS, GROUP_ITEMS, BlockPermutation

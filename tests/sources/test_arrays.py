@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from graphs import Point, columns
+from support.graphs import Point, columns
 
 import resumable as rs
 from resumable.core.block import take_rows

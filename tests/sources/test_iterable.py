@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import Counter, Dice, Loader
+from support.graphs import Counter, Dice, Loader
 
 import resumable as rs
 from resumable.testing.laws import resumes_at_every_position

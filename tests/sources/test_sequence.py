@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import Torchlike, stream
+from support.graphs import Torchlike, stream
 
 import resumable as rs
 

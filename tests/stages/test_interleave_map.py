@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graphs import stream
+from support.graphs import stream
 
 import resumable as rs
 

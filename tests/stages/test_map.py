@@ -11,8 +11,8 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from typing import Any
 
 import pytest
-from graphs import RunningSum, fails_on_thirds, stream
-from waiting import wait_until
+from support.graphs import RunningSum, fails_on_thirds, stream
+from support.waiting import wait_until
 
 import resumable as rs
 

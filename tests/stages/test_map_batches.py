@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import RunningSum, stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import RunningSum, stream
 
 import resumable as rs
 from resumable.core import block_items

@@ -13,10 +13,10 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from graphs import stream
 from hypothesis import given
 from hypothesis import strategies as st
 from order.by_looking import Turn, changing_by_looking
+from support.graphs import stream
 
 import resumable as rs
 from resumable.core.block import block_items

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from waiting import wait_until
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.core.block import block_length

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from descendants import check_nothing_is_left, children
-from waiting import wait_until
+from support.descendants import check_nothing_is_left, children
+from support.waiting import wait_until
 
 import resumable as rs
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from campaigns.partitioned_graphs import campaign
-from tiers import is_deep
+from support.tiers import is_deep
 
 
 def test_ranks_and_workers_of_random_graphs_may_change_or_are_refused_before_an_item() -> None:

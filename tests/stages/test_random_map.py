@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import noise_but_thirds, stream, with_noise
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import noise_but_thirds, stream, with_noise
 
 import resumable as rs
 

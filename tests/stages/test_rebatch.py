@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import Point, stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import Point, stream
 
 import resumable as rs
 from resumable.testing.comparing import assert_same

@@ -6,9 +6,9 @@ import itertools
 from typing import Any
 
 import pytest
-from graphs import stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import stream
 
 import resumable as rs
 

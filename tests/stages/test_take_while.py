@@ -6,9 +6,9 @@ from itertools import islice, takewhile
 from typing import Any
 
 import pytest
-from graphs import UpTo, stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import UpTo, stream
 
 import resumable as rs
 from resumable.core import block_items

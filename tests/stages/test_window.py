@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import stream
 
 import resumable as rs
 from resumable.core import block_items

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from graphs import stream
+from support.graphs import stream
 
 import resumable as rs
 from resumable.testing import check_resumes_everywhere

@@ -16,10 +16,10 @@ from typing import Any, ClassVar
 import msgpack
 import numpy as np
 import pytest
-from command import run_python
-from graphs import Point
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command import run_python
+from support.graphs import Point
 
 import resumable as rs
 from resumable.core.fingerprint import explain_mismatch

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import SHARE_AN_OBJECT, catalogue, stream
+from support.graphs import SHARE_AN_OBJECT, catalogue, stream
 from testing import broken_stages as broken
 
 import resumable as rs

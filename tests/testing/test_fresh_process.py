@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from golden.write import repr_of
-from graphs import catalogue, write_data
+from support.graphs import catalogue, write_data
 
 import resumable as rs
 
@@ -21,7 +21,7 @@ from pathlib import Path
 sys.path[:0] = {paths!r}
 import resumable as rs
 from golden.write import repr_of
-from graphs import catalogue
+from support.graphs import catalogue
 made = catalogue(Path({folder!r}))
 got = {{}}
 for name, state in json.load(sys.stdin).items():

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
+from support.tiers import is_deep
 from testing import broken_stages as broken
-from tiers import is_deep
 
 import resumable as rs
 from resumable.testing import PipelineMachine

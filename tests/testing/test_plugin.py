@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command import run_python
+from support.command import run_python
 
 TESTS = """
 import random

@@ -17,11 +17,11 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
-from clocks import Clock
 from resumable_tf import blocks as blocks_module
 from resumable_tf import make_dataset, make_initializable_iterator
 from resumable_tf.columns import Columns
 from resumable_tf.feed import Feed
+from support.clocks import Clock
 from tf_adapter.sessions import SCALAR, as_plain
 
 import resumable as rs

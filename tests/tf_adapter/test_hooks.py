@@ -20,8 +20,8 @@ from resumable_tf import (
     make_dataset,
     make_initializable_iterator,
 )
+from support.tiers import thinned
 from tf_adapter.sessions import SCALAR, Crash, Raise, Told, aborted, models, recorded, saved, train
-from tiers import thinned
 
 import resumable as rs
 

@@ -20,8 +20,8 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 import numpy as np
 import tensorflow as tf
 from resumable_tf import ResumeInput
+from support.tiers import thinned
 from tf_adapter.keras_runs import LABELS, ROWS, SIGNATURE, STEPS, pipeline
-from tiers import thinned
 
 import resumable as rs
 

@@ -18,7 +18,6 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 import numpy as np
 import tensorflow as tf
-from graphs import catalogue
 from resumable_tf import (
     AsyncCheckpointInputPipelineHook,
     AsyncCheckpointSaverHook,
@@ -30,6 +29,7 @@ from resumable_tf import (
     make_saveable_from_iterator,
 )
 from resumable_tf.randomness import hidden_randomness, random_names
+from support.graphs import catalogue
 from tf_adapter.sessions import SCALAR
 
 import resumable as rs

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import DOCS, blocks
+from support.pages import DOCS, blocks
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 

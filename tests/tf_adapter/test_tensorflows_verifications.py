@@ -21,14 +21,14 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 import numpy as np
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
-from graphs import catalogue
 from resumable_tf import (
     CheckpointableInput,
     make_dataset,
     make_initializable_iterator,
     make_saveable_from_iterator,
 )
-from tiers import is_deep, thinned
+from support.graphs import catalogue
+from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.testing.comparing import assert_same

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import IO, Any
 
-import forks
-from tiers import is_deep
+from support import forks
+from support.tiers import is_deep
 
 ROOT = Path(__file__).parents[2]
 PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))

@@ -18,7 +18,7 @@ with warnings.catch_warnings():
 from lightning.pytorch.callbacks import ModelCheckpoint  # noqa: E402
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from resumable_torch.lightning import ResumeInput  # noqa: E402
-from tiers import thinned  # noqa: E402
+from support.tiers import thinned  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 from torch_adapter.data import LENGTH, Rows, row  # noqa: E402
 from torch_adapter.partitioned_ranks import endless  # noqa: E402

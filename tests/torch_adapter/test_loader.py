@@ -19,7 +19,7 @@ from resumable_torch import (  # noqa: E402
     ResumableDataLoader,
     ResumableSampler,
 )
-from tiers import thinned  # noqa: E402
+from support.tiers import thinned  # noqa: E402
 from torch.utils.data import Dataset, get_worker_info  # noqa: E402
 from torch_adapter.data import LENGTH, Rows, loader_of, plain, rest_of  # noqa: E402
 from torch_adapter.processes import start  # noqa: E402

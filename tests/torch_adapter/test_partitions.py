@@ -23,7 +23,7 @@ from resumable_torch import (  # noqa: E402
 )
 from resumable_torch.cursor import KEY  # noqa: E402
 from resumable_torch.marks import BYTES_A_BATCH  # noqa: E402
-from tiers import examples  # noqa: E402
+from support.tiers import examples  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from resumable.state.merging import joined_states  # noqa: E402

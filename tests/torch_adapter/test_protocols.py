@@ -21,7 +21,7 @@ from resumable_torch import (  # noqa: E402
     ResumableBatchSampler,
     ResumableSampler,
 )
-from tiers import thinned  # noqa: E402
+from support.tiers import thinned  # noqa: E402
 from torch.distributed.checkpoint.stateful import Stateful  # noqa: E402
 from torch.utils.data import DataLoader  # noqa: E402
 from torch_adapter.data import LENGTH, Rows, loader_of, plain, row  # noqa: E402

@@ -11,7 +11,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from pages import DOCS, blocks  # noqa: E402
+from support.pages import DOCS, blocks  # noqa: E402
 
 import resumable as rs  # noqa: E402
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import forks
 import pytest
-from command import call_command
+from support import forks
+from support.command import call_command
 
 import resumable as rs
 from resumable.cli.verify import foretold

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import catalogue
-from tiers import thinned
+from support.graphs import catalogue
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.core.graph import cut_after, rebuilt, tuned

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import forks
 import numpy as np
 import pytest
-from command import call_command
 from hypothesis import given
+from support import forks
+from support.command import call_command
 
 import resumable as rs
 from resumable.core import block_items, freeze

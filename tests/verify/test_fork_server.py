@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import ROOT, call_command
-from waiting import wait_until
+from support.command import ROOT, call_command
+from support.waiting import wait_until
 
 from resumable.verify.conditions import Conditions
 from resumable.verify.fork_server import CAN_FORK
@@ -34,7 +34,7 @@ import numpy as np
 
 import resumable as rs
 
-FOUND = sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "forks"))
+FOUND = sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "support"))
 calls = []
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-import forks
 import pytest
-from command import call_command
+from support import forks
+from support.command import call_command
 
 import resumable as rs
 from resumable.verify import reasons

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import forks
 import pytest
+from support import forks
 
 import resumable as rs
 from resumable.verify.lives import Lived

@@ -12,13 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import forks
 import pytest
 from campaigns.verify_examples import EXPECTED, problem, verified
-from command import ROOT, call_command, run_command
-from tiers import is_deep
+from support import forks
+from support.command import ROOT, call_command, run_command
+from support.tiers import is_deep
+from support.waiting import wait_until
 from verify.pairs import PAIRS
-from waiting import wait_until
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 

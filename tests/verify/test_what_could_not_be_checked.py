@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import forks
 import pytest
-from command import call_command, run_python
+from support import forks
+from support.command import call_command, run_python
 from verify.pairs import PAIRS
 
 import resumable as rs

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graphs import catalogue, write_data
+from support.graphs import catalogue, write_data
 
 import resumable as rs
 from resumable.core.transform import PassThrough

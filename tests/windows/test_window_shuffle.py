@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from graphs import RunningSum, double, running, stream
 from hypothesis import given
 from hypothesis import strategies as st
-from tiers import thinned
+from support.graphs import RunningSum, double, running, stream
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.order import slots

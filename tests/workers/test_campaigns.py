@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 import pytest
-from command import run_python
-from tiers import is_deep
+from support.command import run_python
+from support.tiers import is_deep
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -7,9 +7,9 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from clocks import Clock
 from hypothesis import given
 from hypothesis import strategies as st
+from support.clocks import Clock
 
 import resumable as rs
 from resumable.core.stage import Stage

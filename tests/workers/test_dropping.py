@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 from golden.write import FOLDER
-from graphs import stream
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import stream
 
 import resumable as rs
 

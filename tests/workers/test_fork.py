@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from command import run_python
+from support.command import run_python
 
 if sys.platform == "win32":
     pytest.skip("nothing is forked on this system", allow_module_level=True)

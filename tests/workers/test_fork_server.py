@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import run_python
-from waiting import wait_until
+from support.command import run_python
+from support.waiting import wait_until
 
 import resumable as rs
 

@@ -13,10 +13,10 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from clocks import Clock
-from command import run_python
-from graphs import stream
-from waiting import wait_until
+from support.clocks import Clock
+from support.command import run_python
+from support.graphs import stream
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.core.graph import without_threads

@@ -10,10 +10,10 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from graphs import stream
-from interrupting import interrupted, places
-from tiers import thinned
-from waiting import wait_until
+from support.graphs import stream
+from support.interrupting import interrupted, places
+from support.tiers import thinned
+from support.waiting import wait_until
 
 import resumable as rs
 

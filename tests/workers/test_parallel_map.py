@@ -17,9 +17,9 @@ from types import FrameType
 from typing import Any, ClassVar, NamedTuple
 
 import pytest
-from graphs import catalogue, stream
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.graphs import catalogue, stream
 
 import resumable as rs
 from resumable.core.block import Block, block_items, block_length, slice_block

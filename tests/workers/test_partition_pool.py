@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import script
-from descendants import check_nothing_is_left, children, is_worker
 from hypothesis import given
 from hypothesis import strategies as st
-from waiting import wait_until
+from support.command import script
+from support.descendants import check_nothing_is_left, children, is_worker
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.testing.laws import states_along

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clocks import Clock
+from support.clocks import Clock
 
 import resumable as rs
 from resumable.state.value import take_state

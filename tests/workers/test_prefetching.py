@@ -13,8 +13,8 @@ import weakref
 from functools import partial
 
 import pytest
-from graphs import stream
-from waiting import wait_until, waits_in
+from support.graphs import stream
+from support.waiting import wait_until, waits_in
 
 import resumable as rs
 

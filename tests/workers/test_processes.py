@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import script
-from descendants import check_nothing_is_left, children, is_worker
-from graphs import stream
-from waiting import wait_until
+from support.command import script
+from support.descendants import check_nothing_is_left, children, is_worker
+from support.graphs import stream
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.testing.comparing import assert_same

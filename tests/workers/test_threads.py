@@ -6,7 +6,7 @@ import threading
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from waiting import wait_until
+from support.waiting import wait_until
 
 from resumable.workers.threads import Job, Threads
 

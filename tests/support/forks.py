@@ -23,7 +23,7 @@ from resumable.verify.fork_server import Forked, ForkServer, ready
 
 __all__ = ["PIPE", "STDOUT", "Forked", "Popen", "TimeoutExpired", "ready", "obey"]
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 PRELOADED: Final = ("numpy", "resumable.verify.processes")
 
 
@@ -57,7 +57,7 @@ def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> Fork
     if key not in _nurseries:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), settings.get("PYTHONPATH", "")])
         imports = "".join(f"import {module}; " for module in preloaded)
-        code = f"{imports}from forks import obey, ready; obey(ready())"
+        code = f"{imports}from support.forks import obey, ready; obey(ready())"
         _nurseries[key] = ForkServer(code, os.getcwd(), environment | {"PYTHONPATH": path})
         atexit.register(_nurseries[key].close)
     return _nurseries[key]

@@ -18,7 +18,7 @@ from resumable.cli.main import main
 
 __all__ = ["ROOT", "call_command", "run_command", "run_python", "script"]
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 
 
 def run_python(

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
-import graphs
 import numpy as np
+from support import graphs
 
 import resumable as rs
 from resumable.core import block_items, freeze, unpack

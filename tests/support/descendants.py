@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from waiting import wait_until
+from support.waiting import wait_until
 
 __all__ = ["check_nothing_is_left", "children", "descendants", "is_worker"]
 

@@ -33,8 +33,8 @@ LAST_LEVEL: Final = 12
 class ConsumedStates(Generic[T]):
     """The states of one epoch, by the number of items handed out.
 
-    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. Of a
-    stream, it reads at most as many items again as the producer is ahead, plus those that are produced
+    State: that of the pipeline. Taking it is O(number of stages) for a random-access pipeline. For a
+    stream, it reads again at most the items that the producer is ahead, plus those that are produced
     while ten states are taken. It reads none if the state at this item was recorded lately.
 
     Args:

@@ -287,7 +287,7 @@ class Checkpointer:
         try:
             self.close()
         except Exception as failure:
-            # The exception that ended the loop is the one to be raised, also where a warning is one.
+            # The exception that ended the loop is raised, also where warnings are turned into errors.
             with suppress(RuntimeWarning):
                 warnings.warn(f"after the loop had failed: {failure}", RuntimeWarning, stacklevel=2)
 

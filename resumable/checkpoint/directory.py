@@ -1,16 +1,16 @@
 """Checkpoints as files of one directory."""
 
-# The commit: write under a temporary name in the same directory, fsync the file, link it to a name
-# that no file has, which the system refuses if one has, unlink the temporary name, fsync the
-# directory. Only then is the save acknowledged. A crash at any moment leaves either no file of the
-# new name or a complete one; the temporary one may be left too, and goes with the next resume.
+# The commit: write under a temporary name in the same directory, fsync the file, link it to its name
+# (the system refuses a name that a file has), unlink the temporary name, fsync the directory. Only
+# then is the save acknowledged. A crash at any moment leaves either no file of the new name or a
+# complete one; a temporary one may be left too, and the next resume removes it.
 #
-# No other call is made: each lets go of the interpreter's lock, for which the thread that writes
-# then waits again while the loop computes. What else has to be known is asked when a call fails.
+# No other call is made: each releases the interpreter's lock, and the writing thread then waits for
+# it while the loop computes. Anything else is looked up only after a call has failed.
 #
-# If a call fails, what was done is taken back. Only when the system refuses that too, or a second
-# interrupt comes, is the outcome open: the checkpoint may be found, and then it is whole, though
-# nobody was informed. It is taken back, or made sure of, when the same step is saved again.
+# If a call fails, what was done is taken back. If the system refuses that too, or a second interrupt
+# comes, the outcome is open: a whole checkpoint may be there that nobody was told of. The next save
+# of the step takes it back or makes sure of it.
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Unacknowledged:
     Attributes:
       path: of the checkpoint.
       temporary: the path under which it was written.
-      named: whether it has surely got its name.
+      named: whether it surely has its name.
       written: the file's identity, once that had to be known.
     """
 
@@ -119,7 +119,7 @@ class Directory(Store):
             self.folder / self._names.lock, what if part == WHOLE else f"{what}, as {part},"
         )
         try:
-            # Only then, so that of two that begin at once not both find the other's unlocked.
+            # After our own lock: of two writers that begin at once, at least one then finds the other's.
             for file in filter(self._names.excludes, os.listdir(self.folder)):
                 check_unlocked(self.folder / file, f"{what}, by another number of ranks,")
         except BaseException:

@@ -35,7 +35,7 @@ class Checkpoint:
       step: number of steps finished when the state was taken.
       time: when it was taken, in seconds since 1 January 1970 by the system's clock.
       state: what `PipelineIterator.get_state` returned.
-      part: whose part of the step it is, where several ranks save; else the whole.
+      part: which part of the step it is, if several ranks save; else the whole.
 
     >>> with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
     ...     items = list(checkpointer.resume(rs.range(5)))

@@ -58,7 +58,7 @@ def name_file(old: Path, new: Path) -> None:
             return  # over a network a call may be done although it reports that it failed
         if error.errno not in NO_LINKS:
             raise
-        # Between these two another one may come, where nobody holds a lock.
+        # Where nobody holds a lock, another file may come between these two calls.
         if file_identity(new) is not None:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(new)) from None
         _rename(old, new)
@@ -134,7 +134,7 @@ def make_folders(folder: Path) -> None:
         with suppress(OSError):
             sync_folder(folder.parent)
         return
-    if folder.parent != folder:  # as it is for the root of a disk that is gone
+    if folder.parent != folder:  # equal for the root of a disk that is gone
         make_folders(folder.parent)
     made = _make_folder(folder)
     try:

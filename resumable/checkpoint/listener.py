@@ -9,8 +9,8 @@ class CheckpointListener:
     All methods are called in the thread of the loop, also if saves are asynchronous. `before_save` is
     called within the step that is saved, and `after_save` when the writing is done, which may be
     after a later step. An exception of a method reaches the caller of the loop; one of `before_save`
-    prevents the save. If that step is then saved all the same, as where the loop goes on, the calls go on with
-    the listener that raised. No method may call `Checkpointer.save` of the same checkpointer.
+    prevents the save. If the loop goes on and saves that step all the same, the calls go on with the
+    listener that raised. No method may call `Checkpointer.save` of the same checkpointer.
 
     A model saved in `before_save` is committed by the checkpoint of the input: on resume,
     `Checkpointer.step` is the step of the newest valid checkpoint, and the model of that step exists.

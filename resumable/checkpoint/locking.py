@@ -37,7 +37,7 @@ NO_LOCKS: Final = (
 MOST_BYTES: Final = 500
 
 _descriptors: Final[dict[HomeProcess, int]] = {}
-"""What is open here, each by an object of its own lock's."""
+"""The open descriptors of this process; the key of each belongs to its lock alone."""
 _warned: Final[set[Path]] = set()
 
 
@@ -85,7 +85,7 @@ def check_unlocked(path: Path, what: str) -> None:
         return
     try:
         _lock_shared(descriptor)
-        # By this the lock is released also where a fork has inherited the descriptor meanwhile.
+        # Closing alone would leave the lock to a fork that has inherited the descriptor meanwhile.
         _unlock(descriptor)
     except BlockingIOError as error:
         raise _in_use(path, what) from error
@@ -147,9 +147,9 @@ def _signature() -> bytes:
 
 
 def _let_go(process: HomeProcess) -> None:
-    """Close what was opened for ``process``; once more where an interrupt cut it short."""
+    """Close what was opened for ``process``; a second call finishes what an interrupt cut short."""
     descriptor = _descriptors.get(process)
-    # A finalizer may run in a forked child before that has closed what it inherits.
+    # A finalizer may run in a forked child before the child has closed what it inherits.
     if descriptor is None or not process.is_this_one():
         return
     # In this order a fork between any two lines inherits nothing that is locked.

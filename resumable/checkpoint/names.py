@@ -91,7 +91,7 @@ def parse_file_name(text: str) -> FileName | None:
     if match is None:
         return None
     found = FileName(match["name"], int(match["step"]), _part_in(match), match["aside"])
-    # Each has one spelling: with more leading zeros it would have a second file.
+    # Each checkpoint has one spelling; with more leading zeros it could have a second file.
     spelt = _file_name(found.name, found.step, found.part)
     return found if text.startswith(spelt) and found.part.is_possible else None
 
@@ -165,7 +165,7 @@ class CheckpointNames:
         return f".lock-{self.name}{_place(self.part)}"
 
     def excludes(self, file_name: str) -> bool:
-        """Whether ``file_name`` is what a writer locks who saves another number of parts."""
+        """Whether a writer that saves another number of parts locks ``file_name``."""
         match = self._lock.fullmatch(file_name)
         return match is not None and _part_in(match).ranks != self.part.ranks
 
@@ -176,7 +176,7 @@ class CheckpointNames:
         return f".tmp-{self.name}{_place(self.part)}-{number}"
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether `new_temporary` made ``file_name``, of this part or one that this rank tidies."""
+        """Whether `new_temporary` made ``file_name`` for this part, or for one that this rank tidies."""
         match = self._temporary.fullmatch(file_name)
         return match is not None and self.part.tidies(_part_in(match))
 
@@ -191,7 +191,7 @@ def _place(part: RankPart) -> str:
 
 
 def _part_in(match: re.Match[str]) -> RankPart:
-    """The part that a file name says; the names of some files do not say of which run."""
+    """The part in a file name; the names of some files have no run."""
     found = match.groupdict()
     if found["ranks"] is None:
         return WHOLE

@@ -101,7 +101,7 @@ def started_at(
       checkpoint: to begin at; None for the start.
       pipeline: of this rank.
       store: where the checkpoint is.
-      of_rank: whether it is known to be that of this rank, so that its state need not say so.
+      of_rank: whether the checkpoint is known to be of this rank, so that its state need not say so.
     """
     iterator = pipeline.start()
     try:
@@ -127,7 +127,7 @@ def mark_of(
     """What later saves need of ``checkpoint``, from which a loop resumes; None for the start."""
     if checkpoint is None:
         return SavePoint(None, clock())
-    # Or a run that is always interrupted before a save is due would never save.
+    # Otherwise a run that is always interrupted before a save is due would never save.
     age = max(0.0, wall_clock() - checkpoint.time)
     return SavePoint(checkpoint.step, clock() - age)
 

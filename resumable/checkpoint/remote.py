@@ -168,7 +168,7 @@ class Remote(Store):
         return one
 
     def _take_back(self, path: str) -> None:
-        """Remove what an earlier attempt to put ``path`` has left, if it is that."""
+        """Remove ``path`` if an earlier attempt to put it has left the bytes that are there."""
         if self._in_doubt is not None and self._in_doubt[0] == path:
             if self._system.exists(path) and self._system.cat_file(path) == self._in_doubt[1]:
                 self._system.rm_file(path)

@@ -143,7 +143,7 @@ class Retainer:
 
 @final
 class SharedRetainer:
-    """Applies a retention where this rank and others save parts, after each save of this one.
+    """Applies a retention after each save of this rank, where several ranks save parts.
 
     Rank 0 decides. It reads all parts of the checkpoints from before its own saves, each once.
     """
@@ -156,7 +156,7 @@ class SharedRetainer:
         self._times: dict[int, float | None] = {}
 
     def apply(self, step: int, time: float) -> str | None:
-        """Remove what has expired, as far as this rank is to; returns what failed.
+        """Remove this rank's share of what has expired; returns what failed.
 
         A failure here leaves the save as it is. It is tried again after the next save.
         """

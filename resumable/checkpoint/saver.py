@@ -29,7 +29,7 @@ from .store import Store
 @final
 @dataclass(frozen=True)
 class SavePoint:
-    """What later saves need of one that was begun or done.
+    """What later saves need to know of a save that was begun or done.
 
     Attributes:
       step: the step that was saved; None if there is no save.
@@ -203,7 +203,7 @@ class Saver:
             self.collect(wait_seconds=LONG_PATIENCE)
         finally:
             self._writer.close(0)
-            self._writer.abandon()  # of what is to be written it has waited for all
+            self._writer.abandon()  # `collect` has waited for all that is to be written
 
     def _check_may_save(self) -> None:
         if self.foreign:
@@ -216,8 +216,8 @@ class Saver:
     def _announce(self, save: _Save) -> None:
         """Call `before_save` of each listener.
 
-        If one raises, `begin` is called again for the step, or there is no save. Then it goes on with that
-        listener, since a checkpoint commits what each of them has saved.
+        If one raises, there is no save unless `begin` is called again for the step. The calls then go on
+        with that listener, since a checkpoint commits what each of them has saved.
         """
         self._telling = True
         try:

@@ -10,7 +10,7 @@ from .ranks.part import WHOLE, RankPart
 
 
 class StoreLock:
-    """What a writer holds. Of a store without locks it holds nothing."""
+    """What a writer holds; this one is for a store without locks, and locks nothing."""
 
     @property
     def is_held(self) -> bool:
@@ -126,8 +126,8 @@ class Store(ABC):
     def part(self, part: RankPart) -> Store:
         """The store of the same name in which one rank saves ``part`` of each step.
 
-        Its methods are about that part alone, but `has_damaged` and `parts` about all. Its lock lets the
-        writers of the other parts be, and keeps out those that save another number of parts.
+        Its methods concern that part alone, except `has_damaged` and `parts`, which concern all. Its lock
+        admits writers of the other parts, and keeps out writers of another number of parts.
 
         Raises:
           InvalidArgument: if this store keeps no parts.
@@ -141,5 +141,5 @@ class Store(ABC):
         return [(step, WHOLE) for step in self.steps()]
 
     def sync(self) -> None:
-        """Let what `parts` has listed survive, also what the writers of other parts have just saved."""
+        """Make all that `parts` has listed survive, also what the writers of other parts have just saved."""
         return

@@ -146,7 +146,7 @@ def ungroup(blocks: Sequence[Block], order: Indices) -> Block:
 
 
 def without_rows(block: Block) -> Block:
-    """Columns like ``block``, which are no list, with memory of their own and no rows."""
+    """The columns ``block`` (not a list) without their rows, with memory of their own."""
     if isinstance(block, np.ndarray):
         return np.empty((0, *block.shape[1:]), block.dtype)
     if isinstance(block, dict):
@@ -288,7 +288,7 @@ def _like(model: Any, fields: Iterable[Any]) -> Any:
 def _join_columns(blocks: Sequence[Block]) -> Block:
     first = blocks[0]
     if isinstance(first, np.ndarray):
-        # By itself it would turn foreign byte orders into the native one.
+        # Without a dtype NumPy would turn foreign byte orders into the native one.
         return np.concatenate(blocks, dtype=first.dtype)
     if isinstance(first, list):
         return [*chain.from_iterable(blocks)]

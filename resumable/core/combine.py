@@ -25,9 +25,9 @@ T = TypeVar("T")
 FEW_TURNS: Final = 64
 TURNS_AHEAD: Final = 1024
 PLANNED_AT_ONCE: Final = 1 << 16
-"""Turns that are planned at once, so that memory is taken by the items there are, not by those asked for."""
-# Behind the turns of a run stands one that finds no item: so the end of a run is told from that of an
-# upstream at its last turn.
+"""Turns planned at once: memory grows with the items there are, not with the number asked for."""
+# Follows the last turn of a run and finds no item. So the end of a run differs from the end of the
+# upstream at that turn.
 NO_ITEMS: Final[Iterator[Any]] = iter(())
 UNPLANNED: Final[Any] = iter([NO_ITEMS])
 
@@ -163,8 +163,8 @@ class CombineIterator(StageIterator[T]):
 class TurnsIterator(CombineIterator[T]):
     """Motion of a stage whose upstreams take turns, until they have ended.
 
-    A subclass plans turns. Item by item they are taken without Python code; how many of those that
-    were planned have been taken tells the position.
+    A subclass plans turns. Items are taken one by one without Python code; the position follows from
+    the number of planned turns that were taken.
     """
 
     def __init__(
@@ -257,8 +257,8 @@ class TurnsIterator(CombineIterator[T]):
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
         """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.
 
-        An upstream without an item for its turn is marked as ended only if a later turn has an
-        item: a loop that takes one item at a time has noticed the same ends after its last one.
+        An upstream without an item for its turn is marked as ended only if a later turn has an item.
+        A loop that takes one item at a time has noticed the same ends after the last item.
 
         Args:
           numbers: of upstreams, shape (n,).
@@ -295,10 +295,10 @@ class TurnsIterator(CombineIterator[T]):
 
         Args:
           numbers: of upstreams, shape (n,).
-          move: takes so many items of an upstream, and returns how many there were.
+          move: takes a number of items of an upstream, and returns how many there were.
 
         Returns:
-          the i of each item that there was, ascending; and in the order in which they were taken.
+          the i of each item that was taken, ascending; and the same in the order of taking.
         """
         order, groups = grouped(numbers)
         places, missing = [], {}

@@ -35,7 +35,7 @@ def warn_of_ended_run(
 
 @contextmanager
 def ended_runs_expected() -> Iterator[None]:
-    """Within it nothing is said of runs that had ended, for what resumes them to see that."""
+    """Silence `warn_of_ended_run` for code that resumes a run to see whether it had ended."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ENDED, RuntimeWarning)
         yield

@@ -23,7 +23,7 @@ MOST_MARKS: Final = 16
 
 @dataclass(frozen=True)
 class Evidence:
-    """Digests of the parts of some data: two that have a kind in common must agree.
+    """Digests of the parts of some data. Two of the same kind must agree.
 
     Attributes:
       kind: how the digests were made; empty if nothing is known.

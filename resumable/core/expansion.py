@@ -108,7 +108,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._inner: Iterator[T] | None = None
         # Upstream's state before the item that `_inner` was made from, while there is one.
         self._before: DeferredState | None = None
-        # Items of it that were handed out, or are to be skipped while `_inner` is None.
+        # Items of `_inner` that were handed out, or, while it is None, that are to be skipped.
         self._offset = Position()
 
     def items(self) -> Items[T]:
@@ -151,10 +151,10 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         self._offset.start_over()
 
     def state_before_last(self) -> DeferredState | None:
-        """Makes the state before the item that upstream handed out last, whenever it is called.
+        """A function that returns the state before the item that upstream has last handed out by then.
 
-        None where that state is not known without moving, so that it must be noted before each item.
-        To be asked after upstream has handed out an item.
+        None if upstream does not know that state without moving; it must then be noted before each item.
+        Call this only after upstream has handed out an item.
         """
         if self._upstream.state_at(-1) is None:
             return None

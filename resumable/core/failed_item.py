@@ -25,7 +25,7 @@ from .stage_iterator import StageIterator
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
 RAISED_BY_LIBRARY: Final = (ResumableError, OSError)
-"""What the library raises by itself, as where a file is gone: of no function that leaves no frame."""
+"""What the library raises by itself, as when a file is gone. No function without a frame is blamed for it."""
 
 
 @final
@@ -135,7 +135,7 @@ class _Caller(NamedTuple):
 
 
 def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
-    """What may have called a function for the item that ``root`` was to give."""
+    """The stages that may have called a function for the next item of ``root``."""
     moving = {id(one._stage): one for one in _being_read(root) if hasattr(one, "_stage")}
     for one in moving.values():
         # What is looked up by index has no iterators for the stages before it.
@@ -195,7 +195,7 @@ def _arguments(error: BaseException) -> Iterator[Any]:
 
 
 def key_in(item: Any) -> Any:
-    """The ``__key__`` of an item; of a tuple, that of the item at its end."""
+    """The ``__key__`` of an item; for a tuple, that of its last item."""
     if isinstance(item, tuple) and item:
         item = item[-1]
     return item.get(KEY) if isinstance(item, Mapping) else None

@@ -17,7 +17,7 @@ from .transform import PassThrough
 
 LONGEST_VALUE: Final = 200
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
-"""What a field is equal for on all ranks. One that only a `RANK` or its `PARTS` fix says which rank it is."""
+"""Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone say which rank it is."""
 
 
 def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
@@ -36,8 +36,8 @@ def fingerprint(stage: Stage[Any], relied_on: Reliance = NOTHING) -> str:
 def shared_fingerprint(stage: Stage[Any], *, of_rank: bool = False) -> str:
     """What identifies a pipeline on all ranks, and the items of each step by number.
 
-    Fields that must be equal only where something relies on the `RANK` or its `PARTS` say which rank it
-    is, and are left out unless ``of_rank``. So is all evidence, which need not be the same everywhere.
+    Fields for `RANK` or `PARTS` alone say which rank it is; they are left out unless ``of_rank``. All
+    evidence is left out, since it may differ between ranks.
     """
     considered = ANYTHING if of_rank else SHARED
     return _as_text(_without_evidence(_identified(stage, ITEMS | EPOCHS, considered)))
@@ -55,8 +55,8 @@ def explain_mismatch(
       saved: the fingerprint of the state.
       stage: the last stage.
       relied_on: as in `fingerprint`.
-      is_own: whether a state that does not name its rank, as those of version 0.2 do not where later
-        versions do, is that of the rank which this stage deals to.
+      is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
+        of the rank to which this stage deals.
     """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
@@ -76,10 +76,10 @@ def with_rank(saved: Any, stage: Stage[Any]) -> Any:
 
 
 def _reliance(stage: Stage[Any]) -> Reliance:
-    """What the state of ``stage`` relies on, with that of a function of the user in it.
+    """What the state of ``stage`` relies on, including the state of a user function in it.
 
-    Such a function has seen the items of the rank, and those of the partitions that it owned. A state
-    of ranks that end at different steps tells how far the one was that saved it.
+    Such a function has seen items of its rank and of the partitions of that rank. `ENDS` is added to any
+    reliance: if ranks end at different steps, a state tells how far its own rank was.
     """
     held = PARTS | RANK if getattr(stage, "carries_state", False) else NOTHING
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
@@ -113,7 +113,7 @@ class _Identity(NamedTuple):
         return [name for name in self.fields if not identity[name] & self.relied_on & SHARED]
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
-        """Whether the saved ``fields`` lack all that tell the rank, though they are to have some."""
+        """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
         return bool(self.of_rank) and not any(name in fields for name in self.of_rank)
 
 
@@ -122,7 +122,7 @@ def _identified(
 ) -> _Identity:
     """The identity of the graph up to ``stage``, where later stages rely on ``relied_on``.
 
-    Fields that are to be equal for none of what is ``considered`` are left out.
+    Fields that must be equal for nothing in ``considered`` are left out.
     """
     if isinstance(stage, PassThrough):
         return _identified(stage.upstream, relied_on, considered)

@@ -46,7 +46,7 @@ def inexact_sources(stage: Stage[Any]) -> Iterator[tuple[ExternalSource[Any], st
 def inexact_among(
     stages: Iterable[tuple[Stage[Any], str]],
 ) -> Iterator[tuple[ExternalSource[Any], str]]:
-    """Those of ``stages``, given with their paths, that are sources whose position cannot be restored."""
+    """The sources among ``stages`` whose position cannot be restored; all come with their paths."""
     for found, path in stages:
         if isinstance(found, ExternalSource) and found.inexact_policy is not None:
             yield found, path

@@ -117,7 +117,7 @@ def _protocol_of_function(fn: Any) -> Protocol | None:
 
 
 def restore_functions(iterator: StageIterator[Any]) -> None:
-    """Set the functions that ``iterator`` calls to the start of its epoch if it made no item."""
+    """If ``iterator`` has made no item, set the functions that it calls to the start of its epoch."""
     if isinstance(iterator, _FunctionStateIterator):
         iterator.restore_function()
     for upstream in iterator.inputs:

@@ -1,7 +1,7 @@
 """The version that a user gives to a function, so that a state of another one is refused."""
 
-# What a function does cannot be known. Where one that drops or makes items is edited in mid-run, what
-# stands behind it (a group, a window, a rank's share) holds the items of the one that was saved.
+# The library cannot know what a function does. If a function that drops or makes items is edited in
+# mid-run, the state after it (a group, a window, a rank's share) still holds items of the old one.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FunctionVersion(Transform[T]):
     """A stage whose function has a version, if the user gave it one.
 
     Args:
-      fn_version: must be the same at save and resume, and so must be whether there is one.
+      fn_version: must be equal at save and resume, or missing at both.
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"fn_version": ALWAYS}

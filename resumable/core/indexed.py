@@ -32,7 +32,7 @@ class Indexed(Generic[T]):
     Args:
       gather: returns the items at ``indices``, an int64 array within the length, as a new block.
       item: returns the item at one index; by default a `gather` of one.
-      arithmetic_range: returns the items from a start to a stop, for items that are pure arithmetic: these may
+      arithmetic_range: returns the items from a start to a stop, if they are pure arithmetic and so may
         be computed ahead.
       prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function yet; by
         default a run that uses ``gather`` and ``item``.
@@ -81,7 +81,7 @@ class Indexed(Generic[T]):
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
-        # For items that are each made of the one at the same index of this.
+        # For items that are each made of one item: it has the same index here.
         self.numbered_by: Indexed[Any] | None = None
         # For items that are each taken from one of several inputs: `input_at` and `route` of `chosen`.
         self.choice: tuple[Callable[[int], Indexed[T]], Route] | None = None
@@ -184,9 +184,9 @@ class Indexed(Generic[T]):
         return indexed
 
     def made_of(self, index: int) -> tuple[Indexed[Any], int] | None:
-        """The items of which the one at ``index`` is one, and its index there.
+        """The items that the item at ``index`` is taken from or made of, and its index there.
 
-        None for what holds its items itself, or makes each of several.
+        None if the items are held here, or each is made of several.
         """
         if self.base is not None and self.index_map is not None:
             return self.base, int(self.index_map(np.array([index], np.int64))[0])

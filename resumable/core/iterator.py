@@ -52,8 +52,8 @@ SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
 EVERYTHING = ITEMS | EPOCHS | RANK | PARTS
 
-# The next items, each with its step. One of the three below stands in their place while no item
-# can just be taken: items must be prepared first, a call is in progress, or a call failed.
+# The next items, each with its step. While none can be taken, one of the three below stands in their
+# place: items must be prepared first, a call is in progress, or a call failed.
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"
 UNPREPARED: Numbered = iter(())
 IN_USE: Numbered = iter(())
@@ -176,14 +176,14 @@ class PipelineIterator(StageIterator[T]):
     def pull(self, count: int) -> Block:
         """Up to ``count`` items as a block; fewer only at the end.
 
-        It is columns where the items are rows of arrays, as those of `from_arrays` and `range` and of
-        what only chooses or reorders them; otherwise it is a list. Prefetches, workers and resumes
-        change nothing about it.
+        It is columns if the items are rows of arrays, as in `from_arrays`, `range`, and stages that
+        only choose or reorder such items; otherwise it is a list. Prefetches, workers and resumes do
+        not change its form.
         """
         return self._moved(partial(_pulled_as, self._stage.block_layout), count, block_length)
 
     def pull_as_moved(self, count: int) -> Block:
-        """As `pull`, in whichever form the items come: for whoever makes arrays of their own of any."""
+        """As `pull`, in the form in which the items come, for a caller that makes its own arrays of any."""
         return self._moved(_pulled, count, block_length)
 
     def skip(self, count: int) -> int:
@@ -206,8 +206,8 @@ class PipelineIterator(StageIterator[T]):
         """
         here = self._pass
         known = here.known_epoch
-        # After a resume the root may stand before the last item, and after an error it may be further, as
-        # far as its workers were.
+        # After a resume the root may stand before the last item. After an error it may stand after it,
+        # as far as its workers were.
         if known is not None and (known[0] == self.step or self._items is BROKEN):
             return known[1]
         return here.root.epoch
@@ -498,7 +498,7 @@ def _skipped(root: StageIterator[Any], count: int) -> int:
 
 
 def _is_own(positions: Any, stage: Stage[Any]) -> bool:
-    """Whether the ``positions`` of a state tell that it is of the rank to which ``stage`` deals."""
+    """Whether the ``positions`` of a state show that the rank of ``stage`` has saved it."""
     tells = getattr(stage, "is_own", None)
     return tells is not None and bool(tells(positions))
 

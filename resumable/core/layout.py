@@ -1,10 +1,9 @@
-"""What a block of a stage's items is for whoever is given one: a list, or columns, and which."""
+"""The form of a block of a stage's items where a function is given one: a list, or which columns."""
 
-# Items move as whatever costs least: as columns through a shuffle, as a list out of a thread, as both
-# where two inputs meet. So what is pulled depends on prefetches, workers, and where a run was resumed.
-# Whatever is made of a block must not: what a function is called with, and what is stacked to a batch.
-# Each stage therefore says what a block of its items is. Moving blocks stay as they are until one is given
-# to a function, or a batch is made of it; then its `Layout` has the last word.
+# Items move in the form that costs least: as columns through a shuffle, as a list out of a thread, as both
+# where two inputs meet. So the form of a pulled block depends on prefetches, workers, and where a run was
+# resumed. What a function is called with, and what a batch is, must not depend on them. So each stage has a
+# `Layout`. A block is brought into it only when a function is given the block, or a batch is made of it.
 
 from __future__ import annotations
 
@@ -27,10 +26,10 @@ from .block import (
 
 
 class Layout(ABC):
-    """What a block of the items of a stage is, and what a batch of them.
+    """The form of a block of the items of a stage, and of a batch of them.
 
-    Both depend on the items alone, and not on the block in which they were moved. Where the columns of
-    the layout are moved, nothing is copied.
+    Both depend on the items alone, and not on the block in which they were moved. Moved columns that
+    have the form already are not copied.
     """
 
     @abstractmethod
@@ -93,7 +92,7 @@ class ColumnsLike(Layout):
 
 @final
 class BatchesOf(_Lists):
-    """Lists of batches that the library has stacked, so that it is known what their rows are.
+    """Lists of batches that the library has stacked, so that the layout of their rows is known.
 
     Args:
       rows: the layout of the items that were stacked.
@@ -112,7 +111,7 @@ INTEGERS: Final[Layout] = ColumnsLike(np.empty(0, np.int64))
 
 
 def common_layout(layouts: Sequence[Layout]) -> Layout:
-    """The layout that all ``layouts``, one or more, are; that of lists if they differ."""
+    """The layout that all ``layouts`` (one or more) share; `LISTS` if they differ."""
     first = layouts[0]
     others = [one for one in layouts if one is not first]
     return first if all(_alike(one, first) for one in others) else LISTS

@@ -149,7 +149,7 @@ class IndexedIterator(SourceIterator[T]):
         return self._sections(size) if self._plain else self._gathered(size)
 
     def _sections(self, size: int) -> Iterator[Block]:
-        """`blocks` of items that are in no other order than their own."""
+        """`blocks` of items that are not reordered."""
         gather_range, length = self._base.gather_range, self._length
         for start in range(self._end, length, size):
             stop = start + size
@@ -176,7 +176,7 @@ class IndexedIterator(SourceIterator[T]):
         self._at_end = True
 
     def ahead(self, offsets: Indices) -> PreparedItems[T]:
-        """The items so many after the next one, shape (n,); nothing moves."""
+        """The items ``offsets`` places after the next one, shape (n,); nothing moves."""
         indices = offsets + self.position
         for index_map in self._maps:
             indices = index_map(indices)

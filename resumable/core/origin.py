@@ -9,7 +9,7 @@ class Origin(NamedTuple):
     """Where an item comes from; numbers count from 0.
 
     Attributes:
-      source: the stage; one that joins several sources, if the item comes from one of these.
+      source: the source; if it is one of several, the stage that joins them.
       number: of the item there.
       place: its number in the order in which items were handed out; None if some were dropped since.
     """

@@ -1,7 +1,7 @@
 """The number of the next item, which moves on without Python code an item."""
 
-# `compress` takes a tick beside each item that it lets pass; how many ticks are left tells how many have
-# passed. It takes the item first, so that neither an exception nor the end counts.
+# `compress` takes an item, then a tick, and passes the item on; the ticks left tell how many items have
+# passed. Since the item comes first, neither an exception nor the end is counted.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Position:
     """The number of the next item, which is how many came before it.
 
     Attributes:
-      end: the number that it comes to when no tick is left.
+      end: the number when no tick is left.
       left: returns how many are left.
     """
 
@@ -39,7 +39,7 @@ class Position:
         return number
 
     def move_to(self, number: int) -> None:
-        """Stand before item ``number``; what `counting` gave earlier counts no more."""
+        """Stand before item ``number``; earlier iterators of `counting` no longer count."""
         self.end, self.left = number, NO_TICKS
 
     def pass_over(self, count: int) -> None:
@@ -51,11 +51,11 @@ class Position:
         self.end = self._step * self.left()
 
     def stop_counting(self) -> None:
-        """Let `end` be the number, which whoever moves in blocks may raise by itself."""
+        """Let `end` be the number; a caller that moves in blocks may then raise `end`."""
         self.move_to(self.number)
 
     def counting(self, items: Iterator[T], step: int = 1) -> Iterator[T]:
-        """``items``, of which each one taken moves the position on by ``step``."""
+        """``items``; each item that is taken moves the position on by ``step``."""
         ticks: Any = repeat(True, MOST_TICKS)
         end = self.number + step * MOST_TICKS
         self.end, self.left, self._step = end, ticks.__length_hint__, step

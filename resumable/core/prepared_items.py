@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class PreparedItems(ABC, Generic[T]):
-    """The items at a number of indices, each known by its place among these.
+    """The items at some indices; an item is known by the place of its index among these.
 
     Attributes:
       pure: whether items are numbers that may be computed ahead.

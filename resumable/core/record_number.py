@@ -1,6 +1,6 @@
 """From which record of the source the item at an index comes."""
 
-# No pass keeps such numbers. But an order is arithmetic: after an error, it tells which record its item was.
+# No iterator keeps such numbers: an order is arithmetic, so a record is computed after an error.
 
 from __future__ import annotations
 
@@ -25,6 +25,6 @@ def origin_by_index(stage: Stage[Any], indexed: Indexed[Any], place: int) -> Ori
     number, joins = place, bool(source.inputs)
     while not (joins and indexed.choice) and (found := indexed.made_of(number)):
         indexed, number = found
-    # What is the same in every epoch and made of nothing is a source; what is left makes groups of items.
+    # Items that are the same in every epoch and made of nothing are a source's; others are groups of items.
     known = indexed.choice is not None if joins else indexed.every_epoch
     return Origin(source, number, place) if known else None

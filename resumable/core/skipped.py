@@ -17,10 +17,10 @@ def skipped_items(
 ) -> dict[str, int]:
     """How many items each stage that may drop some has dropped so far in this epoch, by its path.
 
-    These are the stages whose iterator has a count ``skipped``. Of several inputs that are read one
-    after another, only those being read are included. Iterators of a stage that stands in several
-    places get its paths in order. Before a prefetch a stage counts what the thread has read. Of a stage
-    that runs copies of the stages before it, the counts of all copies are added.
+    These are the stages whose iterator has a count ``skipped``. If inputs are read one after another,
+    only those being read are included. Iterators of a stage that stands in several places get its
+    paths in order. Before a prefetch a stage counts what the thread has read. If a stage runs copies
+    of the stages before it, the counts of all copies are added.
 
     Args:
       stage: the last stage of the pipeline.

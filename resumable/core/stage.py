@@ -35,7 +35,8 @@ EPOCHS: Final[Reliance] = frozenset({"epochs"})
 RANK: Final[Reliance] = frozenset({"rank"})
 PARTS: Final[Reliance] = frozenset({"parts"})
 ENDS: Final[Reliance] = frozenset({"ends"})
-"""As `RANK`, but only where ranks end at different steps, as under ``uneven="keep"``."""
+"""In `identity` alone: the field must be equal if a later stage `relies_on` anything. With it ``shard``
+names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
 ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS
 
 
@@ -53,28 +54,33 @@ class Stage(ABC, Generic[T]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {}
-    """Fields that belong to the fingerprint, and when they must be equal at save and resume:
-    `ALWAYS`, or where a later stage `relies_on` the same `ITEMS`, `EPOCHS`, `RANK` or `PARTS`."""
+    """Fields of the fingerprint, and when they must be equal at save and resume: `ALWAYS`, or if a
+    later stage `relies_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`."""
 
     shown_as: ClassVar[Mapping[str, str]] = {}
-    """What errors call a field of `identity` that is not an argument of the same name."""
+    """What errors call a field of `identity` if no argument has its name: ``{"begin": "start"}``."""
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    """What the state takes for granted about the stages before this one: that they deliver the
-    same `ITEMS` by number, number their `EPOCHS` alike, run as the same `RANK`, since it holds something
-    of their items or takes as many as these decide, or, since it stands for items that they delivered
-    and this stage did not, own the same `PARTS` of a `partition`. The default is the careful choice."""
+    """What the state takes for granted about the stages before this one, at save and resume:
+
+    - `ITEMS`: they deliver the same item under each number. ``take`` saves how many it has taken.
+    - `EPOCHS`: they number their epochs alike. ``repeat`` saves the number of the epoch.
+    - `RANK`: they run as the same rank, of as many. ``flat_map`` is inside an item of its rank;
+      ``filter`` takes more items on one rank than on another.
+    - `PARTS`: they own the same partitions. ``window`` has read items of these that it has not delivered.
+
+    The default is the careful choice: each rank of a ``shard`` then resumes from its own state."""
 
     keeps_items: ClassVar[bool] = False
-    """Whether each of its items is one of an upstream, unchanged: then they have its `block_layout` too."""
+    """Whether each item is an unchanged item of an upstream, so that `block_layout` is upstream's too."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
     of an older version are passed to `set_state`, which recognises them by their keys."""
 
     resumes_before: ClassVar[bool] = False
-    """Whether its state has upstream's from before items that were handed out. From a resume to the
-    next item, upstream then cannot tell the epoch, so the state of the pipeline does."""
+    """Whether its state has a state of upstream from before items that were handed out. The state of the
+    pipeline then has the epoch, since upstream cannot tell it between a resume and the next item."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -123,9 +129,9 @@ class Stage(ABC, Generic[T]):
 
     @derived
     def block_layout(self) -> Layout:
-        """What a block of its items is for a function that is given one, and a batch of them.
+        """The form of a block of its items where a function is given one, and of a batch of them.
 
-        A stage that makes its items of arrays overrides this. It is not what `pull` must return: a
+        A stage that makes its items of arrays overrides this. `pull` may return another form: a
         stage passes blocks on as it gets them.
         """
         if not self.keeps_items:
@@ -145,8 +151,8 @@ class Stage(ABC, Generic[T]):
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
         """The functions of the user that decide which items it delivers, by the names of their fields.
 
-        By default all that can be called in its fields, also in lists, tuples and dicts there. A stage
-        overrides this if it leaves out one that decides nothing, or whose own state is saved.
+        By default all callables in its fields, also in lists, tuples and dicts there. A stage overrides
+        this to leave out a function that decides nothing, or whose own state is saved.
         """
         return callables_in(self._configuration)
 

@@ -4,8 +4,8 @@
 # asks its upstream for exactly the items it needs to deliver what it was asked for, so between
 # two calls every position in the graph is exact.
 #
-# Restoring is starting: `set_state` is called on an iterator that `start` has just made. Only an
-# iterator whose `state_at` returned a state may be given that state in mid-epoch.
+# Restoring is starting: `set_state` is called on an iterator that `start` has just made. In
+# mid-epoch it is legal only if `state_at(0)` is not None.
 # The outermost iterator (iterator.py) builds on this rule to make restoring atomic, and to
 # undo a call that an exception interrupted, for every stage at once.
 
@@ -41,11 +41,11 @@ class Items(Generic[T]):
     """The remaining items of an iterator, for a loop that takes all of them.
 
     Iterating over it iterates over ``iterator``, and raises `RuntimeError` if a user function
-    raised `StopIteration`. Both are valid until the next `pull` or `set_state`.
+    raised `StopIteration`. Either is valid until the next `pull` or `set_state`.
 
     Attributes:
       iterator: gives the items.
-      ended: whether a `StopIteration` from it was the end, and not from a user function.
+      ended: whether a `StopIteration` from it was its end, and not one of a user function.
     """
 
     iterator: Iterator[T]
@@ -94,7 +94,7 @@ class StageIterator(ABC, Generic[T]):
 
     @property
     def being_read(self) -> Sequence[StageIterator[Any]]:
-        """Those of `inputs` that may have raised what came out of this one."""
+        """Those of `inputs` that may have raised an error that came out of this iterator."""
         return self.inputs
 
     def __iter__(self) -> Iterator[T]:
@@ -120,8 +120,8 @@ class StageIterator(ABC, Generic[T]):
     def skip(self, count: int) -> int:
         """Pass over up to ``count`` items and return how many; fewer only at the end.
 
-        The position is then as after a `pull` of as many. A subclass that can do so passes over
-        items without making them.
+        The position is then as after a `pull` of as many. A subclass may pass over items without
+        making them.
         """
         passed = 0
         while passed < count:
@@ -143,8 +143,8 @@ class StageIterator(ABC, Generic[T]):
     def mark(self) -> DeferredState:
         """A function that returns the state of this moment, whenever it is called.
 
-        A subclass may note less than a state, where taking one takes longer. The result must not
-        depend on where this iterator has moved meanwhile.
+        A subclass may note less than a state, if that is faster. The result must not depend on
+        where this iterator has moved meanwhile.
         """
         return partial(taken_state, take_state(self.get_state))
 
@@ -157,11 +157,11 @@ class StageIterator(ABC, Generic[T]):
         """
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
-        """The state ``offset`` items ahead, or back if below 0, and how far that is; nothing moves.
+        """The state ``offset`` items ahead, and how far ahead that is; nothing moves.
 
-        It is less far only at the end. None if the state is known only by moving there; some
-        iterators know no other state than the one before the last item. One that answers 0 may be
-        given the state of an item it has handed out, also in mid-epoch.
+        A negative ``offset`` goes back. Only the end of the epoch makes it less far. None: unknown without
+        moving; some iterators know only ``state_at(-1)``. If ``state_at(0)`` is not None, `set_state` is
+        legal in mid-epoch, to go back to an item that was handed out.
         """
         return None
 

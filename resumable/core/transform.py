@@ -68,7 +68,7 @@ class PassThrough(IndexedTransform[T]):
 
     keeps_items = True
     blind: ClassVar[bool] = False
-    """Whether it never looks at an item, so that each may travel through it within something else."""
+    """Whether it never looks at an item, so that items may come wrapped in something else."""
 
     relies_on: ClassVar[Reliance] = NOTHING
     state_levels = 0
@@ -139,7 +139,7 @@ class PassThroughIterator(TransformIterator[T]):
 
 
 class CountingIterator(TransformIterator[T]):
-    """Motion of a stage that makes an item of each of upstream's, and counts them."""
+    """Motion of a stage that makes one item of each upstream item, and counts them."""
 
     def __init__(self, stage: Transform[T], epoch: int) -> None:
         super().__init__(stage, epoch)

@@ -20,7 +20,7 @@ ALWAYS_WITHIN: Final = 250_000
 """A state of at most this many bytes never exceeds a bound."""
 
 # What one item costs, in bytes of memory, by its first byte: about what it takes while the state
-# is built, and more for what is cheap in memory but takes its time.
+# is built, and more for an item that is small but slow to build.
 ITEM, STRING, LIST, DICT, LARGE_ENTRY, EXTENSION = 40, 72, 72, 240, 160, 160
 COSTS: Final = [ITEM] * 256
 COSTS[0x80:0x90] = [DICT + LARGE_ENTRY * max(0, count - 5) for count in range(16)]

@@ -1,7 +1,7 @@
 """Many states of one shape, as one state of that shape with lists in place of their values."""
 
-# So each key is held once, however many states there are: sixty-four states of a chain of six stages
-# take less than a kilobyte, where one after the other they take five.
+# Each key is held once, however many states there are: sixty-four states of a chain of six stages take
+# less than a kilobyte; one after the other they take five.
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..errors import StateMismatch
 
 
 def as_columns(states: Sequence[Any]) -> Any:
-    """A dict of columns where all ``states`` are dicts of the same keys in one order, and else their list.
+    """A dict of columns if all ``states`` are dicts with the same keys in one order, else their list.
 
     >>> as_columns([{"upstream": {"position": 3}}, {"upstream": {"position": 4}}])
     {'upstream': {'position': [3, 4]}}
@@ -30,7 +30,7 @@ def as_rows(columns: Any, count: int) -> list[Any]:
     """The ``count`` states of which `as_columns` returned ``columns``.
 
     Raises:
-      StateMismatch: if they are not those of as many states.
+      StateMismatch: if they are not columns of ``count`` states.
 
     >>> as_rows({"upstream": {"position": [3, 4]}}, 2)
     [{'upstream': {'position': 3}}, {'upstream': {'position': 4}}]

@@ -9,7 +9,7 @@ from ..errors import shorten
 from .nodes import below, node_parts
 
 OF_RANK: Final = ("Shard.index", "Partition.index")
-"""Fields that say which rank saved a state; they stand in it where a later stage holds something of its rank."""
+"""Fields that say which rank saved a state; a state has them if a later stage holds something of its rank."""
 
 
 class FingerprintDifference(NamedTuple):
@@ -17,7 +17,7 @@ class FingerprintDifference(NamedTuple):
 
     Attributes:
       later: names of the stages after this one, the nearest first.
-      stage: name of the stage; of the first fingerprint where the names differ.
+      stage: name of the stage; if the names differ, that in the first fingerprint.
       path: of the stage, as errors show it.
       field: of the stage; empty if the stages themselves differ, or the numbers of their upstreams.
       values: of the field, in either fingerprint; else the two stages.

@@ -261,5 +261,5 @@ def _decode_text(dtype: np.dtype[Any], data: bytes) -> np.str_ | np.bytes_:
 
 
 def _characters(dtype: np.dtype[Any], data: bytes) -> str:
-    """All characters in ``data``; raises `ValueError` if one of them is none."""
+    """All characters in ``data``; raises `ValueError` if some of it is no character."""
     return data.decode("utf-32-le" if dtype.str[0] == "<" else "utf-32-be", "surrogatepass")

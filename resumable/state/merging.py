@@ -17,7 +17,7 @@ from .differing import difference
 from .value import State, freeze, unpack_count
 
 PARTITIONS: Final = "partitions"
-"""The key of the numbers of partitions; the lists beside it have an entry for each."""
+"""The key of the numbers of partitions; the lists under the other keys have one entry for each."""
 OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
 """All keys of a state of partitions. Functions that carry state may use one of these words too."""
 OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
@@ -87,8 +87,8 @@ def merge_states(states: Iterable[State]) -> State:
 def joined_states(states: Iterable[State]) -> State:
     """What `merge_states` returns, for states of owners that are known to fit together.
 
-    They may not go step by step together, or a state may be that after the last item of a rank which
-    has not come to the end, and so does not say that its partitions have ended.
+    The owners need not go step by step together. A state taken after the last item of a rank may not
+    say yet that its partitions have ended.
 
     Raises:
       InvalidArgument, InvalidType, StateMismatch: as `merge_states`, but not for different steps.

@@ -145,8 +145,8 @@ def take_state(get: Callable[[], State]) -> TakenState:
 def taken_state(taken: TakenState) -> State:
     """The state that was taken in advance; raises the error if taking it raised one.
 
-    It is no copy: nobody changes a state, and what users get is a copy that the outermost iterator
-    makes once. One made by each stage would cost a long pipeline the square of its length.
+    It is no copy: nobody changes a state, and users get a copy that the outermost iterator makes once.
+    If each stage made a copy, a long pipeline would pay the square of its length.
     """
     if isinstance(taken, Exception):
         raise taken

@@ -1,16 +1,15 @@
-"""Parts of steps that can never become whole, because the ranks of one run save under different names of it."""
+"""Steps that can never become whole, as ranks of one job save parts of different runs."""
 
-# Parts of several runs lie beside each other for a while in the ordinary course of things: after a
-# change of the pipeline the ranks start again one after the other, and what one of them saved before
-# stays until it comes. So not each such step is a conflict. What tells one is the name of a run, which
-# says where it began, and what is done in a step (`run.py`).
+# A step may have parts of several runs for a while without a conflict: after a change of the pipeline
+# the ranks start again one after the other, and what a rank saved before stays until it resumes. The names
+# of the runs tell a conflict: they say where a run began and what it does in a step (`run.py`).
 #
-# - Two runs that began at the same checkpoint and do different things belong to ranks whose pipelines
-#   differ. A rank that finds its own parts of the run in which it goes on, and at the same steps those
-#   of another rank in such a run, has been here before: to start over once more would change nothing.
-# - While a rank runs, a part that another one saves in such a run tells the same at once. So does one
-#   of a run that does the same and began elsewhere: the ranks have resumed from different steps.
-# - What was there before a rank began may be left over, and is no evidence to it while it runs.
+# - At a resume: two runs that began at the same checkpoint and do different things belong to ranks whose
+#   pipelines differ. If the rank has parts of its own run already, and another rank has parts of the other
+#   run at the same steps, the rank was here before, and starting over would change nothing.
+# - While a rank runs: another rank saves a part of such a run, or of one that does the same and began
+#   elsewhere. In the second case the ranks have resumed from different steps.
+# - Parts from before a rank began may be left over. While it runs, they are no evidence.
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ class Conflict(NamedTuple):
     Attributes:
       step: of the parts.
       one: the first of them.
-      other: the second; None where the first is enough, as version 0.2 saved it for its rank alone.
+      other: the second; None if version 0.2 saved the first for its rank alone, which is enough.
     """
 
     step: int
@@ -42,7 +41,7 @@ class Conflict(NamedTuple):
     other: RankPart | None
 
     def reason(self, read: Read) -> str:
-        """Why the step does not become whole, as the parts say, which ``read`` returns."""
+        """Why the step does not become whole, from the parts, which ``read`` returns."""
         one, other = self.one, self.other
         if other is None:
             return (
@@ -84,7 +83,7 @@ def conflict_at_resume(
       listed: all that lies in the store.
       part: what the rank will save.
       step: from which it resumes.
-      former_work: how version 0.2 called what the rank does in a step, if not as now.
+      former_work: the digits that version 0.2 had for what the rank does in a step.
     """
     listed = list(listed)
     for later, found in listed:
@@ -108,7 +107,7 @@ def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
 
 
 def is_of_its_rank(states: Sequence[State]) -> bool:
-    """Whether each of these ``states`` says that it is of use to the rank alone that saved it."""
+    """Whether each of these ``states`` says that only the rank that saved it can use it."""
     texts = [str(state.get("fingerprint")) for state in states]
     found = [difference(texts[0], text) for text in texts[1:]]
     return all(one is not None and one.is_of_rank for one in found)
@@ -116,7 +115,7 @@ def is_of_its_rank(states: Sequence[State]) -> bool:
 
 @final
 class ConflictWatch:
-    """Whether the other ranks save what fits to the parts of one rank, until a step of its run is whole.
+    """Watches that other ranks save parts that fit those of one rank, until a step of its run is whole.
 
     Args:
       part: what the rank saves.
@@ -130,7 +129,7 @@ class ConflictWatch:
         self._before = frozenset(before)
 
     def conflict(self, listed: Iterable[Listed]) -> Conflict | None:
-        """What keeps the steps from becoming whole, where all of ``listed`` lies in the store now."""
+        """What keeps the steps from becoming whole, if the store now has ``listed``."""
         for later, there in _without_whole(listed, self._step):
             for found in there if self._part in there else ():
                 alike = (found.began == self._part.began) + (found.work == self._part.work)
@@ -140,12 +139,12 @@ class ConflictWatch:
         return None
 
     def is_over(self, whole: Iterable[Listed]) -> bool:
-        """Whether one of these steps that are ``whole``, each with a part of it, is of the run."""
+        """Whether one of the ``whole`` steps, each given with a part of it, is of the run."""
         return any(step > self._step and found.run == self._part.run for step, found in whole)
 
 
 def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[RankPart]]]:
-    """The steps after ``step`` of which all ranks have parts that make no whole, with these parts."""
+    """The steps after ``step`` that are not whole although all ranks have parts, with these parts."""
     found: dict[tuple[int, int], set[RankPart]] = {}
     for later, part in listed:
         if later > step and part.ranks > 1:

@@ -15,13 +15,12 @@ HALF: Final = 6
 @final
 @dataclass(frozen=True)
 class RankPart:
-    """What one of several ranks saves of a step. Those that differ in the rank alone make a whole.
+    """What one of several ranks saves of a step. Parts that differ only in the rank make a whole.
 
     Attributes:
       rank: from 0 to ``ranks`` - 1.
-      ranks: how many parts the step has. A step of one part is a checkpoint as it was before there
-        were parts.
-      run: which run of so many ranks it is, 12 hexadecimal digits; empty for one rank.
+      ranks: how many parts the step has. If it has one, that is a whole checkpoint.
+      run: which run of ``ranks`` ranks it is, 12 hexadecimal digits; empty for one rank.
     """
 
     rank: int = 0
@@ -51,7 +50,7 @@ class RankPart:
         return 0 <= self.rank < self.ranks < 1 << 63 and re.fullmatch(RUN, self.run) is not None
 
     def tidies(self, other: RankPart) -> bool:
-        """Whether it falls to this rank to remove ``other``, as each part falls to just one."""
+        """Whether this rank is the one that removes ``other``; for each part there is just one."""
         return other.rank % self.ranks == self.rank
 
     def __str__(self) -> str:

@@ -1,34 +1,40 @@
 """The steps of a name that are whole, where several ranks save a part of each."""
 
-# Each rank saves its part of a step by itself, as one alone saves a whole checkpoint, and names it
-# by step, run, rank and number of ranks. A step counts as saved when all parts of one run are there,
-# which the names alone tell. The ranks exchange nothing else, and none waits for another.
+# Each rank saves its part of a step by itself, as one alone saves a whole checkpoint. The ranks exchange
+# nothing else, and none waits for another. The words:
 #
-# What follows from that:
+# - A *part* is what one rank saves of a step. It is named by step, run, rank and number of ranks.
+# - A *run* is what a number of ranks do with a pipeline from one checkpoint on (`run.py`).
+# - A step is *whole*, and so counts as saved, once all parts of one run are there. The names tell that.
+# - A whole step is *settled* once every rank has saved another part since the step was found to be whole,
+#   and it still is. The whole steps before it are settled with it.
+# - The *rest* is the parts of steps that are older than a whole one and lack a part. They never become whole.
+# - A rank *takes back* its parts of steps after the one that it resumes from: it comes to these again.
 #
-# - A rank that dies before it has saved its part leaves the step before as the newest whole one. When it
-#   resumes it removes its own parts of later steps: it will come to these steps again. The parts of
-#   the other ranks fit the new one all the same, or are of another run (`run.py`) and never make a
-#   whole with it.
-# - The ranks resume from the same step. For one of a new run to become whole, each rank must have
-#   saved a part, and so must have resumed before; and the old run can save no more, as its writers
-#   hold the locks until they end. If the same run goes on, a rank that is slow to begin may find a
-#   newer step whole that only lacked parts of faster ranks: it goes on from there, in the same run.
-# - Rank 0 applies the retention to whole steps, and removes its parts of those that expired. A step
-#   older than a whole one that lacks a part never becomes whole any more, so each rank removes its
-#   parts of such steps after its own saves. The parts of ranks that there are no more are dealt out
-#   to those that there are (`RankPart.tidies`).
-# - Nothing is removed for a whole step that may not last. A rank that resumes may take back its part
-#   of a step that has just become whole, as it looked for the newest one before. It saves nothing
-#   between the two; so what is whole, and still is after every rank has saved again, is settled.
-#   And what other ranks have saved is synced first: they may not have come to sync the folder.
-# - The states are joined. Where that cannot be, as where a stage keeps items of its rank, as many ranks
-#   go on as there were, each from its own state.
-# - Where a part is damaged, its step is: the first rank that finds out sets all parts of it aside.
+# What follows:
+#
+# - A rank that dies before it has saved its part leaves the step before as the newest whole one. The parts
+#   of other ranks fit the one that it saves after its resume, or are of another run and never fit.
+# - The ranks resume from the same step. A step of a new run becomes whole only after each rank has resumed
+#   and saved; the old run saves no more, since its writers hold the locks until they end. If the same run
+#   goes on, a rank that begins late may find a newer step whole that only lacked parts of faster ranks. It
+#   goes on from there, in that run
+#   (test_parts.py, test_a_rank_that_begins_late_and_finds_its_old_part_goes_on_in_the_same_run).
+# - Rank 0 applies the retention, to settled steps only, and removes its parts of those that expired. Each
+#   rank removes its share of the rest: when it resumes under a lock, and, with a retention, after its saves.
+#   Parts of ranks that no longer exist are dealt out to those that do (`RankPart.tidies`).
+# - A whole step that is not settled may not last: a rank may have looked for the newest step before this one
+#   became whole, and take its part back. It saves nothing in between, so a settled step does last
+#   (test_parts.py, test_a_part_that_is_taken_back_late_leaves_what_the_rank_resumed_from).
+# - Before rank 0 removes an expired step, it syncs what the others have saved: they may not have done so
+#   (test_power_cuts_between_parts.py, test_what_others_name_and_have_not_synced_costs_nothing).
+# - The states are joined. If they cannot be, as when a stage keeps items of its rank, as many ranks go on as
+#   there were, each from its own state.
+# - A step with a damaged part is damaged: the first rank that finds out sets all parts of it aside.
 # - Parts that can never become whole, as those of ranks with different pipelines, are an error at the
 #   next resume or save (`conflicts.py`), and stay where they are.
-# - Nobody saves another number of parts meanwhile: each rank locks its own file, and then looks
-#   whether one of another number of ranks is locked.
+# - Two numbers of ranks never save at once: each rank locks its own file, and then checks that no file of
+#   another number is locked.
 
 from __future__ import annotations
 
@@ -45,11 +51,11 @@ from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
 
 MANY: Final = 10
-"""Parts of one rank alone, by which it is told that the ranks may not share their store."""
+"""As many parts of one rank alone cause a warning that the ranks may not share their store."""
 
 
 START: Final = -1
-"""Stands for the start: a rank may also have saved a part of step 0 before, where others have no item."""
+"""The step of a resume from the start. Below 0: a rank without items may have saved a part of step 0."""
 
 
 @final
@@ -71,8 +77,8 @@ class WholeSteps(Store):
         self._own = store.part(self._part) if ranks > 1 else store
         # The parts of each whole step, as they were listed last.
         self._listed: dict[int, list[RankPart]] = {}
-        # The newest step that is settled; and one that may be, with the newest step of each rank when
-        # it was found to be whole.
+        # The newest settled step; and a whole step to be settled next, with the newest step of each rank
+        # when that was found to be whole.
         self._settled = -1
         self._watch: ConflictWatch | None = None
         self._settling: tuple[int, dict[int, int]] | None = None
@@ -92,13 +98,14 @@ class WholeSteps(Store):
         Args:
           part: of this rank.
           step: of the checkpoint that it resumes from; `START` if there is none.
-          former_work: how version 0.2 called what the rank does in a step.
+          former_work: the digits that version 0.2 had for what the rank does in a step.
           anew: whether the user chose the step, and so gives up what was saved after it.
 
         Raises:
           StateMismatch: if what was saved after ``step`` can never become whole; nothing is deleted.
         """
-        # The newest first: so no other rank takes what is left of an earlier one for its rest.
+        # The newest first. Otherwise another rank could find a later step whole still, and remove its
+        # part of an earlier one as rest.
         listed = sorted(self._store.parts(), key=lambda pair: -pair[0])
         conflict = None if anew else conflict_at_resume(listed, part, step, former_work)
         if conflict is not None:
@@ -137,7 +144,7 @@ class WholeSteps(Store):
         return encode(Checkpoint(step, read[0].time, state))
 
     def saved_at(self, step: int) -> float:
-        """The time of the checkpoint of ``step``, of which all parts are read.
+        """The time of the checkpoint of ``step``; all its parts are read.
 
         Raises:
           CorruptCheckpoint: if one is damaged.
@@ -171,7 +178,7 @@ class WholeSteps(Store):
         return [step for step in self._listed if step <= self._settled]
 
     def remove(self, step: int) -> None:
-        """Remove what this rank is to remove of ``step``, which then is not whole any more."""
+        """Remove this rank's share of the parts of ``step``, which then is no longer whole."""
         parts = self._parts_of(step)
         if self._part != WHOLE:
             self._store.sync()
@@ -179,16 +186,16 @@ class WholeSteps(Store):
             self._remove(step, part)
 
     def remove_rest(self, *, listed: bool = False) -> None:
-        """Remove what this rank is to remove of steps before the newest whole one that lack a part.
+        """Remove this rank's share of the rest.
 
         Args:
-          listed: whether what is there has just been listed, as by `settled_steps`.
+          listed: whether the store has just been listed, as by `settled_steps`.
         """
         if not listed:
             self._list()
         newest = max(self._listed, default=0)
-        # Listed once more: while a folder is listed, a part may be missed that is there when a
-        # later one of the same rank is found.
+        # Listed once more: the first listing may have missed a part that was saved meanwhile, and have
+        # found a later one of the same rank.
         for step, part in self._list():
             if step < newest and step not in self._listed and self._part.tidies(part):
                 self._remove(step, part)
@@ -215,7 +222,7 @@ class WholeSteps(Store):
         return repr(self._store)
 
     def _check_others(self, watch: ConflictWatch) -> None:
-        """Refuse to go on if the other ranks save what never makes a whole with the parts of this one."""
+        """Refuse to go on if the parts of other ranks never make a whole with those of this one."""
         if conflict := watch.conflict(self._list()):
             raise refusal(conflict, self._read, repr(self._store), max(self._listed, default=0))
         if watch.is_over((whole, parts[0]) for whole, parts in self._listed.items()):
@@ -248,7 +255,7 @@ class WholeSteps(Store):
         return checkpoint
 
     def _joined(self, step: int, states: list[State]) -> State:
-        """The state of the whole, of those of all ranks; or if there is none, that of this rank."""
+        """The states of all ranks as one; if they cannot be joined, that of this rank."""
         try:
             return merge_states(states)
         except StateMismatch as error:

@@ -2,9 +2,9 @@
 
 # A run is what a number of ranks do with a pipeline from one checkpoint on. Its name follows from these
 # three alone, so each rank finds it by itself; what names the rank in the pipeline is left out. Since a
-# resume is exact, the state of a rank at a step of a run is always the same, in whichever life of the rank
-# it is taken. So parts of one run and step fit together, and no others do: those of another number of
-# ranks, of a batch of another size, or of a run that began elsewhere count other items in as many steps.
+# resume is exact, the state of a rank at a step of a run is always the same, however often the rank was
+# restarted. So parts of one run and step fit together, and no others do: with another number of ranks or
+# batch size, or in a run that began elsewhere, the same step has seen other items.
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def part_of(
 
 
 def former_work(ranks: int, stage: Stage[Any]) -> str:
-    """How version 0.2 called what a rank does in a step; it named the rank where a stage held items of it."""
+    """The digits of version 0.2 for a step; they depended on the rank if a stage held items of it."""
     return _work(ranks, shared_fingerprint(stage, of_rank=True))
 
 

@@ -29,7 +29,7 @@ class FoundFile:
     """A file with the name of a checkpoint, or all parts of one step.
 
     Attributes:
-      path: of the file; of several parts, with ``*`` in the place of the rank.
+      path: of the file; for several parts, with ``*`` in the place of the rank.
       name: of the input; None if the file name is not that of a checkpoint.
       step: from the content if it is valid, else from the file name.
       size: in bytes.
@@ -37,8 +37,8 @@ class FoundFile:
       aside: why it was set aside; None if it was not, or if the file name is not that of a checkpoint.
       checkpoint: the content; None if that is not valid.
       problem: why the content is not valid; None if it is.
-      part: whose part it is, of several that of rank 0; the whole if the file name says no other.
-      incomplete: whether the only problem is that parts are missing, as of a save that is not done.
+      part: which part it is; if there are several, that of rank 0; `WHOLE` if the file name names none.
+      incomplete: whether the only problem is that parts are missing, as while a save is going on.
       restriction: why only as many ranks can resume, each from its own part; None if any number can.
     """
 

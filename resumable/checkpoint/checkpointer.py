@@ -187,7 +187,7 @@ class Checkpointer:
             of_rank = saved.ranks == self.ranks > 1
             iterator = started_at(checkpoint, pipeline, self.store, of_rank=of_rank)
             undo.callback(iterator.close)
-            bar = StepBar(pipeline, iterator.step) if progress else None
+            bar = StepBar(pipeline.length, iterator.step) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
             loop = self._make_loop(iterator, checkpoint, part, signals, bar, lock)

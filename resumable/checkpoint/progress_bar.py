@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from typing import Any, final
 
-from ..errors import MissingDependency, UnknownLength
-from ..pipeline import Pipeline
+from ..errors import MissingDependency
 from .listener import CheckpointListener
 
 
@@ -16,14 +16,14 @@ class StepBar(CheckpointListener):
     """A tqdm bar on standard error that starts at the resumed step.
 
     Args:
-      pipeline: its length, if it has one, is the end of the bar.
+      length: of the pipeline. The bar has an end if it is known and finite.
       step: the step at which the bar starts.
 
     Raises:
       MissingDependency: if tqdm is not installed.
     """
 
-    def __init__(self, pipeline: Pipeline[Any], step: int) -> None:
+    def __init__(self, length: int | float | None, step: int) -> None:
         try:
             from tqdm.auto import tqdm
         except ImportError as error:
@@ -35,10 +35,7 @@ class StepBar(CheckpointListener):
             # tqdm's monitor thread would outlive the loop.
             monitor_interval = 0
 
-        try:
-            total = len(pipeline)
-        except (UnknownLength, OverflowError):
-            total = None
+        total = None if length == math.inf else length
         self._bar: Any = Bar(total=total, initial=step, unit="step", file=sys.stderr)
 
     def move_to(self, step: int) -> None:

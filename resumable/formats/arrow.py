@@ -20,10 +20,10 @@ class Arrow(TableFiles):
     all messages, but no values.
 
     Local files are mapped. Values that are not compressed are read from the map when they are asked
-    for, so any row is had for little, and a global ``shuffle(seed)`` suits them. Compressed record
-    batches are decoded as a whole, with only the columns that are asked for, and kept in memory, up to
-    1 GiB of all sources of a process, or the last one if it is larger. For these, and for URLs, use
-    ``shuffle(seed, block=n)`` with the number of rows in a record batch as n.
+    for, so any row is cheap, and a global ``shuffle(seed)`` suits them. Compressed record batches
+    are decoded as a whole, with only the columns that are asked for. They are kept in memory, up to
+    1 GiB for all sources of a process, or the last one alone if it is larger. For these, and for
+    URLs, use ``shuffle(seed, block=n)`` with the number of rows in a record batch as n.
 
     Values and blocks are those of `parquet`. The offsets of a record batch are checked when it is
     first used.

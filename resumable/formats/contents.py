@@ -1,9 +1,9 @@
-"""What tells the contents of files apart, beyond names and sizes: what a state remembers of them."""
+"""What a state remembers of the contents of files, beyond names and sizes, to recognise them."""
 
-# Neither the time of the last change nor the place counts, since a copy of the data is as good as the
-# data. An index has a digest, so that opening reads no more than its header. Other files are known by
-# their ends, where formats have headers, names and checksums. Remote files may have a version, an ETag or
-# the like, which a server makes as it likes; so versions are compared for the same URLs only.
+# Neither the time of the last change nor the place counts, since a copy of the data is as good as
+# the data. An index has a digest, so that opening reads no more than its header. Other files are
+# known by their ends, where formats have headers, names and checksums. Remote files may have a
+# version, such as an ETag. Servers differ in making them, so they are compared for equal URLs only.
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ END: Final = 4096
 """Bytes at either end of a file that are compared."""
 
 MOST_READ: Final = 10_000
-"""Files whose ends are read; of more files, so many at even distances."""
+"""Most files whose ends are read; of more files, so many at even distances."""
 
 DIGEST: Final = 16
 
@@ -30,8 +30,8 @@ DIGEST: Final = 16
 def evidence_of(files: Sequence[AnyFile]) -> Evidence:
     """What is known of the contents of ``files``, at least one, without an index of records.
 
-    The ends of files are read, unless all files have a version. If one cannot be read, nothing is known:
-    its error belongs to whoever reads the file itself.
+    The ends of files are read, unless all files have a version. If one cannot be read, nothing is
+    known; the error is raised when the file itself is read.
     """
     versions = [file.version_tag for file in files if isinstance(file, RemoteFile)]
     names = {None if tag is None else tag[0] for tag in versions}
@@ -82,7 +82,7 @@ def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
 
 
 def _ends(size: int) -> list[tuple[int, int]]:
-    """Where the parts of a file of ``size`` bytes begin and end that are compared."""
+    """Where the parts that are compared of a file of ``size`` bytes begin and end."""
     if size <= 2 * END:
         return [(0, size)] if size else []
     return [(0, END), (size - END, size)]

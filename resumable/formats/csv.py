@@ -25,7 +25,7 @@ LARGEST_HEADER: Final = 1 << 20
 USUAL: Final = CsvScan(ord(","), ord('"'), True)
 
 WITH_STATE: Final = ("iso2022", "hz", "utf-7")
-"""How the names of codecs begin, in which the byte of a quote may be part of a letter."""
+"""How the names of codecs begin in which a quote's byte may be part of a letter."""
 
 
 class Dialect(NamedTuple):
@@ -65,7 +65,7 @@ class Dialect(NamedTuple):
         except UnicodeDecodeError as error:
             place = f"byte {error.start + 1}: cannot decode as {self.encoding}"
             raise record.malformed(f"{place}: {error.reason}") from None
-        if "\0" in text:  # which the versions of Python take for different things
+        if "\0" in text:  # versions of Python read it differently
             raise record.malformed("it has a NUL")
         # The second line shows a quote that is not closed, as the reader goes on to it.
         rows = csv.reader(
@@ -218,7 +218,7 @@ def checked_dialect(delimiter: Any, quotechar: Any, encoding: Any, header: bool)
 
 
 def read_header(reader: ByteReader, path: str, dialect: Dialect) -> list[str] | None:
-    """The names of the columns of a file, of which only the start is read; None if it is empty.
+    """The names of the columns of a file, read from its start alone; None if it is empty.
 
     Raises:
       MalformedItem: if it begins with no header.

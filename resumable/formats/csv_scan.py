@@ -1,13 +1,13 @@
 """Find the ends of the records of CSV files, a chunk at a time."""
 
-# Where a newline ends a record is what Python's `csv.reader` says: outside quotes. A quote opens a
-# quoted field only where a field begins; elsewhere in an unquoted field it is text. A quote in a
-# quoted field closes it; if another follows at once, that one opens it again, which is the same for
-# newlines as a doubled quote.
+# A newline ends a record outside quotes, as in Python's `csv.reader`. A quote opens a quoted field
+# only where a field begins; elsewhere in an unquoted field it is text. A quote in a quoted field
+# closes it; if another follows at once, that one opens it again, which is the same for newlines as
+# a doubled quote.
 #
 # So if each second quote stands where a field begins, or follows one that closes, then quotes
 # open and close by turns, and array operations find where. Only a chunk in which a quote is text is
-# gone through quote by quote.
+# read quote by quote.
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .record import ByteReader, FoundRecords
 
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 LARGEST_DAMAGED: Final = 1 << 12
-"""Bytes of a record whose quotes are not closed, of which there may be as many as of the file."""
+"""Most bytes of a record with an unclosed quote, which might else take the rest of the file."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class _RecordCount:
         self._passed_over = 0
 
     def found(self, ends: Indices, blank: Indices) -> FoundRecords:
-        """The records that end at ``ends``, of which those with the numbers ``blank`` are blank.
+        """The records that end at ``ends``; those with the numbers ``blank`` are blank.
 
         Both have shape (n,), int64.
         """

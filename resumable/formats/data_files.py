@@ -27,7 +27,7 @@ def found_data_files(
     Args:
       paths: a path, a URL, a pattern, or several of them.
       storage_options: of remote files.
-      format: of their records, whose caches are no data, whatever pattern they match.
+      format: of their records; its caches are never data, whatever pattern they match.
       look: finds the file at a path on a disk.
 
     Raises:

@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WholeFiles(LookedUp[T]):
-    """What the sources share whose items are files: the list of them, and its identity."""
+    """What sources of whole files share: the list of files, and its identity."""
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "contents"), ALWAYS)
     shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
@@ -114,9 +114,9 @@ class WholeFiles(LookedUp[T]):
 class Files(WholeFiles[Any]):
     """Whole files, one an item: its path, or its bytes.
 
-    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of the files, of at
-    most 10,000, and nothing of remote ones with an ETag. A file is open only while it is read. Up to 64
-    remote files, of 64 MiB together, are read ahead.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
+    of at most 10,000, and nothing if all are remote and have an ETag. A file is open only while it
+    is read. Up to 64 remote files, of 64 MiB together, are read ahead.
 
     The names of the files below their common folder, their sizes and these contents must be the same at
     save and resume; the folder may be another one.

@@ -36,11 +36,11 @@ class LabelledFile(NamedTuple):
 class ImageFolder(WholeFiles[Any]):
     """The images in the sub-folders of ``folder``, each with the number of its class.
 
-    The classes are the sub-folders, sorted; the images of a class are the files below its folder
-    with a name that ends as that of an image. Their order is that of torchvision.
+    The classes are the sub-folders, sorted. The images of a class are the files below its folder
+    whose names end like those of images, in torchvision's order.
 
-    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of the files, of at
-    most 10,000. A file is open only while it is read.
+    State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
+    of at most 10,000. A file is open only while it is read.
 
     Args:
       folder: has a sub-folder for each class.

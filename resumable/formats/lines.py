@@ -105,29 +105,29 @@ class Lines(_LineFiles[Any]):
     State: O(1), the position. Random access, by an index of line ends (8 bytes a line). A resume
     reads nothing.
 
-    Indexes are kept in cache files. The files of a folder share one if there are at least 16 of up
-    to 4 MiB each, of 64 KiB together. Any other file of 64 KiB and more has a cache of its own.
-    Opening reads the list in the cache of a folder, or the header of a file's own cache. Files
-    without a cache are read as a whole. A page of an index is checked before its first use.
+    Indexes are kept in cache files. Files of up to 4 MiB in one folder share a cache if there are
+    at least 16 of them, with at least 64 KiB together. Any other file of 64 KiB and more has a
+    cache of its own. Opening reads the list in the cache of a folder, or the header of a file's own
+    cache. Files without a cache are read as a whole. A page of an index is checked before its first
+    use.
 
     An index is built anew when the size or the modification time of the file has changed. It is
     also built anew when its cache turns out to be damaged, even in the middle of an epoch. A cache
     that belongs neither to this user nor to the owner of the file is not believed. If no cache can
     be written, the index stays in memory.
 
-    What is kept of files and caches is bounded, however many there are. At most 64 MiB of files of
-    up to 64 KiB are kept, and 128 MiB each of their indexes and of short caches. All others are
-    mapped, without an open descriptor: up to a quarter of the maps that the system allows for
-    files, and as many for indexes, or 64 each where the address space is limited. A file is checked
-    for changes once a block. Lines that are asked for in order are read up to 512 at once, of
-    64 KiB together.
+    Memory and maps are bounded, however many files there are. Files of up to 64 KiB are kept in at
+    most 64 MiB of memory, their indexes in 128 MiB, and short caches in another 128 MiB. All others
+    are mapped, without an open descriptor: files take up to a quarter of the maps that the system
+    allows, and indexes as many, or 64 each if the address space is limited. A file is checked for
+    changes once a block. Lines asked for in order are read at most 512, and 64 KiB, at once.
 
     Args:
       paths: a path, a URL, a glob pattern, or several of them; matches of a pattern are sorted.
       encoding: of the lines, which must keep ``\n`` as one byte; None gives bytes.
       errors: what to do about undecodable bytes, as in `bytes.decode`.
       skip_blank: leave out lines without any character.
-      index_dir: folder of the cache files; beside the data by default. Remote files have an index
+      index_dir: folder of the cache files; next to the data by default. Remote files have an index
         only if there is one; it is built by one pass over the file.
 
     Raises:
@@ -175,7 +175,7 @@ class Lines(_LineFiles[Any]):
 
     @derived
     def _decodes_together(self) -> bool:
-        """Whether lines are decoded alike alone and joined by newlines."""
+        """Whether lines joined by newlines decode to the same text as each line alone."""
         assert self.encoding is not None
         return self.errors == "strict" and codecs.lookup(self.encoding).name in WITHOUT_STATE
 

@@ -16,11 +16,11 @@ from .tables.source import TableFiles
 class Parquet(TableFiles):
     """The rows of Parquet files, in the order of the files, as dicts.
 
-    A row group is decoded as a whole, with only the columns that are asked for, by the calling thread; put
-    a `prefetch` after the batches to decode ahead. Decoded row groups are kept in memory, up to
-    1 GiB of all sources of a process, or the last one if it is larger. Opening reads the footers. Files are
-    open only while they are read; with ``batch_rows``, up to 16 of a process stay open between two parts of
-    a row group, as long as their pipelines are there.
+    A row group is decoded as a whole, with only the columns that are asked for, by the calling
+    thread; put a `prefetch` after the batches to decode ahead. Decoded row groups are kept in
+    memory, up to 1 GiB for all sources of a process, or the last one alone if it is larger. Opening
+    reads the footers. Files are open only while they are read; with ``batch_rows``, up to 16 of a
+    process stay open between two parts of a row group, as long as their pipelines exist.
 
     A global `shuffle` decodes a row group for nearly every row, unless all are kept. Use
     ``shuffle(seed, block=n)`` with the number of rows in a row group as n: it takes the rows of 8
@@ -38,7 +38,7 @@ class Parquet(TableFiles):
       or are stored as; anything null: None.
 
     Blocks are columns where every column is text or has numbers without nulls, otherwise lists of
-    dicts. Rows that are asked for in order are made up to 4,096 at once, of 2 MiB of the files.
+    dicts. Rows that are asked for in order are made up to 4,096 at once, from up to 2 MiB of files.
 
     Checksums of pages are verified where a file has them.
 

@@ -1,4 +1,4 @@
-"""What a file format says: where the records of a file end, and what one of them is worth."""
+"""Describe a file format: how its records are found, and how one of them is handed on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class FoundRecords(NamedTuple):
     """Consecutive records of a file.
 
     Attributes:
-      ends: shape (records,), int64: the offset in bytes after each record; the next begins there.
-      kept_before: for each record that is passed over (a blank line, a header), how many others of
-        the file are before it; shape (records passed over,), int64.
+      ends: shape (records,), int64: the offset in bytes after each record, where the next begins.
+      kept_before: shape (records passed over,), int64: for each record that is passed over (a blank
+        line, a header), how many kept records of the file come before it.
     """
 
     ends: Indices
@@ -25,16 +25,16 @@ class FoundRecords(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Iterable[FoundRecords]) -> FoundRecords:
-        """The consecutive ``parts`` of a file as one; nothing if there are none."""
+        """The consecutive ``parts`` of a file as one; without parts, no records."""
         nothing = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip(cls(nothing, nothing), *parts, strict=True)))
 
 
 class ByteReader(Protocol):
-    """The bytes of a file in order, as a scan reads them: those on a disk, decompressed or remote.
+    """Reads the content of a file in order, for a scan: from a disk, decompressed or remote.
 
     Attributes:
-      size: of all bytes; None if only the end tells.
+      size: of the content in bytes; None if it is known only at the end.
     """
 
     size: int | None
@@ -50,21 +50,21 @@ class ByteReader(Protocol):
 
 
 Scan: TypeAlias = Callable[[ByteReader, int], Iterator[FoundRecords]]
-"""Finds the records that ``reader`` gives, which stands at the start of one, at this offset.
+"""Finds records: called with a reader at the start of a record, and the offset of that record.
 
-It hands out what it has found at least once a MiB read, so that a stream waits for no more, and
-keeps no more. It never raises for damaged data: from where no further record can be found, it gives
-a last one of at most 4 KiB, so that whoever decodes that one sees the damage and raises.
+It yields what it has found at least once per MiB read, so a stream neither waits for more nor keeps
+more. Damaged data raise nothing here: where no further record can be found, the scan yields one
+last record of at most 4 KiB, and decoding that record raises.
 """
 
 
 class LocatedRecord(NamedTuple):
-    """A record and where it stands.
+    """A record and its place.
 
     Attributes:
-      data: its bytes.
-      path: the file.
-      number: counted from 1.
+      data: the bytes of the record.
+      path: of its file.
+      number: of the record in the file, from 1.
     """
 
     data: bytes
@@ -72,20 +72,20 @@ class LocatedRecord(NamedTuple):
     number: int
 
     def malformed(self, reason: str, kind: str = "record") -> MalformedItem:
-        """The error that says what is wrong with it; ``kind`` is what its format calls a record."""
+        """The error for this record; ``kind`` is what its format calls a record."""
         return MalformedItem(f"{self.path}, {kind} {self.number}: {reason}")
 
 
 class Format(NamedTuple):
-    """How the records of a file are found; a function makes items of `LocatedRecord`.
+    """How the records of a file are found. Making items of `LocatedRecord` is left to a function.
 
     Attributes:
-      name: of the format and of what its scan depends on, as in the names of index caches.
+      name: of the format and the settings of its scan; the names of index caches contain it.
       record: what errors call a record: "line", "sample".
       scan: finds the records.
-      stripped: takes from the bytes of a record what only ends it; None if nothing does.
-      recognises: whether the first bytes, up to 12, are surely those of a file of the format, even if
-        they could be those of compressed content; None if that cannot be told.
+      stripped: removes the terminator from the bytes of a record; None if records have none.
+      recognises: whether a file's first bytes, up to 12, prove this format, even if compressed
+        content could begin with them too; None if no bytes prove it.
     """
 
     name: str

@@ -81,9 +81,9 @@ AnyRecords: TypeAlias = RecordFile | RemoteRecords
 def open_record_files(
     files: Sequence[AnyFile], folder: str | None, format: Format
 ) -> tuple[AnyRecords, ...]:
-    """Open the indexes of files, which are kept in ``folder``, or beside the files on a disk.
+    """Open the indexes of files, which are kept in ``folder``, or next to the files on a disk.
 
-    Reads the headers of the caches, and as a whole the files that no cache knows.
+    Reads the headers of the caches, and the whole of each file that no cache knows.
 
     Raises:
       InvalidArgument: if one is compressed.

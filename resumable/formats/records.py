@@ -39,7 +39,7 @@ def records(
     Args:
       format: how records are found.
       paths: a path, a URL, a glob pattern, or several of them; matches of a pattern are sorted.
-      index_dir: folder of the cached indexes; beside the data by default, and none for remote files.
+      index_dir: folder of the cached indexes; next to local data by default. Remote files need one.
       storage_options: of remote files.
 
     Raises:
@@ -55,7 +55,7 @@ def records(
     if stream is not None:
         return stream
     shared: Any = {"index_dir": index_dir, "storage_options": storage_options, "found": found}
-    if format is LINES:  # under the name that states saved before have
+    if format is LINES:  # under the name in earlier states
         return LocatedLines(paths, skip_blank=True, **shared)
     return LocatedRecords(paths, format=format, **shared)
 
@@ -86,7 +86,7 @@ class LocatedRecords(Located):
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
       format: how the records are found.
-      index_dir: folder of the cache files; beside the data by default.
+      index_dir: folder of the cache files; next to the data by default.
 
     Raises:
       InvalidArgument: if no file matches, or a file is not a regular, uncompressed one.

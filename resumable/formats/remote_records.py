@@ -17,11 +17,11 @@ NEAR: Final = 1 << 16
 
 MOST_REQUESTS: Final = 64
 MOST_AHEAD: Final = 1 << 26
-"""Requests that are made, and bytes that are read, for records that nobody has asked for yet."""
+"""Most requests made, and bytes read, to read records ahead of their turn."""
 
 GROWTH: Final = 4
 LARGEST_RUN: Final = 1 << 16
-"""At each time records may be read ahead for so many times as many as before, up to a limit."""
+"""Each time, this many times as many records as before may be read ahead, up to a limit."""
 
 
 class RemoteRecords(NamedTuple):
@@ -122,10 +122,10 @@ class FewRequests:
         self._most = 0
 
     def __call__(self, indices: Indices, asked: int) -> int:
-        """How many of the items at ``indices``, shape (n,), of which ``asked`` are needed."""
+        """How many of the items at ``indices``, shape (n,), to read; ``asked`` are needed."""
         most = min(self._most, MOST_AHEAD // self._mean, len(indices))
         self._most = min(GROWTH * max(self._most, asked), LARGEST_RUN)
-        # Whole multiples, so that who takes as many at a time again finds the last of them whole.
+        # A multiple of ``asked``, so that a caller who takes as many each time finds them all.
         count = asked * max(most // asked, 1)
         while count > asked and not self._are_few(indices[:count]):
             count = asked * (count // asked // 2)

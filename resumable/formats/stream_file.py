@@ -38,8 +38,8 @@ BEGINNING: Final = StreamPosition(0, 0, Start(0, 0))
 class DamagedRecord(LocatedRecord):
     """A record that cannot be read, nor anything after it in its file; ``data`` says why.
 
-    It raises when a function that makes items asks for its bytes, so whoever skips malformed items
-    skips it as one.
+    It raises when a function that makes items asks for its bytes. So it is skipped where malformed
+    items are.
     """
 
     @property
@@ -71,7 +71,7 @@ class StreamFile(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Of the stored file, in bytes."""
+        """Size of the stored file, in bytes."""
         return self.file.size
 
     @property
@@ -165,8 +165,8 @@ class StreamReader:
     def next_run(self) -> RecordRun | None:
         """The next records, at least one; None at the end.
 
-        It reads one run ahead, to know of the last record of a file that it is the last: what a
-        format leaves behind damage must not be read for records by a resume.
+        It reads one run ahead, to know whether a record is the last of its file: a resume must not
+        look for records in what a format leaves after damage.
 
         Raises:
           MalformedItem: if the file has changed.
@@ -203,7 +203,7 @@ class StreamReader:
         return self._tape.start_before(offset)
 
     def records(self, run: RecordRun, start: int, stop: int) -> list[LocatedRecord]:
-        """Those with these numbers in ``run``, from 0."""
+        """The records of ``run`` from number ``start`` to ``stop``, counted from 0."""
         data = run.data
         cut = [data[a:b] for a, b in zip(run.starts[start:stop], run.ends[start:stop], strict=True)]
         stripped = self._format.stripped

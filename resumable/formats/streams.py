@@ -32,18 +32,18 @@ MADE_AT_ONCE: Final = 512
 class RecordStream(Stage[LocatedRecord]):
     """The records of files as `LocatedRecord`, file after file, each read from its start.
 
-    At most one file is open. Beyond the records handed out, up to 2 MiB are read, or two longer
-    records; of a remote file up to 16 MiB.
+    At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote
+    file), or two longer records.
 
-    State: O(1): the number of the file, those of the record and its byte in it, and from where that can
-    be read. A resume opens this one file, after it has read the first and last 4 KiB of all, of at most
-    10,000, and nothing of remote ones with an ETag. One that is not compressed is read from the record on. A
-    compressed one is decompressed again from the member, frame or stream that the record begins in:
-    a block of 64 KiB of bgzip, a frame of Zstandard in the seekable format, but the whole file where
-    it was compressed in one piece.
+    State: O(1): the number of the file, the record's number and offset in it, and where its content
+    can be read from. A resume first reads the first and last 4 KiB of each file, of at most 10,000;
+    it reads none of these if all files are remote and have an ETag. Then it opens this one file. A
+    file that is not compressed is read from the record on. A compressed one is decompressed again
+    from the member, frame or stream that the record begins in: a block of 64 KiB of bgzip, a frame
+    of Zstandard in the seekable format, but the whole file if it was compressed in one piece.
 
     Damage of a compressed file is noticed where it cannot be decompressed, or at the checksum that
-    follows. The record in which it is then noticed is malformed, and the rest of the file passed over.
+    follows. The record read at that point is malformed, and the rest of the file is passed over.
 
     Args:
       streams: the files as they were found.
@@ -140,13 +140,13 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
 
     def __init__(self, stage: RecordStream, epoch: int) -> None:
         super().__init__(stage, epoch)
-        # Where the record after the last one handed out of an earlier run is.
+        # The place after the last record handed out of earlier runs.
         self._file, self._place = 0, BEGINNING
-        # The file that is read, or is to be opened next; the last record handed out may be in one before.
+        # The file that is read or opened next; the last record handed out may be in an earlier one.
         self._reading = 0
         self._reader: StreamReader | None = None
         self._run: RecordRun | None = None
-        # Of the next record in the run.
+        # The position of the next record in the run.
         self._next = Position()
 
     def pull(self, count: int) -> Block:

@@ -25,10 +25,10 @@ KEY: Final = "__key__"
 
 MOST_PARTS: Final = 16
 MOST_KNOWN: Final = 1024
-"""Parts of an extension, and extensions, of which a hostile archive may have any number."""
+"""Most parts of an extension, and most extensions; a hostile archive may have any number."""
 
 SHORT: Final = 8 * BLOCK - 1
-"""Bytes of the record that ends with damage. As it is no multiple of a block, it cannot be decoded."""
+"""Bytes of the record that ends with damage. They do not fill whole blocks, so decoding raises."""
 
 
 def split_name(name: bytes) -> tuple[bytes, bytes] | None:
@@ -54,10 +54,10 @@ def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
     """The samples of an archive; see `resumable.formats.record.Scan`.
 
     A record goes from the first header of its sample to that of the next one, with what lies
-    between. Zeros between archives, and members before them that belong to no sample, are records
-    that are passed over, and so is a whole archive without samples, as a file of some size has a record.
-    A sample with damage in it or right after it is cut short: whether it is
-    whole cannot be known.
+    between. Zeros between archives, with the members before them that belong to no sample, are
+    records that are passed over. So is a whole archive without samples, since a file that is not
+    empty has a record. A sample with damage in it or right after it is cut short, since it cannot
+    be known whether it is whole.
     """
     blocks = Blocks(reader, offset)
     found = _Found(offset)

@@ -52,8 +52,8 @@ NONE: Final[Indices] = np.empty(0, np.int64)
 def find_records(reader: ByteReader, offset: int) -> Iterator[FoundRecords]:
     """The records from ``offset`` on, with lengths that have the right checksum.
 
-    The rest of a file from the first other one on, or from a record that is cut off, is one record
-    of at most 4 KiB.
+    From the first wrong length, or a record that is cut off, the rest of the file is one record of
+    at most 4 KiB.
     """
     data, size = reader.read(FIRST_CHUNK), FIRST_CHUNK
     while len(data) >= HEAD.size:

@@ -55,8 +55,8 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._documents = documents
         self._row = length
         self._last = last
-        # Tokens are numbered from the first one read here. Those from `_start` on were not handed out
-        # when `_block` was made; `_run` are those behind it, up to `_read`.
+        # Tokens are numbered from the first one read here. `_start` is the first token in `_block`,
+        # or of the next one; `_run` has the tokens after `_block`, up to `_read`.
         self._start = 0
         self._read = 0
         self._run = TokenRun()

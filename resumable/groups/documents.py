@@ -48,12 +48,12 @@ class Documents(NamedTuple):
     def section(self, start: int, stop: int, every: int | None = None) -> Documents:
         """The tokens from ``start`` to ``stop`` of all documents joined.
 
-        What begins or ends within a document has a part of it.
+        A section that begins or ends within a document has a part of it.
 
         Args:
           start: a number of tokens.
           stop: not before it, and not behind the last token.
-          every: a document is also cut in front of the tokens that stand a multiple of it behind ``start``.
+          every: documents are also cut after each ``every`` tokens from ``start`` on.
         """
         ends = np.cumsum(self.lengths)
         inner = ends[(ends > start) & (ends < stop)]

@@ -1,7 +1,7 @@
 """Motion through what is made of groups of consecutive items."""
 
-# A group is made anew on a resume, so nothing of it is in the state. It is left behind together with its
-# last item: a state that is taken there never makes a group only to pass over it.
+# A group is made anew on a resume, so nothing of it is in the state. The group is left together
+# with its last item, so a resume from there never makes a group only to pass over it.
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..state.value import State, unpack, unpack_count
 T = TypeVar("T")
 
 Make: TypeAlias = Callable[[Any, int], Block]
-"""What makes a block of a group, which is an item of `Groups` or what became of it, and its number."""
+"""Makes a block of a group (an item of `Groups`, or what was made of it) and the group's number."""
 
 
 @final
@@ -59,7 +59,7 @@ class BlockIterator(StageIterator[T]):
     A subclass makes them.
     """
 
-    # Invariant: `_block` has `_length` items, of which the first `_offset`, fewer than all, were handed out.
+    # Invariant: `_block` has `_length` items. The first `_offset`, fewer than all, were handed out.
     # Where it is None, `_offset` items of the next one are to be passed over.
     _block: Block | None = None
     _length = 0

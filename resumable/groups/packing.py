@@ -83,7 +83,7 @@ def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) 
 
 
 class _RowParts(NamedTuple):
-    """What all rows consist of: documents, and behind those of a row that is not full its padding.
+    """What the rows consist of: the documents of each, and its padding if it is not full.
 
     Attributes:
       numbers: of the documents; -1 for padding.

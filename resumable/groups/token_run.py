@@ -46,7 +46,7 @@ class TokenRun:
         self._kinds = kinds
 
     def drop(self, count: int) -> None:
-        """Let the first ``count`` tokens go, or all; the others are copied, so that theirs may change."""
+        """Drop the first ``count`` tokens, or all; copy the rest, so its originals may change."""
         if count:
             left = self._documents.section(min(count, self._length), self._length)
             self._length = int(left.lengths.sum())
@@ -56,8 +56,8 @@ class TokenRun:
     def rows(self, count: int, length: int) -> Columns:
         """The first ``count`` rows of ``length`` tokens, as columns of shape (count, length).
 
-        Beside the fields, ``segment_ids`` and ``positions``, both int32. What a row has of a document
-        that begins before it is a segment like any other.
+        They are the fields, ``segment_ids`` and ``positions``, the last two int32. A part of a
+        document that begins before the row is a segment like any other.
         """
         pieces = self._documents.section(0, count * length, every=length)
         rows = (np.cumsum(pieces.lengths) - pieces.lengths) // length

@@ -102,7 +102,7 @@ def schedule_of(
       epoch: gives the rounds other orders; None leaves them to the seed. Rounds in which the
         weights change, or ``end`` falls, keep that of the seed alone: so the items of each upstream
         that come before are equally many in every epoch.
-      end: the turn at which the mix ends, where it depends on the order of a round.
+      end: the turn at which the mix ends, if that depends on the order of a round.
     """
     parts_from = {0: parts, **dict(changes)}
     firsts = list(parts_from)

@@ -1,7 +1,7 @@
 """Seeded permutations, computed for any block of indices at once."""
 
 # Every random choice of the library is a pure function of (seed, epoch, index), so none of it has
-# to be saved. Besides `random_bits` only integer arithmetic and a stable sort are used, so an order
+# to be saved. Only `random_bits`, integer arithmetic and a stable sort are used, so an order
 # is the same everywhere; `tests/golden/orders.json` pins it. Changing a constant here breaks every
 # checkpoint.
 

@@ -16,9 +16,9 @@ NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 def turns_in_rounds(positions: Sequence[int], ended: Sequence[bool], count: int) -> Indices:
     """The partition of each of the next ``count`` turns; none if all have ended.
 
-    A turn belongs to the partition that has handed out the fewest items, and of several to the first.
-    So from the start on they take turns in rounds. Partitions that are behind, as after a run in
-    which other ranks owned them, catch up first.
+    A turn belongs to the partition that has handed out the fewest items; among several, to the
+    first. So from the start on they take turns in rounds. Partitions that are behind, as after a
+    run in which other ranks owned them, catch up first.
 
     Args:
       positions: how many items each partition has handed out.

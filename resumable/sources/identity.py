@@ -1,4 +1,4 @@
-"""What identifies data: what the user says, shortened for the fingerprint; and of a pipeline its own one."""
+"""What identifies data: what the user says, shortened for the fingerprint, or a pipeline's own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DIGEST_BYTES: Final = 12
 def check_identity(value: Any) -> str | None:
     """``value``, a string or a list of strings, as one string that differs for every value.
 
-    Of more than 100 characters, it is the number of strings and a digest.
+    If that has more than 100 characters, it is the number of strings and a digest.
 
     Raises:
       InvalidType: if it is neither, nor None.

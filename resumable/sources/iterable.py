@@ -309,8 +309,8 @@ class _FromIterableIterator(SourceIterator[T]):
     def __init__(self, stage: FromIterable[T], epoch: int) -> None:
         super().__init__(stage, epoch)
         self._position = Position()
-        # The object's own state, until the iterable is opened: of one that is read from where it
-        # stands, that is where it stood when the pipeline was built.
+        # The object's own state, until the iterable is opened. An object that is read from where it
+        # stands has the place where it stood when the pipeline was built.
         self._saved: Any = stage._initial
         # The saved digest of items before the position, until the iterable is opened.
         self._last = NOTHING_KNOWN
@@ -341,7 +341,7 @@ class _FromIterableIterator(SourceIterator[T]):
         return Items(chain.from_iterable(self._runs()))
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """The items before the next one that a sample is taken of, then that one, and so on."""
+        """The items before the next sampled one, then that one, and so on."""
         items = self._position.counting(self._opened())
         recent, position = self._recent, self._position
         if recent is None:
@@ -364,7 +364,7 @@ class _FromIterableIterator(SourceIterator[T]):
             yield (item,)
 
     def _first_sampled(self, items: Iterator[T], recent: Recent) -> Iterator[T]:
-        """The first items, each of which a sample is taken of."""
+        """The first items, all of which are sampled."""
         for item in islice(items, EVERY - self._due):
             recent.append(item if type(item) in NUMBERS else sample(item))
             self._noted, self._due = None, self._due + 1

@@ -43,7 +43,7 @@ class Batch(CallsFunction[Any]):
 
     Raises:
       InvalidArgument: if ``batch_size`` is less than 1.
-      MalformedItem: while iterating, if the items of a batch cannot be stacked, as masked arrays.
+      MalformedItem: while iterating, if items of a batch cannot be stacked, such as masked arrays.
       InvalidType: if an argument has the wrong type.
 
     >>> list(rs.range(5).batch(2))
@@ -108,7 +108,7 @@ class Batch(CallsFunction[Any]):
 
 
 class Batches(PreparedItems[Any]):
-    """Batches of consecutive items, which are prepared for many batches at a time.
+    """Batches of consecutive items; the items of many batches are prepared at a time.
 
     Args:
       collated: makes a batch of the block of its items.
@@ -188,7 +188,7 @@ class _BatchIterator(TransformIterator[Any]):
             blocks = (block for block in blocks if block_length(block) == size)
         if stage.collate is None:
             return Items(stage.upstream.block_layout.batches(blocks))
-        # No `map`: a StopIteration of ``collate`` must not pass for the end.
+        # Not `map`, which would take a StopIteration of ``collate`` for the end.
         return Items(stage.collated(block) for block in blocks)
 
     def skip(self, count: int) -> int:

@@ -41,19 +41,19 @@ class Bucket(FunctionVersion[Any]):
       upstream: stage whose items are batched.
       length: returns the length of an item, an integer of at least 0, the same in every run.
       batch_size: most items in a batch.
-      max_tokens: most tokens in a batch: its items times the length that they are padded to. There
-        must be ``batch_size`` or ``max_tokens``, or both.
-      window: items in a group, at least 1. Larger groups need less padding and have less of the
-        order of upstream.
+      max_tokens: most tokens in a batch: its items times the length that they are padded to. Give
+        ``batch_size``, ``max_tokens`` or both.
+      window: items in a group, at least 1. Larger groups need less padding and keep less of
+        upstream's order.
       seed: of the order of batches, in [0, 2**64).
-      boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; a batch has no
-        items from both sides of one: a length that is a boundary belongs to the upper side.
-      multiple_of: lengths are rounded up to a multiple of it, in the count of tokens and the padding.
+      boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; a batch has
+        items from one side of each. A length equal to a boundary belongs to the upper side.
+      multiple_of: lengths are rounded up to a multiple of it, for the padding and the token count.
       collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
-      drop_last: leave out the last batch of a group, or of its part between two boundaries, unless it
-        has ``batch_size`` items; so with ``max_tokens`` alone always.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      drop_last: leave out the last batch of a group, or of its part between two boundaries, unless
+        it has ``batch_size`` items; with ``max_tokens`` alone it is always left out.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
 
     Raises:
       InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, there is neither

@@ -1,9 +1,10 @@
 """Keep the items of a finite upstream in memory."""
 
-# Items are kept by their index in an epoch, as soon as they have been made, by whichever pass makes them:
-# one in order, one that looks them up, one that was resumed in the middle. What is missing is made
-# by upstream, which a stream passes over what is kept to come to. So no item is made twice unless
-# two epochs make it at the same time, and an error costs no item that was made before it.
+# Every pass keeps an item by its index as soon as it has made it, whether it goes in order, looks
+# items up, or was resumed in the middle. Upstream makes only what is missing; a stream skips the
+# kept items before that. So an item is made twice only if two passes make it at the same time, and
+# an error loses no item made before (tests/stages/test_cache.py:
+# test_an_error_costs_nothing_that_was_made).
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ T = TypeVar("T")
 
 
 class CachedItems:
-    """Items by their index in an epoch; what is pickled or copied of it is empty.
+    """Items by their index in an epoch. A pickle or a copy of it is empty.
 
     Attributes:
-      items: those that were made.
-      length: of an epoch, once an end was seen.
+      items: the items made so far.
+      length: number of items of an epoch; None until a pass has reached the end.
     """
 
     def __init__(self) -> None:
@@ -48,7 +49,7 @@ class CachedItems:
         return CachedItems, ()
 
     def gather(self, numbers: list[int], make: Callable[[Indices], Block]) -> list[Any]:
-        """The items with ``numbers``; ``make`` is given those of them that are missing, shape (n,)."""
+        """The items with ``numbers``; ``make`` gets the numbers of missing items, shape (n,)."""
         try:
             return list(map(self.items.__getitem__, numbers))
         except KeyError:
@@ -65,18 +66,17 @@ class CachedItems:
 class Cache(IndexedTransform[T]):
     """Upstream's items, each made once and then kept in memory.
 
-    Every pass has the items of upstream's epoch 0, whatever its own epoch: shuffles and random maps *before*
-    a cache do not change from epoch to epoch. Those after it do, and belong there.
+    Every pass has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
+    not change from epoch to epoch. Put them after the cache if they should.
 
-    The items belong to this pipeline in this process: they are shared by all of its iterators, let go
-    with it, and neither pickled nor sent to workers. How much memory they take is the user's choice. Arrays
-    are handed out so that they cannot be written into, also as parts of dicts and tuples; a batch of
-    them is a copy, which can. Other objects are handed out as they are kept: whoever changes one changes it
-    for every later epoch.
+    The items belong to this pipeline in this process. All of its iterators share them; they are
+    freed with the pipeline, and neither pickled nor sent to workers. Their memory has no limit.
+    Arrays are handed out read-only, also inside dicts and tuples; a batch of them is a copy, and
+    writable. Other objects are handed out as they are: changing one changes it for later epochs.
 
-    State: O(1), the position; never the items. Random access is kept, and then a resume makes none of the
-    items before the position. A stream is read again from its start, and passed over as by `skip`: maps
-    before the cache are not called for what lies before the position.
+    State: O(1), the position; never the items. Random access is kept, and with it a resume makes no
+    item before the position. A stream is read again from its start, and skipped up to the position
+    as by `skip`, which calls no map.
 
     Args:
       upstream: stage of finite length, or of a length that is not known.
@@ -115,7 +115,7 @@ class Cache(IndexedTransform[T]):
 
     @derived
     def _in_order(self) -> bool:
-        """Whether upstream has to be iterated: for its threads, if it could be looked up in."""
+        """Whether upstream is iterated: it has no random access, or a stage of it runs ahead."""
         return not self.random_access or any(runs_ahead(one) for one, _ in walk(self.upstream))
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
@@ -137,9 +137,9 @@ class Cache(IndexedTransform[T]):
 
 
 def guarded(item: Any) -> Any:
-    """``item``, in which arrays cannot be written into."""
+    """``item`` with read-only arrays, also inside dicts and tuples."""
     if isinstance(item, np.ndarray):
-        view = item.view()  # whoever else holds the array may go on
+        view = item.view()  # other holders of the array may still write into it
         view.flags.writeable = False
         return view
     if type(item) is dict:
@@ -151,7 +151,7 @@ def guarded(item: Any) -> Any:
 
 @final
 class _KeptRun(PreparedItems[T]):
-    """Items that are kept, or made where upstream prepares many of them at once."""
+    """Kept items, and missing ones from what upstream prepares for many indices at once."""
 
     def __init__(self, kept: CachedItems, upstream: Indexed[T], indices: Indices) -> None:
         self._kept = kept
@@ -182,14 +182,14 @@ class _KeptRun(PreparedItems[T]):
 
 
 class _CacheIterator(StageIterator[T]):
-    """Takes what is kept, and reads upstream where nothing is."""
+    """Hands out kept items, and reads upstream for missing ones."""
 
     def __init__(self, stage: Cache[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch
         self._position = 0
         self._upstream = stage.upstream.start(0)
-        self._read = 0  # of upstream's items
+        self._read = 0  # how many items upstream has read or skipped
 
     @property
     def inputs(self) -> tuple[StageIterator[Any], ...]:
@@ -226,7 +226,7 @@ class _CacheIterator(StageIterator[T]):
                     break
 
     def _missing(self) -> Iterator[T]:
-        """Upstream's items from the position on, each guarded; notes where the end is."""
+        """Upstream's items from the position on, each guarded; sets the length at the end."""
         self._come_to(self._position)
         for item in self._upstream.items():
             self._read += 1
@@ -245,7 +245,7 @@ class _CacheIterator(StageIterator[T]):
         return count
 
     def _come_to(self, position: int) -> None:
-        """Pass over the items of upstream before ``position``."""
+        """Skip upstream's items before ``position``."""
         self._read += self._upstream.skip(position - self._read)
         if self._read < position:
             raise StateMismatch(

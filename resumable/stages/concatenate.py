@@ -46,7 +46,7 @@ class Concatenate(Combine[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_levels = 1
     state_cost = "which input it is in"
 

@@ -21,7 +21,7 @@ from ..core.transform import CountingIterator, IndexedTransform
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Enumerate(IndexedTransform[tuple[int, Any]]):
-    """Pairs of a position and the item at it; positions start at 0 in every epoch.
+    """Pairs of position and item; positions start at 0 in every epoch.
 
     State: O(1), the position and upstream's. Random access is kept, and columns stay columns.
 

@@ -1,9 +1,10 @@
-"""Let all ranks end after the same number of steps, where their partitions have known lengths."""
+"""End all ranks after the same number of steps; their partitions must have known lengths."""
 
-# Ranks that repeat items hand out their last ones again. Which of them comes next follows from the
-# number of steps left, so nothing else is saved. That number is the same on all ranks, which go step
-# by step together. It follows from the positions of all partitions; it is saved for a rank that
-# resumes from the state of its own alone.
+# Invariant: `_left`, the number of steps left, is the same on all ranks, which advance together. It
+# tells which item a rank repeats next, so that position is not saved. It follows from the positions
+# of all partitions, and is saved only for a rank that resumes from its own state alone
+# (tests/stages/test_partition_uneven.py:
+# test_other_ranks_in_mid_pass_end_together_and_lose_no_more_than_the_last_ones_drop).
 
 from __future__ import annotations
 
@@ -32,20 +33,20 @@ class OwnedPartitions(Protocol):
 
     @property
     def uneven(self) -> str:
-        """Whether ranks are cut (``"drop"``) or lengthened (``"pad"``)."""
+        """``"drop"`` if ranks are cut to the shortest, ``"pad"`` if they are lengthened."""
 
     def own_total(self) -> int:
         """Number of items of all partitions of this rank."""
 
     def steps_after(self, positions: Mapping[int, int]) -> int:
-        """How many steps are left where each partition has handed out so many items."""
+        """Steps that all ranks have left after each partition has handed out so many items."""
 
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[Any]:
-        """The iterator of the partitions of this rank, in workers unless ``plainly``."""
+        """An iterator over the partitions of this rank, in workers unless ``plainly``."""
 
 
 class EvenIterator(StageIterator[T]):
-    """Motion through the partitions of a rank, cut or lengthened to the steps of all ranks."""
+    """Motion through the partitions of a rank, for as many steps as all ranks make."""
 
     def __init__(self, stage: OwnedPartitions, epoch: int) -> None:
         self._stage = stage
@@ -100,12 +101,12 @@ class EvenIterator(StageIterator[T]):
         return count
 
     def _end_if_done(self) -> None:
-        """Let workers go that have more to do than there are steps left."""
+        """Close after the last step, since workers may still have items that no step needs."""
         if not self._left:
             self.close()
 
     def _repeating(self) -> StageIterator[T]:
-        """The last items of the rank once more, as many as there are steps left, or all of them."""
+        """The rank's items again, begun so that its last item comes at the last step."""
         again, self._again = self._again, None
         if again is not None:
             again.close()

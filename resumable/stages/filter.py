@@ -22,7 +22,7 @@ from ..core.transform import SteadyIterator
 T = TypeVar("T")
 
 MOST_DROPPED: Final = 100_000
-"""Items of an epoch that may be dropped before the first one is passed on, until that is said."""
+"""If so many items of an epoch are dropped before one is passed on, a warning says so."""
 
 
 @final
@@ -31,14 +31,14 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     """The items for which ``predicate`` is true.
 
     State: upstream's, and the predicate's own if it carries one. No random access: only calling
-    ``predicate`` tells which items remain. If it refuses the first 100,000 items of an epoch, or of one that
-    is resumed, a `RuntimeWarning` says so, once.
+    ``predicate`` tells which items remain. If it refuses the first 100,000 items of an epoch, or
+    the first 100,000 after a resume, one `RuntimeWarning` says so.
 
     Args:
       upstream: stage whose items are tested.
       predicate: called with one item.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.
@@ -60,10 +60,9 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
 class _FilterIterator(SteadyIterator[T]):
     _stage: Filter[T]
 
-    # How many items were dropped before the first one that was passed on; below 0 from then on, and once
-    # that was too many.
+    # Items dropped before the first one passed on; below 0 after that one, and after the warning.
     _dropped = 0
-    # What the predicate has said of the items that the last `pull` has read; nothing after `items`.
+    # What the predicate returned for the items that the last `pull` read; empty after `items`.
     _tested: Sequence[list[object]] = ()
 
     def pull(self, count: int) -> Block:
@@ -113,7 +112,7 @@ class _FilterIterator(SteadyIterator[T]):
                 return
 
     def _note(self, tested: int, *, passed: bool) -> None:
-        """Count what was dropped before the first item that was passed on, and say if it is too much."""
+        """Count the items dropped before the first one passed on; warn if there are too many."""
         self._dropped = -1 if passed else self._dropped + tested
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1

@@ -21,15 +21,15 @@ class FlatMap(FunctionVersion[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
     State: O(1), upstream's state before the current item, and an offset. A resume reads that
-    item again, calls ``fn`` with it, and passes over what was handed out. That costs nothing if
-    ``fn`` returns a random-access pipeline; within another pipeline it is what ``iterator.skip``
-    does, which calls a map for nothing that it passes over.
+    item again, calls ``fn`` with it, and skips what was handed out. Skipping costs nothing if
+    ``fn`` returns a random-access pipeline. In another pipeline it is done by ``iterator.skip``,
+    which calls no map for the items it skips.
 
     Args:
       upstream: stage whose items are expanded.
       fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
 
     Raises:
       InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.

@@ -41,7 +41,7 @@ class Deal(NamedTuple):
 
 
 def deal_of(stage: Stage[Any]) -> Deal:
-    """How the items of ``stage`` were dealt out; of several inputs, the deal to most ranks."""
+    """How the items of ``stage`` were dealt out; with several inputs, the deal to most ranks."""
     if isinstance(stage, Partition):
         return Deal(stage.index, stage.ranks)
     deals = [deal_of(upstream) for upstream in stage.inputs]
@@ -114,7 +114,7 @@ class Places(IndexedTransform[Placed]):
 
 
 class _PlacesIterator(CountingIterator[Placed]):
-    """Its position is a place: the one after the items that all ranks have handed out.
+    """Motion of `Places`. Its position is the place after the items that all ranks handed out.
 
     The n-th item from here on has the place position + n * ranks + rank, with n from 0. At the end
     the position is the same on every rank, though a short last round gives some of them one item

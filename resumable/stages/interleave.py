@@ -47,7 +47,7 @@ class Interleave(Combine[T]):
 
     keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = "whose turn it is"
 
     _: KW_ONLY
@@ -73,10 +73,10 @@ class _InterleaveIterator(TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._turn = 0
         self._within = 0  # items of the current turn
-        # The places in their turns of those that were planned last.
+        # The place in its turn of each item that was planned last.
         self._planned = NO_TURNS
-        # Turns that `blocks` knows ahead: of each its upstream, and the place in it. The items of the
-        # first `_handed_out` of them were handed out, but the upstreams have not moved by them.
+        # What `blocks` has computed ahead: the upstream of each item, and the place in its turn.
+        # The upstreams have not moved past the first `_handed_out` items, which were handed out.
         self._ahead = NO_TURNS, NO_TURNS
         self._handed_out = 0
 
@@ -88,13 +88,13 @@ class _InterleaveIterator(TurnsIterator[T]):
         length = size
         while length == size:
             yield from self._gathered(upstreams, size)
-            block = self.pull(size)  # in which an upstream ends
+            block = self.pull(size)  # an upstream ends in it
             if length := block_length(block):
                 yield block
 
     def _gathered(self, upstreams: list[IndexedIterator[T]], size: int) -> Iterator[Block]:
-        """Blocks without an end of an upstream; what leads to the items of many is known at once."""
-        most = FIRST_BLOCK  # and more each time, as the next end of an upstream may be near
+        """Blocks in which no upstream ends; the indices for many blocks are computed at once."""
+        most = FIRST_BLOCK  # few at first, as the end of an upstream may be near
         while not all(self._ended) and size <= LARGEST_BLOCK:
             self._stop()
             numbers, within = self._turns(max(most // size, 1) * size)
@@ -121,7 +121,7 @@ class _InterleaveIterator(TurnsIterator[T]):
             most = min(4 * most, LARGEST_BLOCK)
 
     def _stop(self) -> None:
-        if self._handed_out:  # by `blocks`, behind which the upstreams are
+        if self._handed_out:  # by `blocks`; the upstreams have not moved past these items yet
             self._turn, self._within, passed = self._place()
             for upstream, count in zip(self._upstreams, passed, strict=True):
                 upstream.skip(count)

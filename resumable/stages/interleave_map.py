@@ -38,7 +38,7 @@ T = TypeVar("T")
 # A state has at least two dicts for each place, and may have 500,000 in all.
 MOST_PLACES = 1 << 16
 ONE_FOR_ONE: Final = (PassThrough, Map, RandomMap, Enumerate)
-"""Stages of which an item takes one item of upstream, or few more where some are dropped."""
+"""Stages that read one item of upstream for each of theirs, or a few more if some are dropped."""
 
 
 @final
@@ -46,21 +46,21 @@ ONE_FOR_ONE: Final = (PassThrough, Map, RandomMap, Enumerate)
 class InterleaveMap(FunctionVersion[T]):
     """Open ``cycle_length`` items through ``fn`` and take ``block_length`` items of each in turn.
 
-    As in `tf.data.Dataset.interleave`, an expansion that ends frees its place. The next item of
-    upstream takes it when its turn comes.
+    As in `tf.data.Dataset.interleave`, an expansion that ends frees its place. At the next turn of
+    that place, the next item of upstream takes it.
 
     State: O(cycle_length): for each open item, upstream's state before it and the position in
     its expansion. A resume reads the open items again, calls ``fn`` with each, and skips what
-    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost). It computes
-    none of upstream's items ahead for them.
+    was handed out (at no cost, if ``fn`` returns a pipeline that resumes at no cost). While it
+    does so, upstream computes no items ahead.
 
     Args:
       upstream: stage whose items are expanded.
       fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
       cycle_length: number of items open at once, from 1 to 65,536.
       block_length: consecutive items in a turn, at least 1.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
 
     Raises:
       InvalidArgument: if a number is out of its range, or ``fn`` carries state of its own.
@@ -211,11 +211,11 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         self._saved = [self._checked(place, upstream, closed) for place in places]
 
     def _checked(self, place: Any, upstream: State, closed: bytes) -> State:
-        """A copy of a saved place; one of version 1 is None if it is closed, and else has no flag.
+        """A copy of a saved place. In version 1 a closed place is None, an open one has no flag.
 
         Args:
           place: as it was saved.
-          upstream: the state that a closed place has of upstream.
+          upstream: upstream's state in a closed place.
           closed: the same, serialised.
         """
         stage = self._stage
@@ -282,7 +282,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 self._stage,
             ) from None
         except StateMismatch as error:
-            # Of the stages that were copied, errors name the one in the pipeline.
+            # Errors name the stages of the pipeline, not their copies.
             for copy, stage in zip(_stages(read), _stages(self._stage.upstream), strict=True):
                 if copy is error.stage:
                     error.stage = stage
@@ -303,7 +303,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
 def _read_singly(stage: Stage[T]) -> Stage[T]:
     """``stage`` without what it computes ahead, so that a single item costs little more than itself.
 
-    Workers stay where an item takes many of theirs, as a batch does.
+    Workers stay if one item needs many of their results, as a batch does.
     """
     # What a cache keeps belongs to it, so neither it nor what it reads is copied.
     stages = list(takewhile(lambda found: not isinstance(found, Cache), _stages(stage)))

@@ -94,7 +94,7 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks stay in step unless items may be dropped, which are counted too."""
+        """Ranks stay in step unless items may be dropped, since the state counts those too."""
         return PARTS | RANK if self.on_error == "skip" else NOTHING
 
     @property
@@ -153,8 +153,8 @@ class Map(CallsPerItem[T]):
       upstream: stage whose items are mapped.
       fn: called with one item; must return a new object each time, since several results may be
         waiting.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
       workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
         Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
         out. May differ between save and resume, as may ``executor``.
@@ -169,14 +169,13 @@ class Map(CallsPerItem[T]):
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
-        and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a third
-        argument without a default. ``number`` counts from 0. It is the item's number in the source
-        where all stages before the map have random access, without `prefetch`. Else, and where several
-        sources are joined, it is the number in upstream's epoch, counted on over resumes; the item itself says
-        which it is in every case.
-        ``error`` is the exception. An item that is drawn again after an error, an interrupt or a
-        resume is reported again. States of earlier versions may lack the count; numbers that need it
-        then count from the resume.
+        and by the thread that iterates the map; as ``on_skip(number, error, item)`` if it has a
+        third argument without a default. ``number`` counts from 0. It is the item's number in the
+        source if there is one source, all stages before the map have random access, and none is a
+        `prefetch`. Otherwise it is the number in upstream's epoch, counted on over resumes. Use
+        ``item`` to identify the item in every case. ``error`` is the exception. An item that is
+        drawn again after an error, an interrupt or a resume is reported again. States of earlier
+        versions may lack the count; numbers that need it then count from the resume.
 
     When a worker process dies, new processes try its work again, and the loop notices nothing.
     Work during which this happens twice is tried item by item, with nothing else in work. An item
@@ -265,7 +264,7 @@ class _DroppingMapIterator(TransformIterator[T]):
                 yield result
 
     def _origin_of_last(self) -> Origin | None:
-        """Where the item comes from that was counted last."""
+        """The origin of the item that was counted last."""
         return self._upstream.origin(max(self._read - self._tally.number + 1, 1))
 
     def origin(self, back: int) -> Origin | None:

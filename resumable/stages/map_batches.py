@@ -28,12 +28,12 @@ class MapBatches(CallsInWorkers[Any]):
     ``fn`` may return more items than it was given, fewer, or none. The last group of an epoch may be
     shorter.
 
-    A batch is columns where the items are rows of arrays: those of `from_arrays` and `range`, and of what
-    only chooses, reorders, keeps or joins them. Columns are an array of shape (n, ...) whose rows are
-    the items, or a dict or tuple of such arrays, with the dtypes that these have. Rows of tables with
-    numbers and text alone, and rows of `pack`, come as columns that are stacked as by `batch`. Any other
-    batch is a list of items. Prefetches, workers and resumes change nothing about it. No Python object is
-    made for an item of columns, and what ``fn`` returns may be columns too.
+    A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
+    after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
+    the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
+    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
+    by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
+    this. Columns need no Python object per item, and ``fn`` may return columns too.
 
     State: O(1), upstream's from before the group it is inside, the number of that group, and an
     offset. A resume reads that group again and calls ``fn`` with it.
@@ -43,8 +43,8 @@ class MapBatches(CallsInWorkers[Any]):
       fn: called with a batch; returns an iterable of items, or columns: an array, or a dict or tuple
         of arrays of one length. It must return the same in every run, and carry no state of its own.
       batch_size: items in a group, at least 1.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the whole group.

@@ -38,8 +38,8 @@ class Mix(LookedUp[T], Combine[T]):
     items, and an order of its own. Every epoch has the same length and, without ``reshuffle``, the
     same turns.
 
-    State: the turn and the upstreams' states; with ``"cycle"``, the epoch of each too. If all upstreams have random access, it is kept, and
-    the state is the position, O(1).
+    State: the turn and the upstreams' states; with ``"cycle"``, also the epoch of each. If all
+    upstreams have random access, so has the mix, and its state is O(1), the position.
 
     Args:
       upstreams: one or more, or one dict of them.
@@ -51,8 +51,8 @@ class Mix(LookedUp[T], Combine[T]):
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
         has ended begins again, in a new epoch of its own, as each pass of an endless `repeat` does.
-        The mix ends when each has ended once, at the turn that shows this of the last of them; if
-        one is endless, never. No upstream may be without items: it could not keep its weight.
+        The mix ends when each upstream has ended once, at the turn where the last one has no item;
+        never, if one is endless. No upstream may be empty: it could not keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
         the weights change, keeps that of the seed alone, so that all epochs have the same length.
 
@@ -137,7 +137,7 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks are at one turn; passes of upstreams that begin again are numbered as those of a repeat."""
+        """Ranks are at the same turn; passes that begin again are numbered as those of a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
@@ -173,7 +173,7 @@ class Mix(LookedUp[T], Combine[T]):
         return upstream.indexed(epoch)
 
     def schedule(self, epoch: int | None = None) -> AnySchedule:
-        """The turns in ``epoch``, or those of the seed alone, which end with the same one.
+        """The turns in ``epoch``, or those of the seed alone; both end at the same turn.
 
         Upstreams of unknown length count as endless.
         """

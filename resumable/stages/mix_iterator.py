@@ -42,7 +42,7 @@ class MixIterator(TurnsIterator[T]):
         last: int | float | None,
     ) -> None:
         self._leaves_out = leaves_out
-        # The mix ends at a turn not known beforehand, and no upstream may be read for a later one.
+        # The last turn is not known beforehand, and no upstream may be read for a later one.
         self._goes_singly = not leaves_out and last is None
         super().__init__(stage, epoch)
         self._schedule = schedule
@@ -87,7 +87,7 @@ class MixIterator(TurnsIterator[T]):
         Both are empty only at the end.
         """
         going = [number for number, ended in enumerate(self._ended) if not ended]
-        # The upstreams left may be rare: look at few turns, then go to their next one.
+        # The upstreams left may have turns seldom: look at few turns, then go to their next one.
         looked_at = count if len(going) == len(self._ended) else FEW_TURNS
         while going and (self._last is None or self._turn < self._last):
             known = self._upstreams_from(self._turn, looked_at)

@@ -78,7 +78,7 @@ class BestFitPack(Packs):
     The documents of a group of ``window`` are packed by best-fit decreasing: from the longest to the
     shortest, each goes to the fullest row that has space for it (D. S. Johnson, *Near-optimal bin
     packing algorithms*, MIT, 1973).
-    In a row they stand in upstream's order, and the rows in that of their first documents.
+    A row has its documents in upstream's order. Rows come in the order of their first documents.
 
     An item is a dict of arrays of shape (length,): the tokens, in the dtype of the documents; int32
     ``segment_ids``, which number the documents of the row from 1, and are 0 for padding; and int32
@@ -89,13 +89,13 @@ class BestFitPack(Packs):
     offset. A resume reads and packs that group again.
 
     Args:
-      upstream: its items, the documents, are 1-D integer arrays or lists of integers, or dicts of such
-        with one length. Those of a group that have tokens have one dtype; lists are int64.
+      upstream: stage of documents: 1-D integer arrays, lists of integers, or dicts of these with
+        one length. Documents of a group that have tokens must have one dtype; lists are int64.
       length: tokens in a row, at least 1, less than 2**31.
       window: documents in a group, at least 1.
       how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
-      key: of documents that are dicts, the only field that is packed; by default all are. The tokens
-        of documents that are no dicts become the field ``tokens``.
+      key: the only field that is packed of documents that are dicts; by default all are. Documents
+        that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
       pad: the padding, or a dict with that of each field.
       too_long: what becomes of documents of more than ``length`` tokens: ``"cut"`` makes several of
@@ -139,7 +139,7 @@ class BestFitPack(Packs):
         return ends_short(columns) if self.tail == "short" else columns
 
     def _fitting(self, documents: Documents) -> Documents:
-        """``documents``, with what becomes of those that are too long."""
+        """``documents``, of which those that are too long are cut, left out or refused."""
         too_long = documents.lengths > self.row_length
         if not too_long.any():
             return documents
@@ -158,19 +158,19 @@ class BestFitPack(Packs):
 class ConcatenatePack(Packs):
     """Rows of ``length`` tokens out of one stream of all documents, cut wherever a row is full.
 
-    What is left of a document goes on in the next row. Items are as those of `BestFitPack`; the part of a
-    document that stands in a row is a segment, whose positions begin at 0.
+    A document that is cut goes on in the next row. Items are as those of `BestFitPack`. Each part
+    of a document in a row is a segment, whose positions begin at 0.
 
     State: O(1), upstream's from before the group of documents in which the next row begins, and how
-    many of its tokens come before that row. A resume reads that group again. ``window``, how many
-    documents are read at once, may be changed.
+    many of its tokens come before that row. A resume reads that group again, and may choose another
+    ``window``.
 
     Args:
-      upstream: its items are those of `BestFitPack`; all of an epoch have the same fields and dtypes.
+      upstream: stage of documents as in `BestFitPack`, with the same fields and dtypes in an epoch.
       length: tokens in a row, at least 1, less than 2**31.
       window: documents that are read at once, at least 1.
       how: ``"concatenate"``.
-      key: of documents that are dicts, the only field that is packed; by default all are.
+      key: the only field that is packed of documents that are dicts; by default all are.
       tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
         with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
       pad: the padding, or a dict with that of each field.

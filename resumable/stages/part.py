@@ -22,8 +22,8 @@ T = TypeVar("T")
 class Part(LookedUp[T], Transform[T]):
     """Upstream's items ``index``, ``index`` + ``count``, ``index`` + 2 ``count`` and so on.
 
-    It stands only within a `Partition`, which makes one for each partition. Nothing is read of the
-    items of the others.
+    It stands only within a `Partition`, which makes one for each partition. It reads nothing of the
+    items of other partitions.
 
     State: O(1), the number of its items handed out. Random access is kept.
 

@@ -1,8 +1,8 @@
 """Divide the work of pipelines into independent parts, which ranks and workers own."""
 
 # `fn` is called once, with a `Part` of each source for partition 0; what it builds is the upstream of
-# the stage. So it stands in the fingerprint, in descriptions and in whatever walks or rebuilds a graph,
-# like any other stages. The pipelines of the other partitions are copies with another number in the parts.
+# the stage. So the fingerprint, descriptions and whatever walks or rebuilds a graph see it like any
+# other stages. The pipelines of the other partitions are copies with another number in the parts.
 
 from __future__ import annotations
 
@@ -44,22 +44,22 @@ class Partition(Transform[T]):
 
     Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
     k + 2 ``count`` and so on of each pipeline that is partitioned. So ``fn`` may filter, pack, shuffle
-    and batch, and nothing of the items of other partitions is read for it. ``count`` is fixed for a
-    run; let it be a multiple of all numbers of ranks and workers that you expect.
+    and batch, without reading items of other partitions. ``count`` is fixed for a run; let it be a
+    multiple of all numbers of ranks and workers that you expect.
 
-    ``fn`` builds upon its parts alone. All partitions would deliver another pipeline in full, so one is
-    refused in it; `resumable.partition` deals out several. A pipeline that a function within ``fn``
-    makes or refers to cannot be seen: such a function must make it of the item that it gets.
+    ``fn`` must build upon its parts alone. Another source in it is refused, since every partition
+    would deliver it in full; `resumable.partition` deals out several. Pipelines that a function
+    within ``fn`` uses are not checked: such a function must make them from the item that it gets.
 
     Ranks own partitions: ``shard(rank, ranks)`` after it, or after stages upon it that take one item
     at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``, leaves each rank the
     partitions k for which k % ranks == rank. Workers own the partitions of their rank in the same way.
-    What groups, counts or reorders items (``batch``, ``take``, ``enumerate``, ``shuffle``) stands in
-    ``fn``, or after the ``shard``.
+    Put stages that group, count or reorder items (``batch``, ``take``, ``enumerate``, ``shuffle``)
+    into ``fn``, or after the ``shard``.
 
-    The order takes one item of each partition in turn, and passes over those that have ended. If
-    ``count`` is a multiple of the number of ranks, and as long as no partition has ended, ranks that
-    go step by step together deliver this order, whatever their number is.
+    The order takes one item of each partition in turn, and passes over those that have ended. Ranks
+    that advance together deliver this order if their number divides ``count`` and no partition has
+    ended.
 
     State: O(partitions of the rank): the position of each, whether it has ended, and its own state. The
     states of all ranks, joined by `merge_states`, resume with another number of ranks; any state that
@@ -67,8 +67,8 @@ class Partition(Transform[T]):
     read again.
 
     With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all it has. With
-    ``"drop"`` all end with the first one, and with ``"pad"`` a rank that has ended repeats its last
-    items up to the end of the longest one. These two need partitions of known length: no rank sees
+    ``"drop"`` all ranks end with the first one. With ``"pad"`` a rank that has ended repeats its
+    last items until the longest one ends. These two need partitions of known length: no rank sees
     the items of the others.
 
     Args:
@@ -78,14 +78,14 @@ class Partition(Transform[T]):
       executor: where the workers are, as in `Map`. Items must be picklable for processes.
       buffer_size: number of items of each partition that workers compute ahead, at least 1.
 
-    A map in ``fn`` with processes of its own has one pool of them for all partitions of the rank, without
-    ``workers`` here; with threads, each partition has its own.
+    A map in ``fn`` may have processes of its own if there are no ``workers`` here; all partitions
+    of the rank share one pool of them. A map with threads has threads for each partition.
 
     When a worker process dies, a new one takes its partitions on at the items where they stand. A
     partition that ends its worker three times at one item raises `WorkerError`, which names the item of
     the source that the worker was at. A map in ``fn`` with ``on_error="skip"`` drops that item instead.
-    Workers tell the loop which items they have dropped when they hand over what they have made; then
-    ``on_skip`` is called, and ``iterator.skipped`` counts them.
+    Workers report dropped items together with the items that they have made; then ``on_skip`` is
+    called, and ``iterator.skipped`` counts them.
 
     Raises:
       InvalidType: if what is partitioned has no random access, ``fn`` returns no pipeline, or an
@@ -196,7 +196,7 @@ class Partition(Transform[T]):
 
     @derived
     def length(self) -> int | float | None:
-        # That of the first is usually enough to know, and no other pipeline need be made for it.
+        # If the first length is unknown, no other pipeline need be made to know that.
         if self.upstream.length is None:
             return None
         lengths = [length for _, length in self._lengths]
@@ -211,7 +211,7 @@ class Partition(Transform[T]):
         return self._total(self.index)
 
     def steps_after(self, positions: Mapping[int, int]) -> int:
-        """How many steps all ranks have left where the partitions have handed out ``positions``."""
+        """How many steps all ranks have left after the partitions have handed out ``positions``."""
         left = [self._total(rank) for rank in range(self.ranks)]
         for number, position in positions.items():
             left[number % self.ranks] -= position
@@ -226,7 +226,7 @@ class Partition(Transform[T]):
 
     @derived
     def _lengths(self) -> tuple[tuple[range, int | float | None], ...]:
-        """Runs of partitions that have equally many items of each source, and the length of each."""
+        """Runs of partitions with equally many items of each source, and the length of each."""
         # The first partitions get one item more of a source than the others.
         sources = [part.upstream.length for part in self._parts]
         rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
@@ -253,7 +253,7 @@ class Partition(Transform[T]):
         )
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
-        """The partitions of this rank that rank ``index`` of ``count`` gets of them."""
+        """Those of this rank's partitions that go to rank ``index`` of ``count``."""
         index, count = check_below("index", index, "count", count)
         return dataclasses.replace(
             self,
@@ -278,7 +278,7 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
     """
     if isinstance(stage, Partition):
         return stage.dealt(index, count, uneven or stage.uneven)
-    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts what it tried
+    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts items tried
     if isinstance(stage, (PassThrough, CallsPerItem, Filter, Repeat)) and not drops:
         upstream = dealt(stage.upstream, index, count, uneven)
         return upstream and with_inputs(stage, (upstream,))

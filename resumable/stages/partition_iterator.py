@@ -34,7 +34,7 @@ class _TurnProgress(NamedTuple):
     Attributes:
       turns: how many of the turns are counted.
       positions: items that each partition has handed out.
-      marks: the state of each, None where it was not noted since the partition moved.
+      marks: the state of each; None if the partition has moved since it was noted.
     """
 
     turns: int
@@ -46,15 +46,15 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
     """Motion through partitions, which workers may run.
 
     Args:
-      stage: the stage that it belongs to.
+      stage: whose motion it is.
       numbers: of the partitions.
-      pipelines: theirs.
+      pipelines: of the partitions, in the same order.
       epoch: of the pass.
-      config: what runs them.
+      config: what runs the pipelines.
     """
 
-    # Noting the state of a partition costs more than its item may. So those are noted that have moved
-    # since the last time.
+    # Noting the state of a partition may cost more than its item. So only partitions that have
+    # moved since the last time are noted.
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         if self._taken:
             return self._upstreams[self._numbers[self._taken - 1]].epoch
         positions = self._counted.positions
-        # In rounds, the last one that had a turn.
+        # Partitions take turns in rounds; this is the last one that had a turn.
         return self._upstreams[max(range(len(positions)), key=lambda at: (positions[at], at))].epoch
 
     def set_state(self, state: State) -> None:

@@ -21,7 +21,7 @@ from .map import CallsInWorkers
 from .part import Part
 
 MOST_WINDOWS: Final = 8
-"""Windows of how many partitions get memory that is shared with the processes of a pool."""
+"""Most partitions whose windows get memory that is shared with the processes of a pool."""
 
 
 def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
@@ -116,7 +116,7 @@ def _is_same_call(one: CallsInWorkers[Any], other: CallsInWorkers[Any]) -> bool:
 
 @final
 class PoolShare(Workers):
-    """What one partition has of a pool that several share."""
+    """One partition's share of a pool that several use."""
 
     replaces_dead = True
 

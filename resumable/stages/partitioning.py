@@ -16,7 +16,7 @@ from .partition import Partition
 T = TypeVar("T")
 
 Sources: TypeAlias = "Mapping[str, Stage[Any]] | Sequence[Stage[Any]]"
-"""What is partitioned together; where it has names, the function takes the parts by them."""
+"""The stages that are partitioned together; if they have names, ``fn`` gets the parts by name."""
 
 
 def partition(
@@ -32,7 +32,7 @@ def partition(
       sources: stages with random access.
       count: number of partitions.
       fn: takes what ``wrap`` makes of a part of each source.
-      wrap: makes what users build with out of a stage.
+      wrap: turns a stage into what users build with.
       options: fields of `Partition`.
     """
     count = check_int("count", count, minimum=1, maximum=MOST_PARTITIONS)
@@ -89,13 +89,13 @@ def _check_random_access(source: Stage[Any]) -> None:
 
 
 def _called(fn: Callable[..., Any], sources: Sources, parts: list[Any]) -> Any:
-    """What ``fn`` returns for ``parts``, which it takes by the names of ``sources`` if they have some."""
+    """What ``fn`` returns for ``parts``, passed by the names of ``sources`` if they have some."""
     check_callable("fn", fn)
     by_name = dict(zip(sources, parts, strict=True)) if isinstance(sources, Mapping) else {}
     by_place = [] if by_name else parts
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # as of some functions in C
+    except (TypeError, ValueError):  # raised for some functions in C
         return fn(*by_place, **by_name)
     try:
         signature.bind(*by_place, **by_name)

@@ -15,8 +15,8 @@ from .partition_iterator import PartitionIterator
 class PlacedPartitionIterator(PartitionIterator[Any]):
     """The same motion; each item is a tuple of the epoch, its place, and the item itself.
 
-    The place is position * ``count`` + number of the partition: whoever owns the partition, and
-    whichever others have ended, it is the same.
+    The place is position * ``count`` + number of the partition. It depends neither on who owns the
+    partition nor on which others have ended.
 
     Args:
       count: number of partitions of all ranks.

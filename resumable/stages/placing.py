@@ -47,7 +47,7 @@ def makes_one_of_one(stage: Stage[Any]) -> bool:
         return stage.blind
     if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
         return False
-    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts what it tried
+    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts items tried
     return not (drops or getattr(stage, "carries_state", False))
 
 
@@ -66,7 +66,7 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
 
 
 def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any] | None:
-    """The stage before ``stage``, or itself, of which ``found`` is the copy in ``copy``."""
+    """The stage whose copy in ``copy`` is ``found``: ``stage`` or one before it; else None."""
     pairs = zip(walk(copy), walk(stage), strict=True)
     return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
 

@@ -47,22 +47,22 @@ class RandomMap(CallsPerItem[T]):
     a run with the same number of ranks draws them again. An item that ``uneven="pad"`` repeats has
     a place of its own each time.
 
-    After a ``partition``, before or after its ``shard``, the place is the number of the partition and
-    the item's position in it. So it depends neither on the ranks nor on which partitions have ended;
-    ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between, and an item that ``uneven="pad"``
-    repeats has the same place again. Other stages between, a function that carries state, and
-    ``on_error="skip"`` fix the number of ranks.
+    After a ``partition``, before or after its ``shard``, the place is the number of the partition
+    and the item's position in it. So it depends neither on the ranks nor on which partitions have
+    ended; ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between, and an item that
+    ``uneven="pad"`` repeats has the same place again. With any other stage between, a function that
+    carries state, or ``on_error="skip"``, the number of ranks is fixed.
 
     State: O(1), the place and upstream's; the function's own, if it carries one; the numbers of
-    items tried and dropped, if items may be dropped. After a ``partition`` the place needs none. Random
-    access is kept unless items may be dropped or the function carries state.
+    items tried and dropped, if items may be dropped. After a ``partition`` no place is saved.
+    Random access is kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
       fn: called with an item and its generator.
       seed: in [0, 2**64).
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
       workers: number of threads or processes that call ``fn``, 0 for none, as in `Map`.
       executor: where the workers are, as in `Map`: ``"thread"``, ``"process"`` or an executor.
       on_error: ``"raise"`` passes an exception of ``fn`` on, ``"skip"`` drops the item.
@@ -107,9 +107,9 @@ class RandomMap(CallsPerItem[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """If items keep their places in the shared order, their numbers here do not matter.
+        """Items that keep their places in the shared order need not keep their numbers here.
 
-        Where the items of a rank are counted, those of its partitions are.
+        If the items of a rank are counted, its partitions must stay the same.
         """
         own = super().relies_on
         if dealt_order(self.upstream) is not None:

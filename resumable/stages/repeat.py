@@ -113,7 +113,7 @@ class Repeat(Transform[T]):
 
     @derived
     def alike(self) -> bool:
-        """Whether all passes are the same, and items are looked up wherever they are asked for."""
+        """Whether all passes have the same items, and every item is looked up by its index."""
         upstream = self.upstream
         if not upstream.random_access or not upstream.length or upstream.length == math.inf:
             return False
@@ -142,8 +142,8 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)
-        # All passes as one that looks up its items, once items were asked for, where this can be.
-        # It then moves in the place of upstream, which catches up when it is asked for.
+        # All passes as one that looks up its items, once items were asked for, if this is possible.
+        # It then moves instead of upstream, which catches up when it is needed.
         self._whole: IndexedIterator[T] | None = None
 
     def pull(self, count: int) -> Block:
@@ -202,7 +202,7 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
         if indexed is None or place is None:
             return (self._whole or self._upstream).origin(back)
         position = self._pass * len(self._stage.upstream) + place
-        # A block may reach over the end of a pass, so what was handed out is counted over all of them.
+        # A block may reach over the end of a pass, so items are counted over all passes.
         return origin_by_index(self._stage, indexed, position - back)
 
     @property

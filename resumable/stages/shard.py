@@ -40,9 +40,9 @@ class Shard(LookedUp[T], Transform[T]):
     save for all. Ranks that resume with another ``count`` together continue the global order,
     without loss or repetition. Random access is kept. Over a stream each rank reads all items.
 
-    A later stage that takes more items on one rank than on another (``filter``, ``flat_map``) ends
-    that: each rank then resumes from its own state, with the same ``index`` and ``count``. So put
-    such stages before ``shard``.
+    If a later stage takes more items on one rank than on another (``filter``, ``flat_map``), each
+    rank can resume only from its own state, with the same ``index`` and ``count``. So put such
+    stages before ``shard``.
 
     Args:
       upstream: the global order, the same on every rank.
@@ -228,7 +228,7 @@ class _StreamShardIterator(TransformIterator[T]):
 
     def _ours(self) -> Iterator[T]:
         index, count = self._stage.index, self._stage.count
-        # What is missing in a last round, which may be all of it, is filled up.
+        # A short last round is filled up, even one without items.
         dealt_out = chain(self._upstream.items(), repeat(MISSING, count))
         for dealt in zip(*[dealt_out] * count, strict=False):
             if dealt[-1] is MISSING:

@@ -24,24 +24,24 @@ T = TypeVar("T")
 class Shuffle(LookedUp[T], IndexedTransform[T]):
     """The items in an order drawn from (``seed``, epoch), new in every epoch.
 
-    A global shuffle without a buffer: each index goes through a permutation that is computed on
-    demand and never stored (see `resumable.order.permutation`).
+    This is a global shuffle without a buffer: a permutation, computed on demand and never stored,
+    maps each index (see `resumable.order.permutation`).
 
-    With ``block``, whole blocks of neighbouring items come in a random order, and the items of 8
-    blocks that follow one another in it are shuffled (of more blocks, where 8 have fewer than 1,024
-    items). So who takes the items in order needs those of 8 blocks at a time, and each block once:
-    what suits row groups, record batches and pages, of which a global shuffle needs all at any time.
+    With ``block``, blocks of neighbouring items come in a random order. Each 8 consecutive blocks
+    of that order form a group, whose items are shuffled; small blocks are grouped until a group has
+    1,024 items. Reading in order needs one group at a time, and each block in one group only. This
+    suits row groups, record batches and pages; a global shuffle would need all of them at any time.
 
     State: O(1), the position. Random access is kept; a resume reads nothing.
 
     Args:
       upstream: a random-access stage of finite length, at most 2**62.
       seed: in [0, 2**64).
-      block: items of a block, at least 1; None shuffles all items.
+      block: items in a block, at least 1; None shuffles all items globally.
 
     Raises:
-      InvalidArgument: if ``upstream`` is a stream or endless, which is shuffled through a window;
-        or if ``block`` is less than 1.
+      InvalidArgument: if ``upstream`` is a stream, endless or longer than 2**62 (shuffle the first
+        two through a window), or if ``block`` is less than 1.
       InvalidType: if ``seed`` or ``block`` is not an integer.
 
     >>> sorted(rs.range(5).shuffle(seed=0))
@@ -83,7 +83,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         if upstream is None or not length:
             return upstream
         count, seed, block = int(length), self.seed, self.block
-        # Looked up for each run of indices, in a cache: setting up a permutation takes time.
+        # Looked up in a cache for each run of indices, since a permutation takes time to set up.
         if block is None:
             return Indexed.reordered(
                 upstream, lambda indices: permutation(count, seed, epoch)(indices), stride=0

@@ -78,7 +78,7 @@ class _TakeIterator(CountingIterator[T]):
         return block
 
     def items(self) -> Items[T]:
-        # After the last one upstream is not asked.
+        # Upstream is not asked for anything after the last item.
         left = max(self._stage.count - self._position, 0)
         return Items(self._place.counting(islice(self._upstream.items(), left)))
 
@@ -86,7 +86,7 @@ class _TakeIterator(CountingIterator[T]):
         last, place = self._stage.count, self._place
         place.stop_counting()
         whole, rest = divmod(last - place.end, size)
-        # As in `items`, the number comes first.
+        # As in `items`, the range comes first, so no block is asked for after the last one.
         for _, block in zip(range(whole), self._upstream.blocks(size), strict=False):
             length = block_length(block)
             place.end += length

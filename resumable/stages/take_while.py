@@ -23,14 +23,14 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
 
     That item is read and dropped, and none after it.
 
-    State: upstream's, whether the end has come, and the predicate's own state if it carries one. No random
-    access: where the end is is known only by trying.
+    State: upstream's, whether the end has come, and the predicate's own state if it carries one. No
+    random access: only calling ``predicate`` tells where the end is.
 
     Args:
       upstream: stage whose items are tried.
       predicate: called with one item.
-      fn_version: a string or a number that you change with what the function does; a state of another one
-        is refused.
+      fn_version: a string or a number; change it whenever the function's results change. A state
+        saved with another one is refused.
 
     Raises:
       InvalidType: if ``predicate`` cannot be called.

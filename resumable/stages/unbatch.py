@@ -57,10 +57,10 @@ class Unbatch(Transform[Any]):
 
 
 class _UnbatchIterator(ExpandingIterator[Any]):
-    """Cuts blocks out of the batches; of columns it makes no items on the way."""
+    """Cuts blocks out of the batches; columns are cut without making items."""
 
-    # While `blocks` is at it: the batch it is inside, as a block, its length, and the offset of its
-    # first item, which is 0 unless some of them were handed out one by one.
+    # While `blocks` runs: the current batch as a block, its length, and the offset of its first
+    # item, which is 0 unless items before it were handed out one by one.
     _batch: Block | None = None
     _length = _start = 0
 
@@ -104,8 +104,8 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         """Enter the next batch, at ``offset``, if there is one.
 
         Returns:
-          the items of the lists before it that were passed as a whole, up to ``most``; if they are
-          as many, no further batch is entered.
+          the items of whole lists before that batch, up to ``most``; with ``most`` items no batch
+          is entered.
         """
         whole = list[Any]()
         if before is not None and not offset:
@@ -135,7 +135,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
     """The items of the lists that come next, up to ``most``, and the batch after them.
 
-    In place of a batch there is END after the last one, and UNREAD where ``most`` items are there.
+    Instead of a batch it returns END after the last one, and UNREAD if ``most`` items were found.
     """
     items, room = list[Any](), most
     for batch in upstream:
@@ -155,9 +155,9 @@ def _block(batch: Any) -> Block:
 
 
 def _columns(batch: Any) -> Block | None:
-    """``batch`` as columns of which a later batch is the same as of its items; None if it has others."""
+    """``batch`` as columns, if a later batch of them equals one of its items; None otherwise."""
     if type(batch) is np.ndarray:
-        # Rows of other dtypes become what fits the rows of that later batch alone.
+        # For rows of other dtypes, the dtype of a later batch depends on the rows in it.
         usual = batch.ndim and batch.dtype.kind in "biufc" and batch.dtype.isnative
         return batch if usual else None
     if type(batch) is not dict and not isinstance(batch, tuple):

@@ -29,26 +29,27 @@ from .batch import Batches
 class Window(Transform[Any]):
     """Windows of ``size`` consecutive items, each begun ``shift`` items after the one before.
 
-    A window is made as `Batch` makes a batch: arrays and numbers are stacked along a new first axis,
-    dicts and tuples field by field, and columns stay columns. Over `from_arrays` it is a slice, copied,
-    of shape (size, ...) and the dtype of the array, so tokens in a `numpy.memmap` cost no Python work each.
-    Items that are stacked into nothing, such as strings, are the same objects in each of their windows.
+    A window is made as `Batch` makes a batch: arrays and numbers are stacked along a new first
+    axis, dicts and tuples field by field, and columns stay columns. Over `from_arrays` it is a
+    copied slice of shape (size, ...) in the array's dtype, so tokens in a `numpy.memmap` cost no
+    Python work each. Items that are not stacked, such as strings, are the same objects in each
+    window.
 
-    As in tf.data a window begins at every multiple of ``shift`` among the items, so the last windows are
-    shorter where the items do not suffice: several of them where ``shift`` is less than ``size``.
-    ``drop_last=True`` leaves these out, and then windows can be batched.
+    As in tf.data a window begins at every multiple of ``shift`` among the items. Windows that reach
+    beyond the last item are shorter; there may be several if ``shift`` is less than ``size``.
+    ``drop_last=True`` leaves them out, and then windows can be batched.
 
-    State: O(1), upstream's at the start of the next window, so another ``size`` and ``shift`` may be chosen
-    on resume, unless a later stage counts or shuffles the windows. A resume reads the items again that
-    the next window shares with the one before, less than ``size``. Random access is kept, and a shuffle
-    after it reads nothing again. Held in memory are the items of one window, and upstream's position
-    at up to ``size / shift + 1`` starts of windows.
+    State: O(1), upstream's at the start of the next window. Another ``size`` and ``shift`` may be
+    chosen on resume, unless a later stage counts or shuffles the windows. A resume reads the items
+    again that the next window shares with the one before, fewer than ``size``. Random access is
+    kept, and a shuffle after it reads nothing again. The iterator holds the items of one window,
+    and upstream's position at up to ``size / shift + 1`` starts of windows.
 
     Args:
       upstream: stage whose items are looked at.
       size: items in a window, at least 1.
       shift: items from the start of a window to that of the next, at least 1; by default ``size``.
-        What lies between two windows, where it is more than ``size``, is passed over.
+        If it is more than ``size``, the items between two windows are passed over.
       drop_last: leave out windows shorter than ``size``.
 
     Raises:
@@ -113,7 +114,7 @@ class Window(Transform[Any]):
             check_reach(stop - 1)
             return batch(gather_range(index * step, stop))
 
-        # Where the order of the items has to be computed, that is done for many windows at once.
+        # If the order of the items has to be computed, that is done for many windows at once.
         prepare = partial(Batches, batch, size, step, upstream, countable(items))
         return Indexed(
             lambda indices: list(map(item, indices.tolist())),
@@ -134,7 +135,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
 
     def __init__(self, stage: Window, epoch: int) -> None:
         super().__init__(stage, epoch)
-        # The items from the start of the next window on that belonged to the last one too.
+        # The items that the next window shares with the last one.
         self._shared: Block = []
         # Upstream's state at the start of each window that begins among these.
         self._starts: deque[DeferredState] = deque()
@@ -172,7 +173,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         return min(self._stage.windows_of(items), count)
 
     def _read(self) -> Block:
-        """The items of the next window; the position stays, but for a gap before it."""
+        """The items of the next window; the position moves only over a gap before it."""
         size, step = self._stage.size, self._stage.step
         if self._gap:
             self._gap -= self._upstream.skip(self._gap)
@@ -192,7 +193,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         """Move on from the window of ``block`` to the next one."""
         step = self._stage.step
         self._gap = max(step - self._stage.size, 0)
-        # Copied, as whoever gets the window may write into it.
+        # Copied, since the user may write into the window.
         if step >= length:
             self._shared = []
         elif isinstance(block, np.ndarray):

@@ -69,7 +69,7 @@ class WindowShuffle(IndexedTransform[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks are at one place in their items, unless the state holds some of these."""
+        """Ranks are at the same position in their items, unless the state holds items."""
         return ITEMS | PARTS | (RANK if self.carry else NOTHING)
 
     @property

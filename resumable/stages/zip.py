@@ -24,7 +24,7 @@ from ..errors import InvalidArgument
 class Zip(Combine[Any]):
     """Tuples of one item of each upstream, until the first of them ends; dicts if they have names.
 
-    What longer upstreams have beyond that is left out, unless ``strict`` refuses it.
+    Further items of longer upstreams are left out; ``strict`` refuses them.
 
     State: the upstreams'. Random access if all upstreams have it; columns stay columns.
 
@@ -35,7 +35,7 @@ class Zip(Combine[Any]):
 
     Raises:
       InvalidArgument: if there is no upstream, or under ``strict`` if their lengths differ; while
-        iterating, in the place of the end, if one of them had further items.
+        iterating, instead of the end, if one of them has further items.
       InvalidType: if one is not a pipeline, or a name of the dict is not a string.
 
     >>> list(rs.zip(rs.range(3), rs.from_sequence("ab")))
@@ -43,7 +43,7 @@ class Zip(Combine[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at one place in their items
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = "nothing"
 
     _: KW_ONLY
@@ -132,14 +132,14 @@ class _ZipIterator(CombineIterator[Any]):
         return Items(dict(builtins.zip(names, row, strict=True)) for row in rows)
 
     def blocks(self, size: int) -> Iterator[Block]:
-        # As in `pull`, no more is asked of the later ones than can be completed.
+        # As in `pull`, later upstreams are asked only for items of tuples that can be completed.
         whole = self._whole_blocks(size)
         zipped, streams = self._stage.zipped, [each.blocks(size) for each in self._upstreams]
         yield from map(zipped, islice(builtins.zip(*streams, strict=False), whole))
         yield from super().blocks(size)
 
     def _whole_blocks(self, size: int) -> int:
-        """Of how many blocks it is known that all upstreams have all items."""
+        """How many blocks all upstreams are known to have in full."""
         known = [each.state_at(MOST_ITEMS) for each in self._upstreams]
         return min([0 if found is None else found[1] for found in known]) // size
 
@@ -166,12 +166,12 @@ class _ZipIterator(CombineIterator[Any]):
         yield from builtins.zip(*streams, strict=False)
         first = ended.index(True)
         for number, stream in enumerate(streams):
-            # Those before the first one that ended have given an item of the row it lacks.
+            # Upstreams before the first that ended have already given an item for the row it lacks.
             if number < first or next(stream, rest_of) is not rest_of:
                 raise self._differ(first, number)
 
     def _check_ends(self, asked: list[int], made: int) -> None:
-        """Under ``strict``, refuse that some upstreams have more than the ``made`` items of another.
+        """Under ``strict``, refuse upstreams that have more than ``made`` items, as another has.
 
         Args:
           asked: how many items each upstream was asked for.

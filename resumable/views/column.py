@@ -21,7 +21,7 @@ class Column:
     values: Mapping[int, Any]
 
     def show(self, show: Callable[[Any], str]) -> str:
-        """In a few words, with ``show`` for a value of all partitions: for numbers the least and the greatest.
+        """The column in a few words, by ``show``: a value that all share, or the range of numbers.
 
         >>> Column({0: 12, 4: 10, 8: 11}).show(repr)
         '10..12'

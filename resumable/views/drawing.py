@@ -1,4 +1,4 @@
-"""A tree in text, with columns beside it."""
+"""A tree in text, with columns to its right."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The docstring of a stage, shown in the help of the method that builds it."""
 
-# What a stage does with its arguments is written once, beside its code. Users call `help()` on the
+# What a stage does with its arguments is written once, next to its code. Users call `help()` on the
 # builder, which has a sentence of its own and this text below it.
 
 from __future__ import annotations

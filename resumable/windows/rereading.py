@@ -1,6 +1,6 @@
 """Which items of upstream a resumed window makes again."""
 
-# Of up to 9 * window + 256 items since the snapshot only those in the window are needed. Passing
+# Up to 9 * window + 256 items follow the snapshot, and only those in the window are needed. Passing
 # over the others calls no function, but each change between making and passing over has a cost.
 
 from __future__ import annotations
@@ -59,6 +59,6 @@ def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
 
 
 def _calls_function(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` calls a function for its items. That of a source is what it reads."""
+    """Whether ``stage`` calls a function for its items. A source's function is what it reads."""
     values = (getattr(stage, field.name) for field in fields(stage))
     return bool(stage.inputs) and any(map(callable, values))

@@ -71,7 +71,7 @@ class IndexFile(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Of the cache file, in bytes."""
+        """Size of the cache file, in bytes."""
         return NUMBERS + NUMBER * self.numbers + PAGE_DIGEST * -(-self.numbers // PAGE)
 
     @classmethod

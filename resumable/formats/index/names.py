@@ -1,4 +1,4 @@
-"""Where the cache of an index is kept: beside the data, or in a folder of its own."""
+"""Where the cache of an index is kept: next to the data, or in a folder of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def suffix_of(format: Format) -> str:
 
 
 def cache_path(path: str, folder: str | None, format: Format) -> str:
-    """The cache of the file at ``path``, in ``folder`` or beside it; that of a URL is in ``folder``."""
+    """The cache of the file at ``path``, in ``folder`` or next to it; a URL's is in ``folder``."""
     if is_remote(path):
         assert folder is not None
         # The same name with another query may be another file.

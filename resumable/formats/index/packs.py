@@ -23,9 +23,9 @@ FEWEST_PACKED: Final = 16
 """Fewest new files that a pack is written for. Fewer have a cache each, or none."""
 
 MOST_REWRITTEN: Final = 16
-"""Known files may have this many times the bytes of new ones for a pack to be written again.
+"""A pack is written again only if its known files have at most so many times the bytes of new ones.
 
-So all writing takes time in proportion to the data.
+This keeps the time of all writing in proportion to the data.
 """
 
 
@@ -97,7 +97,7 @@ def packed_indexes(
 ) -> dict[DataFile, CachedIndex]:
     """The indexes of those of ``files``, all of one folder, that have a cache, most in a pack.
 
-    The pack at ``path`` is written anew if it lacks many files, of a good part of its size.
+    The pack at ``path`` is written anew if it lacks many files that are not small compared with it.
 
     Args:
       files: without repetition.

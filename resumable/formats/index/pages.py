@@ -46,7 +46,7 @@ class NumberFile(Protocol):
 
     @property
     def path(self) -> str:
-        """Of the file."""
+        """Path of the file."""
 
     @property
     def begin(self) -> int:
@@ -58,7 +58,7 @@ class NumberFile(Protocol):
 
     @property
     def size(self) -> int:
-        """Of the file up to the end of the digests, in bytes."""
+        """Size of the file up to the end of the digests, in bytes."""
 
     def open(self) -> FileIO | None:
         """The file; None if it is not the one that was found.

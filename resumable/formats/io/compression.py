@@ -1,4 +1,4 @@
-"""The compressions of files, known by the names of the files, and refused where a name tells of none."""
+"""The compressions of files, known by their names; a compressed file named otherwise is refused."""
 
 # Each is a decoder of one member (of gzip; bzip2 and xz say stream, Zstandard says frame) with the
 # methods that the decoders of the standard library have. A file is any number of members, one after
@@ -106,10 +106,10 @@ def compression_of(path: str) -> Compression | None:
 
 
 def check_uncompressed(content: bytes, path: str, format: Format) -> None:
-    """Refuse the file at ``path`` if content that begins with these bytes is compressed.
+    """Refuse the file at ``path`` if its ``content`` begins like that of a compressed file.
 
-    It is not if it surely begins a file of ``format``. A file whose name says that it is compressed is
-    decompressed, and never looked at here.
+    It is not refused if it surely begins a file of ``format``. A file whose name says that it is
+    compressed is decompressed, and never looked at here.
 
     Raises:
       InvalidArgument: if it is compressed.

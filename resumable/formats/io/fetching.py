@@ -191,7 +191,7 @@ def _spent(url: str, attempt: int, patience: Patience, error: BaseException | No
 def _passes(error: BaseException) -> bool:
     """Whether it may help to try again."""
     if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
-        # fsspec says of any failed request for the size of a file that there is no such file.
+        # If a request for the size of a file fails, fsspec says that there is no such file.
         return _passes(error.__cause__)
     status = getattr(error, "status", None)
     if isinstance(status, int) and 400 <= status < 500:
@@ -232,7 +232,7 @@ def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]
     loop.call_soon_threadsafe(begin)
     found: dict[int, Answer] = {}
     try:
-        # One is under way at any time, so another answer comes within the limit.
+        # A call is under way at any time, so another answer comes within the limit.
         while len(found) < len(calls):
             number, answer = answers.get(timeout=timeout + GRACE)
             found[number] = answer

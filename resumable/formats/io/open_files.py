@@ -133,7 +133,7 @@ def found_file(path: str) -> DataFile:
 
 @final
 class ReadingAhead:
-    """Leaves it to a later read of less to raise what is wrong with the data, or what the system refuses.
+    """Drops errors in the data, and those of the system: a later, smaller read raises them again.
 
     Exceptions of signal handlers pass: they have no error number of the system.
     """

@@ -142,7 +142,7 @@ class Decompressed:
         self._output = b""  # what was decoded beyond what was asked for
         self._position, self._content = start
         self._first = start.stored == 0
-        # Where members begin, ascending; of several with the same content before them, the last.
+        # Where members begin, ascending; only the last of several at one offset in the content.
         self._stored_starts = [start.stored]
         self._content_starts = [start.content]
 
@@ -170,8 +170,8 @@ class Decompressed:
                 return piece
 
     def start_before(self, offset: int) -> Start:
-        # A member that begins before `offset` was begun when the byte before that was read, but not
-        # necessarily one that begins there: so the answer is the same however far was read.
+        # Members that begin before `offset` are known once the content up to it was read. One that
+        # begins at `offset` may not be, so it is never the answer.
         index = max(bisect_left(self._content_starts, offset) - 1, 0)
         del self._stored_starts[:index], self._content_starts[:index]
         return Start(self._stored_starts[0], self._content_starts[0])

@@ -17,7 +17,7 @@ VERSIONS: Final = ("ETag", "etag", "generation", "blob_id", "md5", "Content-MD5"
 TIMES: Final = (
     "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "updated", "created",
 )  # fmt: skip
-"""What file systems call that by which a changed file is known, the best first."""
+"""What file systems call the value that tells a changed file, the best first."""
 
 
 @final
@@ -119,7 +119,7 @@ class RemoteFile(NamedTuple):
 
     @property
     def version_tag(self) -> tuple[str, str] | None:
-        """The tag, if it is more than the time of the last change, which a copy of the file does not have."""
+        """The tag, unless it is the time of the last change, which a copy does not keep."""
         return self.tag if self.tag is not None and self.tag[0] in VERSIONS else None
 
     @property
@@ -212,7 +212,7 @@ def _search(system: RemoteSystem) -> Request:
     """Asks which files there are now, whatever this process has listed before."""
     opened, path = system.open()
     opened.invalidate_cache()
-    opened.dircache.clear()  # of those by HTTP, whose `invalidate_cache` does nothing
+    opened.dircache.clear()  # needed for HTTP, whose `invalidate_cache` does nothing
     if _has_magic(path):
         return Request(system.url, calling(opened, "glob", path, detail=True))
     return Request(system.url, calling(opened, "info", path))
@@ -244,11 +244,11 @@ def _file(match: _Match) -> RemoteFile:
 
 
 def _told(tag: Any) -> str:
-    """What a file system says of a file; some tell a time in a listing by another type."""
+    """The tag as text: some file systems give a time in a listing by another type."""
     return str(tag.timestamp() if isinstance(tag, datetime) else tag)
 
 
 def _has_magic(path: str) -> bool:
-    # In the address of a page a question mark begins a query, and fsspec does not take it for more.
+    # In an HTTP address a question mark begins a query, and fsspec does not take it for a pattern.
     http = path.startswith(("http://", "https://"))
     return any(character in path for character in ("*[" if http else "*?["))

@@ -12,11 +12,10 @@ from .remote import RemoteFile, calling
 
 FIRST_RANGE: Final = 1 << 18
 LARGEST_RANGE: Final = 1 << 23
-"""Bytes of the first request of a pass through a file, each of the next being for twice as many; and
-the most that any request is for."""
+"""Bytes of a pass's first request to a file, doubled for each next one, and of the largest."""
 
 RANGES_TO_SCAN: Final = 4
-"""Requests of that size that are made at once for a file of which no record is waited for."""
+"""Requests of the largest size made at once for a file if nobody waits for its records."""
 
 
 class Span(NamedTuple):
@@ -58,7 +57,7 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
 def _request(file: RemoteFile, start: int, end: int) -> Request:
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)
-    # Another size may be why a range cannot be had.
+    # A range may be missing because the size of the file has changed.
     return Request(file.path, partial(_whole, file, start, end, read), file.check_unchanged)
 
 
@@ -102,12 +101,12 @@ class RemotePieces:
         return piece
 
     def skip(self, size: int) -> int:
-        """Pass over ``size`` bytes, of which only those read already are read."""
+        """Pass over ``size`` bytes; nothing more is read for that."""
         buffered = min(size, len(self._buffer))
         self._buffer = self._buffer[buffered:]
         beyond = min(size - buffered, self._file.size - self._position)
         self._position += beyond
-        if beyond > self._range:  # what is read is little beside what is passed over
+        if beyond > self._range:  # little is read compared with what is passed over
             self._range = FIRST_RANGE
         return buffered + beyond
 

@@ -16,7 +16,7 @@ from .rows import Rows
 from .values import stackable
 
 KEPT_OF_A_COLUMN: Final = 512
-"""About the bytes of the objects that a column takes whose values lie in a mapped file."""
+"""About the bytes that the objects of a column take if its values lie in a mapped file."""
 
 
 @final
@@ -148,7 +148,7 @@ class _JoinedBuffers:
     """Buffers one after another, as a file for pyarrow, which takes slices of them.
 
     Args:
-      parts: of which none is read beyond its end: messages.
+      parts: messages; no read goes beyond the end of one.
     """
 
     closed = False

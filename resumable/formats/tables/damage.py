@@ -12,7 +12,7 @@ from .file_access import TableFileAccess
 DAMAGED: Final = (
     OSError, ValueError, UnicodeDecodeError, KeyError, OverflowError, NotImplementedError,
 )  # fmt: skip
-"""Exact classes, beside those of pyarrow and our own: a signal handler may raise one derived from them."""
+"""Exact classes, as well as pyarrow's and our own: a signal handler may raise a derived one."""
 
 
 @contextmanager
@@ -24,7 +24,7 @@ def telling_damage(place: TableFileAccess, where: str) -> Iterator[None]:
       where: in the file, such as "row group 3".
 
     Raises:
-      MalformedItem: for them; that the file has changed, if that is the cause.
+      MalformedItem: for such an error; it says that the file has changed, if that is the cause.
       OSError: if the system, or the network, cannot read the file.
     """
     import pyarrow as pa

@@ -20,7 +20,7 @@ class TableFileAccess(ABC):
     """A file as it was found when a pipeline was built.
 
     Attributes:
-      file: the same for those who read its bytes.
+      file: to read its bytes.
       path: absolute, or a URL.
       size: in bytes.
     """
@@ -92,7 +92,7 @@ class RemotePlace(TableFileAccess):
 
 @final
 class RemoteBytes(io.RawIOBase):
-    """A remote file that is read where pyarrow asks for it; small reads bring what follows too.
+    """A remote file that is read where pyarrow asks for it; a small read also fetches what follows.
 
     A read raises `ReadError`, or `MalformedItem` if the file has changed.
     """

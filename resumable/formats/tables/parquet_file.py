@@ -32,14 +32,14 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class Waiting(dict[Key, "_PartReader"]):
-    """The readers of one pipeline that wait for the next part; they and their files go with it.
+    """The readers of one pipeline that wait for the next part; they and their files end with it.
 
     A reader is taken out while it is used, by one thread.
     """
 
 
-# What waits, of all pipelines, the longest first. Files do not own readers, since what was decoded of a file
-# may outlive the pipeline.
+# The waiting readers of all pipelines, the longest waiting first. Files do not own readers, since
+# what was decoded of a file may outlive the pipeline.
 _waiting: OrderedDict[Key, ref[Waiting]] = OrderedDict()
 
 
@@ -58,7 +58,7 @@ class ParquetFile(Shelved[Any]):
     Args:
       place: where it is.
       part: rows of a part; None does not divide row groups.
-      waiting: where readers of parts wait, as long as it is there.
+      waiting: where readers of parts wait, as long as it exists.
 
     Attributes:
       names: of its columns.
@@ -74,7 +74,7 @@ class ParquetFile(Shelved[Any]):
         self.place = place
         self._part = part
         self._waiting = ref(waiting)
-        # Another file may be at this path later, of which another object is made.
+        # A later file at this path gets another object.
         self._found = object()
         with telling_damage(place, "footer"):
             footer = self._footer()
@@ -89,7 +89,7 @@ class ParquetFile(Shelved[Any]):
                 f"{place.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
             )
         parts = [-(-rows // part) if part else 1 for rows in counts]
-        # Of each group: its row group, and its first row there.
+        # For each group: its row group, and its first row there.
         self._row_group = np.repeat(np.arange(len(parts)), parts)
         within = np.arange(len(self._row_group)) - np.repeat(np.cumsum(parts) - parts, parts)
         self._first = within.astype(np.int64) * (part or 0)
@@ -145,7 +145,7 @@ class ParquetFile(Shelved[Any]):
         """What reads ``file``, with the footer that is known already."""
         import pyarrow.parquet as pq
 
-        # Of a remote file the ranges of all columns are asked for together.
+        # The ranges of all columns of a remote file are asked for together.
         return pq.ParquetFile(
             file,
             metadata=self._footer(),
@@ -178,7 +178,7 @@ class _PartReader:
         self, file: Any, parquet: Any, row_group: int, part: int | None, columns: Sequence[str]
     ) -> None:
         self.next_row = 0
-        self._file = file  # it is open as long as this is there
+        self._file = file  # it stays open as long as this object exists
         self._batches = parquet.iter_batches(
             part, row_groups=[row_group], columns=list(columns), use_threads=False
         )

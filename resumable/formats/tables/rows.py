@@ -23,7 +23,7 @@ class Rows:
     dicts.
 
     Args:
-      where: they are, in words: the file and the group.
+      where: the rows are, in words: the file and the group.
       names: of the columns, at least one.
       arrays: Arrow arrays, one a name.
       held: bytes that they keep in memory.
@@ -95,7 +95,7 @@ class Rows:
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _telling(self, name: str, convert: Callable[[Any], T], column: Any) -> T:
-        """What ``convert`` makes of a column; what it cannot convert is told with its place."""
+        """What ``convert`` makes of a column; its error tells the place of the column."""
         try:
             return convert(column)
         except (ValueError, OverflowError, NotImplementedError) as error:

@@ -35,7 +35,7 @@ from .rows import Rows
 
 MOST_AHEAD: Final = 4096
 AHEAD: Final = 1 << 21
-"""Rows that are made at once when they are asked for in order, and of how many bytes of the files."""
+"""Most rows made at once when they are asked for in order, and most bytes of the files for them."""
 
 DECODED_BUDGET: Final = 1 << 30
 """Bytes of decoded groups that a process keeps."""
@@ -67,7 +67,7 @@ class TableFile(Protocol):
         """
 
     def check_unchanged(self) -> None:
-        """Compare a file whose decoded rows may refer to it with what it was; a remote one is not.
+        """Compare a local file that decoded rows may refer to with what it was; pass a remote one.
 
         Raises:
           MalformedItem: if it has changed.
@@ -102,7 +102,7 @@ class RowGroup(Shelved[Rows]):
             self.used = True
             return found
         found = self._file.read(self._number, self._columns)
-        # One that is larger than the budget is kept alone: decoding it for each item would take for ever.
+        # A group larger than the budget is kept alone: decoding it per item would take too long.
         decoded.put(self, found, min(found.weight, decoded.most))
         return found
 
@@ -123,7 +123,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
     names: tuple[str, ...] = field(init=False, repr=False)
     _files: tuple[TableFile, ...] = field(init=False, repr=False)
-    # Of each group: where its items end, its file, and its number there; shape (groups,), int64.
+    # For each group: where its items end, its file, and its number there; shape (groups,), int64.
     _ends: Indices = field(init=False, repr=False)
     _file_of: Indices = field(init=False, repr=False)
     _number_of: Indices = field(init=False, repr=False)
@@ -162,7 +162,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
 
     @abstractmethod
     def _open(self, place: TableFileAccess) -> TableFile:
-        """The file at ``place``, of which only headers are read."""
+        """The file at ``place``; only its headers are read."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the headers of the files again.
@@ -198,7 +198,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
 
     @derived
     def block_layout(self) -> Layout:
-        # Whether a column has nulls, and so no array for its numbers, is known after decoding it.
+        # Only decoding a column tells whether it has nulls, and so no array for its numbers.
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
 
@@ -230,8 +230,8 @@ class TableFiles(LookedUp[dict[str, Any]]):
         if last - first == len(indices) - 1 and (np.diff(indices) == 1).all():
             return self._gather_range(first, last + 1)
         order, parts = grouped(np.searchsorted(self._ends, indices, side="right"))
-        # In the order in which they are asked for first: so groups that are done with stay as they
-        # are until those after them are decoded.
+        # In the order of their first rows asked for: groups that are finished stay decoded until
+        # those after them are.
         parts.sort(key=lambda part: order[part[1]])
         blocks, places = [], []
         for number, start, stop in parts:

@@ -1,7 +1,7 @@
 """Arrow arrays as NumPy arrays where they are numbers, and as Python values where they are not."""
 
 # What a value is depends on the value and on the type of its column, never on its neighbours: so a
-# row is the same however it is read. pyarrow's own conversions make floats of integers beside nulls.
+# row is the same however it is read. pyarrow itself turns integers among nulls into floats.
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def test_no_power_cut_costs_a_step_that_all_ranks_have_saved(
 def test_what_others_name_and_have_not_synced_costs_nothing(tmp_path: Path) -> None:
     """Rank 1 is killed in a save, and begins again; rank 0 goes on before that, and within the next save."""
     calls = range(4, calls_of_a_save(tmp_path / "calls") + 1)  # before that nothing has its name
-    for killed_at, ahead_at in product(calls, calls):
+    for killed_at, ahead_at in product(calls, calls[::2]):
         root = tmp_path / f"{killed_at} {ahead_at}"
         recorder = Recorder(root / "live", (), Promise(), longest_write=1000)
         build(root / "live", ())

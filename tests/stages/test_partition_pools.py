@@ -80,6 +80,7 @@ def test_the_next_epoch_has_the_processes_of_the_last() -> None:
     assert [item for item, _ in got] == 3 * list(in_parts(int, workers=0))
 
 
+@pytest.mark.deep
 def test_epochs_within_a_partition_share_the_pool_too() -> None:
     pipeline = rs.range(24).partition(
         PARTS, lambda part: part.map(with_pid, workers=WORKERS, executor="process").repeat(3)
@@ -90,6 +91,7 @@ def test_epochs_within_a_partition_share_the_pool_too() -> None:
     assert sorted(item for item, _ in got) == sorted(3 * list(range(24)))
 
 
+@pytest.mark.deep
 def test_maps_with_other_functions_have_pools_of_their_own() -> None:
     def second(pair: tuple[int, int]) -> tuple[int, int, int]:
         return (*pair, os.getpid())
@@ -105,6 +107,7 @@ def test_maps_with_other_functions_have_pools_of_their_own() -> None:
     assert set(first) != set(other)
 
 
+@pytest.mark.deep
 def test_threads_that_read_ahead_in_each_partition_share_the_pool() -> None:
     pipeline = rs.range(120).partition(
         PARTS,
@@ -166,6 +169,7 @@ def test_an_item_that_ends_its_process_is_named_and_nothing_is_lost() -> None:
         assert got + list(iterator) == list(in_parts(int, workers=0))
 
 
+@pytest.mark.deep
 def test_processes_killed_from_outside_are_replaced() -> None:
     def slow(item: int) -> tuple[int, int]:
         time.sleep(0.002)

@@ -31,11 +31,11 @@ _writing: Final[WeakValueDictionary[str, AsyncCheckpointSaverHook]] = WeakValueD
 class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[misc]
     """Saves the model in a thread while the training goes on, and the inputs of the same step with it.
 
-    It is the hook of that name which TensorFlow has up to version 2.15, with the same arguments and files.
-    Its Saver removes old checkpoints. At the step that a checkpoint is named after, the variables are copied
-    and the positions of the inputs are taken. A thread then writes the inputs, and after them the
-    model. So the newest model has its inputs, whenever the process is killed. Without an input of
-    `make_initializable_iterator` in the graph it saves the model alone.
+    It has the name, the arguments and the files of a hook of TensorFlow up to version 2.15. Its
+    Saver removes old checkpoints. At the step in a checkpoint's name, the variables are copied and
+    the positions of the inputs are taken. A thread then writes the inputs, and after them the
+    model. So the newest model has its inputs, whenever the process is killed. If the graph has no
+    input of `make_initializable_iterator`, only the model is saved.
 
     The inputs are restored when a session is created, as by `CheckpointInputPipelineHook`. If the graph has
     such a hook, its arguments decide on names, folder, policy and listeners of the inputs.
@@ -43,7 +43,8 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
     At most one checkpoint is being written. The next save waits for it, and none is left out. An error of the
     thread is raised once: before the next step, at the next save or at the end. Listeners are called in
     the thread that trains: ``before_save`` at the step, before the variables are copied, ``after_save`` once
-    the files are there. If that returns True, the training stops. The end waits for the last save.
+    the files are there. If ``after_save`` returns True, the training stops. Its end waits for the
+    last save.
 
     State: what the Saver writes, and for each input that of `CheckpointInputPipelineHook`. Between the step and
     the end of the write the memory holds a copy of the variables.
@@ -132,7 +133,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         if self._saving is None:
             self._saving = self._prepared(session.graph)
         _writing[self._save_path] = self
-        # What is after the step is kept until there is a model to go on from.
+        # Later checkpoints are kept until a model to continue from is saved.
         self._saving.restore(session, step, supersede=False)
         self.session, self._is_created = session, False
         super().after_create_session(session, coord)
@@ -198,7 +199,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
                 )
 
     def _save(self, session: Any, step: Any) -> bool:
-        """Take model and inputs at ``step``, for the thread to write; whether to stop the training."""
+        """Take model and inputs at ``step``, for the thread to write; returns whether to stop."""
         assert self._saving is not None
         assert self._model is not None
         checkpoints = self._saving.checkpoints
@@ -236,7 +237,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
             self._run_context.request_stop()
 
     def _before_other(self, session: Any) -> None:
-        """Save before somebody else does by the same Saver, which two must not use at once."""
+        """Save before other code saves with the same Saver, which two must not use at once."""
         if session is self.session:
             self._save(session, session.run(self._global_step_tensor))
             self._collect(wait_for_it=True)

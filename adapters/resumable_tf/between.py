@@ -22,12 +22,12 @@ __all__ = ["Between"]
 STATELESS: Final = re.compile(
     "(Parallel)?(Map|Filter|Batch|PaddedBatch|Rebatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
 )
-# Those of them that keep all items in their order, if they do so by their attribute `deterministic`.
+# Those of them that keep the order of all items if their attribute `deterministic` says so.
 IN_ORDER: Final = re.compile(
     "(Parallel)?(Batch|PaddedBatch|Rebatch)Dataset(V[0-9]+)?|(Prefetch|Options|Model)Dataset"
 )
 MAP: Final = re.compile("(Parallel)?MapDataset(V[0-9]+)?")
-# What tf.data's own check of external state lets pass, and what it looks into.
+# What tf.data's own check of external state allows, and the calls into which it looks.
 ALLOWED: Final = re.compile(
     "Assert|Print(V2)?|Timestamp|TensorArray.*|LookupTable(Find|Size)(V[0-9]+)?|"
     "(If|While|Case)|(Stateful)?PartitionedCall"
@@ -61,7 +61,8 @@ class Between:
       sources: the names of the operations that make the data sets of the sources.
 
     Raises:
-      InvalidArgument: if one has a position of its own, as it would begin anew in the middle of the data.
+      InvalidArgument: if one has a position of its own, since it would restart in the middle of the
+        data.
     """
 
     def __init__(self, dataset: tf.data.Dataset, sources: Iterable[str]) -> None:

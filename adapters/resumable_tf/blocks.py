@@ -33,7 +33,7 @@ BLOCK_SECONDS: Final = 0.002
 BLOCK_BYTES: Final = 1 << 20
 BLOCK_ITEMS: Final = 1 << 12
 SLOW: Final = 5
-"""A block that takes as many times as long as it may is a pause."""
+"""A block that takes this many times `BLOCK_SECONDS` is a pause."""
 
 
 class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
@@ -119,12 +119,12 @@ class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
             try:
                 block = self._iterator.pull_as_moved(count)
             except Exception:
-                # Item by item, those before the error can be handed out.
+                # One by one, so that the items before the error can be handed out.
                 self._at_once = False
                 if count == 1:
                     raise
             else:
-                # What a function of the user returns is never columns; it may take any time.
+                # The results of a user's function are never columns, and may take any time.
                 self._at_once = is_columns(block)
                 return block
         items: list[Any] = []
@@ -153,12 +153,12 @@ class _Pace:
         self._fast = 0  # items without a pause
 
     def note(self, count: int, seconds: float, size: int) -> None:
-        """Take note of what the last block was.
+        """Take note of the last block.
 
         Args:
-          count: of its items.
-          seconds: it took.
-          size: in bytes.
+          count: number of its items.
+          seconds: the time that it took.
+          size: its bytes.
         """
         share = BLOCK_SECONDS / max(seconds, 1e-9)
         self._fast = self._fast + count if share * SLOW > 1 else self._fast // 2

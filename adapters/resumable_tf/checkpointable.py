@@ -83,7 +83,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     def close(self) -> None:
         """End threads and processes of the pipeline; may be called again. The state stays readable.
 
-        TensorFlow keeps what it has saved asynchronously until the process ends, so nothing else ends them.
+        Nothing else ends them: TensorFlow keeps what it has saved asynchronously until the process
+        ends.
         """
         self._iterator.close()
 
@@ -113,8 +114,8 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
     def _copy_trackable_to_cpu(self, object_map: Any) -> None:
         # TensorFlow's asynchronous checkpoints serialise a copy later, when the input has moved on. The
         # first save calls this; the second one traces a `tf.function` that calls it, and from then on
-        # only that runs. What its graph captures at call time is computed anew for each save, in the
-        # thread that saves, before the variables are copied.
+        # only that function runs. What its graph captures at call time is computed anew for each
+        # save, in the thread that saves, before the variables are copied.
         snapshot = object_map.setdefault(self, _Snapshot())
 
         def take() -> tf.Tensor:

@@ -36,11 +36,11 @@ class InputCheckpoints:
       inputs: the checkpoints of each input by its key.
       get_state: returns the state of each input by its key.
       may_be_fresh: whether the input of a store without checkpoints may begin at its start, with a
-        warning, where the model does not.
+        warning, although the model does not.
       asynchronous: whether the training goes on while a checkpoint is written.
       listeners: called at the saves.
       retain: called with step and time after each save; returns what failed.
-      others_in: says for such a store what else there is in its place.
+      others_in: for such a store, says what other hooks have saved in its place.
       after: called with the step in each save, once all inputs are stored.
       retention: which checkpoints of each input to keep, in place of ``retain``; all by default.
     """
@@ -75,23 +75,23 @@ class InputCheckpoints:
     ) -> rs.Checkpoint | None:
         """The checkpoint that belongs to the model at ``step``; None for the start.
 
-        It has a state for each input that has one. Where the one of this task does not fit, it is joined
-        from those of all tasks, see `TaskFiles`.
+        It has a state for each input that has one. If this task's state does not fit, the states of
+        all tasks are joined; see `TaskFiles`.
 
         Later checkpoints are renamed to ``*.superseded``. From now on no other process may write to the
         store. An object of this process that wrote to it before, such as the hook of a training that
-        failed, no longer does.
+        failed, no longer writes.
 
         Args:
           step: of the model.
-          exactly: whether it must be the checkpoint of this very step; else it is the newest one that is
-            not after it.
+          exactly: whether it must be the checkpoint of exactly this step; otherwise it is the
+            newest one up to this step.
           supersede: whether to rename later checkpoints now; else `supersede_after` must do it.
 
         Raises:
           NameInUse: if another process writes to the store.
           NoValidCheckpoint: if there is none for the step, or that one is damaged.
-          StateMismatch: if other tasks have saved that step, and what all have does not fit.
+          StateMismatch: if other tasks have saved that step, and the joined states do not fit.
         """
         self.close()
         with ExitStack() as undo:
@@ -248,7 +248,7 @@ class InputCheckpoints:
         lock.close_with(self._saver)
 
     def _retainer(self, retention: rs.Retention) -> Retain:
-        """What applies ``retention`` up to the next restore, which removes checkpoints by itself."""
+        """A function that applies ``retention``, until a restore removes checkpoints by itself."""
         retainers = [Retainer(retention, part) for part in self._parts]
 
         def apply(step: int, saved_at: float) -> str | None:

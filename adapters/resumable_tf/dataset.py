@@ -43,12 +43,13 @@ OUT_OF_ORDER: Final = (
 def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.Dataset:
     """The items of ``pipeline`` as a data set, which also has the number of each item.
 
-    The iterator of `make_initializable_iterator`, and that which an Estimator makes of the data set if an
-    ``input_fn`` returns it, counts by the numbers. In between, the methods of the data set may ``map``,
-    ``prefetch``, ``batch`` and ``filter``. Their functions get two arguments, the number and the item,
-    and that of a ``map`` returns a pair with the number first. Operations
-    with a position of their own, such as ``shuffle`` or ``skip``, are refused; use those of the pipeline.
-    Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of an Estimator.
+    Two iterators count by the numbers: that of `make_initializable_iterator`, and that which an
+    Estimator makes if an ``input_fn`` returns the data set. Before that, the data set may be
+    changed by its methods ``map``, ``prefetch``, ``batch`` and ``filter``. Their functions get two
+    arguments, the number and the item; the function of a ``map`` returns a pair with the number
+    first. Operations with a position of their own, such as ``shuffle`` or ``skip``, are refused;
+    use those of the pipeline. Call it under ``tf.Graph().as_default()``, as in the ``input_fn`` of
+    an Estimator.
 
     Items cross into the graph in blocks, which grow while items come fast. If an item raises an exception,
     those before it come first, and the next run tries the same item again.
@@ -72,8 +73,8 @@ def make_dataset(pipeline: rs.Pipeline[Any], output_signature: Any) -> tf.data.D
         )
     feed = Feed(pipeline)
     graph = tf1.get_default_graph()
-    # TensorFlow begins the error of a node in a function with the stack of the operation that has the
-    # same name in the graph. There is to be none with that of `from_generator`.
+    # TensorFlow begins the error of a node in a function with the stack of the graph's operation of
+    # the same name. No operation may have the name that `from_generator` uses.
     graph.unique_name("PyFunc")
     if any(other.pipeline is pipeline for other in graph.get_collection(FEEDS)):
         raise rs.InvalidArgument(
@@ -96,8 +97,8 @@ class ResumableIterator:
     Attributes:
       feed: the source of the data set.
       name: of the variable, and of the state in a model's checkpoint.
-      initializer: the operation that begins the input at its start. Where a ``MonitoredSession`` or an
-        Estimator has restored a position, it stays there until the first item is asked for.
+      initializer: the operation that begins the input at its start. If a ``MonitoredSession`` or an
+        Estimator has restored a position, the input stays there until the first item is asked for.
       element_spec: of the items.
       starter: the operation that starts at the position of the feed; a new session runs it.
       consumed: int64 local variable, the number of the last item whose features were computed.
@@ -140,7 +141,7 @@ class ResumableIterator:
         return tf.group(started, self.consumed.assign(number))
 
     def _counted(self, origin: tf.Tensor) -> tf.data.Dataset:
-        """The items with what `get_next` counts them by, where ``origin`` items came before."""
+        """The items with the numbers by which `get_next` counts, after ``origin`` items."""
         if self._between.keep_order:
             return self._dataset
         return self._dataset.scan(origin, _check_order)
@@ -242,8 +243,8 @@ def _number_from(function: Callable[[], int]) -> tf.Tensor:
 
 def _is_managed(graph: tf.Graph) -> bool:
     """Whether ``graph`` was prepared for a session that restores its model by itself."""
-    # There an Estimator runs the initializer after the restore. In a session of the user's own, what
-    # was restored before an initializer is meant to be left.
+    # There, an Estimator runs the initializer after the restore. In a session of the user's own, an
+    # initializer after a restore is meant to leave the restored position.
     keys = (tf1.GraphKeys.READY_OP, tf1.GraphKeys.LOCAL_INIT_OP)
     return any(graph.get_collection(key) for key in keys)
 

@@ -53,7 +53,7 @@ class Feed(Generic[T]):
 
     @property
     def is_endless(self) -> bool:
-        """Whether the pass never ends, or by an endless `repeat` is not meant to, if its length is unknown."""
+        """Whether the pass never ends: by its length if known, else by an endless `repeat`."""
         length = self.pipeline.length
         if length is not None:
             return length == math.inf
@@ -93,7 +93,7 @@ class Feed(Generic[T]):
         self._states.checked(state)
 
     def check_whole(self, state: State) -> None:
-        """The same, and that ``state`` has the partitions of all ranks.
+        """Do as `check`, and make sure that ``state`` has the partitions of all ranks.
 
         Raises:
           StateMismatch: as `check`.
@@ -117,8 +117,7 @@ class Feed(Generic[T]):
         """Let the next `items` begin at the very start; returns the new origin.
 
         Args:
-          keep_restored: whether to stay at a state that was restored, and from which nothing was
-            asked for yet.
+          keep_restored: whether to stay at a restored state after which no item was asked for yet.
         """
         if not self._is_restored or not keep_restored:
             if self._is_restored:
@@ -130,7 +129,7 @@ class Feed(Generic[T]):
         return self.origin
 
     def _note_end(self, number: int) -> None:
-        """Say once if the pass has ended after the item with this number, and that was restored."""
+        """Warn once if the pass ends at ``number``, the item at which it was restored."""
         if number == self.origin > 0:
             warn_of_ended_run(number, "use another folder for model and input")
 

@@ -20,7 +20,7 @@ def others_in(folder: str | os.PathLike[str], name: str) -> str:
     """What TensorFlow's `CheckpointInputPipelineHook` has saved as ``name``, for an error.
 
     Args:
-      folder: that of the model.
+      folder: the model's folder.
       name: of the input.
 
     Returns:

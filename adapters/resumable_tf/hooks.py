@@ -34,11 +34,12 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
     restores the checkpoints of exactly its step, also a session that replaces an aborted one.
 
     The hook follows the `Saver` of the model, whatever code calls it, in the thread that trains. Only
-    where no code saves the model, a timer of the hook decides, which goes on from the restored step.
-    Beside an `AsyncCheckpointSaverHook` it leaves its inputs to that one.
+    if no code saves the model, the hook's own timer decides; it continues from the restored step.
+    If the graph has an `AsyncCheckpointSaverHook`, this hook leaves its inputs to that one.
 
-    If a job goes on with another number of tasks, each joins what all tasks have saved at the step of the
-    model, if its own file lacks partitions that it needs, or is not there.
+    If a job continues with another number of tasks, a task may have no file of its own, or one that
+    lacks partitions that it needs. It then joins what all tasks have saved at the step of the
+    model.
 
     State: a file of some 200 bytes for each checkpoint, ``input-000000001200.ckpt``, without ``.meta``
     and without a ``GraphDef``. `resumable.Checkpointer` can read it too. The file is removed after the
@@ -268,7 +269,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
         return None
 
     def _before_model(self, session: Any) -> None:
-        # One that is just being created holds what was restored; its input is not started yet.
+        # A session that is just being created is at the restored step; its input has not started.
         self._model_is_saved = True
         if session is not self.session or self._saving is None:
             return
@@ -291,14 +292,15 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
 
 
 class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
-    """The same hook with a thread that writes; the state is that of the step it is labelled with.
+    """A `CheckpointInputPipelineHook` that writes the state of its step in a thread.
 
-    The thread writes while the model is being saved, and is waited for at the end of that. Without a saver
-    of the model it writes while the training goes on, one checkpoint at a time. A failure is raised once:
-    at that end, before the next run of the session, or at the end of the training. Listeners are called
-    when a save is done. If a write takes longer than that of the model and then fails or is killed, the
-    last checkpoint of the model has no input; a resume then says so. `AsyncCheckpointSaverHook` has no such
-    moment, and writes the model beside the training too.
+    The thread writes while the model is being saved; the end of the model's save waits for it. If
+    the model has no saver, it writes while the training goes on, one checkpoint at a time. A
+    failure is raised once: at the end of the model's save, before the next run of the session, or
+    at the end of the training. Listeners are called when a save is done. If a write takes longer
+    than the model's and then fails or is killed, the model's last checkpoint has no input; a resume
+    then says so. `AsyncCheckpointSaverHook` has no such moment; it also writes the model while the
+    training goes on.
     """
 
     asynchronous = True
@@ -315,5 +317,5 @@ class Told(rs.CheckpointListener):
         self._listener.before_save(self._hook.session, step)
 
     def after_save(self, step: int, path: str) -> bool:
-        # What is merely true, such as a path that a listener returns, is no request to stop.
+        # Only True asks to stop, not another true value, such as a path that a listener returns.
         return self._listener.after_save(self._hook.session, step) is True

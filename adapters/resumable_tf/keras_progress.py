@@ -26,7 +26,7 @@ __all__ = [
 
 
 class _Begun:
-    """Says to Keras 2 where ``fit`` begins, as the state of a `BackupAndRestore` does.
+    """Tells Keras 2 where ``fit`` begins, as the state of a `BackupAndRestore` does.
 
     Args:
       epoch: the first one.

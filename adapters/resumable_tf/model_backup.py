@@ -21,12 +21,13 @@ __all__ = ["ModelBackup"]
 class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
     """Saves the weights of the model and its optimizer, and restores the newest ones.
 
-    It takes the place of Keras's ``BackupAndRestore``, with the same first arguments. That one writes over its
-    own files under Keras 3, and a kill in that moment ends every later start with an error. Here each save is
-    a new file, which gets its name when it is whole and on the disk. The files stay after the training.
+    It replaces Keras's ``BackupAndRestore``, with the same first arguments. Under Keras 3 that
+    callback overwrites its own files, and after a kill in that moment every later start fails. Here
+    each save is a new file, which gets its name when it is whole and on the disk. The files stay
+    after the training.
 
-    Put it before `ResumeInput` in the list of callbacks. That restores the input of the same step, and lets an
-    interrupted epoch continue at its batch.
+    Put it before `ResumeInput` in the list of callbacks. `ResumeInput` restores the input of the
+    same step, and lets an interrupted epoch continue at its batch.
 
     When a ``fit`` begins, the newest sound file is loaded, unless the model has been trained further than
     that. A damaged file is set aside with a warning, and the one before is taken. The end of a training is
@@ -38,8 +39,8 @@ class ModelBackup(tf.keras.callbacks.Callback):  # type: ignore[misc]
     Args:
       directory: a local folder.
       save_freq: ``"epoch"``, or a number of batches.
-      max_to_keep: how many of the newest files to keep, at least 1. With one alone there is none to go back
-        to if it is damaged later.
+      max_to_keep: how many of the newest files to keep, at least 1. With 1, there is no file to go
+        back to if it is damaged later.
       name: the beginning of the names of the files.
 
     Raises:

@@ -20,7 +20,7 @@ from resumable.checkpoint.files import make_folders, sync_folder
 __all__ = ["ModelFile", "ModelFiles"]
 
 ENDING: Final = ".weights.h5"
-"""Keras wants it."""
+"""The ending that Keras requires."""
 PART: Final = 1 << 20
 """Bytes that are read at once."""
 

@@ -1,10 +1,11 @@
 """Data sets of numbered items, which stay numbered through the operations of tf.data."""
 
-# TensorFlow's own data sets do not know where they come from. One of these does, and all that its methods make
-# of it is one again. So whoever iterates it, also an Estimator, gets an iterator that counts.
+# TensorFlow's own data sets do not know their source. A `NumberedDataset` does, and its methods
+# return such data sets. So any code that iterates it, even an Estimator, gets an iterator that
+# counts.
 #
-# To TensorFlow it is a data set of the items, as that is what its iterator delivers. The numbers are there for
-# the functions that its methods call, which get the pairs.
+# To TensorFlow it is a data set of the items, since its iterator delivers items. Only the functions
+# that its methods call get the pairs with the numbers.
 
 from __future__ import annotations
 
@@ -175,7 +176,7 @@ def numbered(
       feed: the source.
       output_signature: `tf.TypeSpec` objects in the structure of one item.
       begin: called whenever the data set is iterated, before the first item.
-      watch: called with the iterator that this makes, which goes when the iteration is over.
+      watch: called with the iterator that this makes, which is freed when the iteration is over.
     """
     number = tf.TensorSpec((), tf.int64)
     if not Columns.fit(output_signature):

@@ -20,10 +20,10 @@ __all__ = ["Parts"]
 class Parts(rs.Store):
     """A store for a state with one part for each input; each part is a checkpoint of its own.
 
-    A part whose store is empty, as that of a new input is, is left out of what is loaded.
+    If the store of a part is empty, as for a new input, that part is not loaded.
 
     Args:
-      stores: of each part by its key in the state.
+      stores: the store of each part, by the part's key in the state.
       after: called with the step once all parts are stored; the save fails if it raises.
 
     Attributes:

@@ -51,7 +51,7 @@ def check_policy(pipeline: rs.Pipeline[Any], policy: str) -> None:
 
 
 def note_functions(pipeline: rs.Pipeline[Any], found: Iterable[str]) -> None:
-    """Let `check_policy` find what functions of tf.data, after ``pipeline``, do that is not repeated.
+    """Let `check_policy` find what tf.data functions after ``pipeline`` do that is not repeated.
 
     Args:
       pipeline: of an input of the default graph.

@@ -1,7 +1,8 @@
 """Functions of a pipeline that draw random numbers which no state restores."""
 
-# What a function will do cannot be known, but most of what is random is reached by names: those that the
-# function loads are looked up, without calling anything, and those of the functions that it loads in turn.
+# What a function will do cannot be known, but most randomness is reached by name. So the names that
+# a function loads are looked up, without calling anything, and so are those of the functions it
+# loads.
 
 from __future__ import annotations
 

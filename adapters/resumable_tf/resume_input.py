@@ -1,8 +1,8 @@
 """Keras's ``fit``, killed in mid-epoch and continued with the next batch."""
 
 # A callback of Keras is called for each trained batch, so these are counted; tf.data may have produced
-# more. Only an optimizer of Keras 3 that scales the loss does not count every batch by its iterations; it has
-# a second counter that nothing uses, and which is saved with it.
+# more. The iterations of the optimizer count them too, unless it is one of Keras 3 that scales the
+# loss; that one has a second counter that nothing else uses, and which is saved with it.
 #
 # The step of an input's checkpoint is the number of the optimizer's iterations, which is in every
 # checkpoint of the model. So it does not matter what saves and restores the model, or at which batch: the
@@ -43,7 +43,7 @@ INPUT: Final = "input"
 
 
 class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
-    """Feeds ``fit`` from ``pipeline``, saves its position, and restores that of the model's step.
+    """Feeds ``fit`` from ``pipeline``, saves its position, and restores it at the model's step.
 
     Pass ``resume.dataset(signature)`` to ``fit`` as its data, and this object as a callback after those
     that save the model, such as `ModelBackup` and `ModelCheckpoint`. The model must be restored with
@@ -109,7 +109,7 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
             may_be_fresh=lambda store: allow_fresh_input,
             retention=retention,
         )
-        # The optimizer's iterations less the trained batches; None before the restore of a fit.
+        # The optimizer's iterations minus the trained batches; None before the restore of a fit.
         self._offset: int | None = None
         self._is_checked = False
         self._steps = 0
@@ -119,8 +119,8 @@ class ResumeInput(tf.keras.callbacks.Callback):  # type: ignore[misc]
         # The steps of the epoch in progress so far, and the step at which to end it.
         self._seen: int | None = None
         self._last_step: int | None = None
-        self._stop: Final = object()  # a truth of our own
-        # What counts the batches where iterations do not, and what it was set to for a batch in work.
+        self._stop: Final = object()  # a true value to recognise as ours
+        # What counts the batches if iterations do not, and its value for the batch in work.
         self._counter: Any = None
         self._expected: int | None = None
         self._use = _Use()

@@ -71,8 +71,8 @@ class _IteratorSaveable(saveable_object.SaveableObject):  # type: ignore[misc]
         feed, name = self._iterator.feed, self._iterator.name
         (restored,) = restored_tensors
         reading = restored.op
-        # TensorFlow's own reading of a key that is not there says nothing of inputs. An operation whose
-        # result nobody needs does not run.
+        # TensorFlow's own error about a missing key does not mention inputs. Its read operation
+        # does not run if its result is not used.
         by_path = reading.type == "RestoreV2"
 
         def move(data: bytes) -> int:

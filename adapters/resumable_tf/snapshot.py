@@ -1,12 +1,12 @@
 """The variables of a model as they were at one step, written by the Saver while the training goes on."""
 
-# The Saver writes by operations of the model's graph, which read the variables of the moment. So these
-# operations are copied into a graph of their own, in which placeholders stand for the variables, and
-# the same Saver is given a session of that graph. File names, shards, the state file, and which old
-# checkpoints are removed are its own work, as ever.
+# The Saver writes with operations of the model's graph, which read the current variables. So these
+# operations are copied into a graph of their own, in which placeholders replace the variables, and
+# the same Saver is given a session of that graph. The Saver still decides on file names, shards,
+# the state file, and which old checkpoints are removed.
 #
-# TensorFlow does not write every kind of checkpoint in such a way that a killed process leaves either none or a
-# whole one. So the files are written into a folder beside the others, and then renamed, the index last.
+# With some kinds of checkpoint, a killed process leaves a part of one if TensorFlow was writing it.
+# So the files are written into a folder next to the others, and then renamed, the index last.
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _defined(operations: list[tf.Operation], graph: tf.Graph) -> tf1.GraphDef:
         node = defined.node.add()
         node.CopyFrom(operation.node_def)
         node.device = ""
-        node.attr.pop("_class", None)  # it may place the node beside a variable
+        node.attr.pop("_class", None)  # it may place the node with a variable
     return defined
 
 

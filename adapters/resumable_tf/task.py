@@ -23,7 +23,7 @@ class Task:
       folder: a path or URL.
       name: of the task's input.
       is_chief: whether this task saves the model.
-      leads: whether it is known to be the only such task of the folder.
+      leads: whether it is known to be the folder's only task that saves the model.
       save_steps: steps between saves of the model; None if steps do not decide.
       save_secs: seconds between saves of the model; None if time does not decide.
       kept: how many checkpoints of the model are kept; None for all.
@@ -47,7 +47,7 @@ def task_of(estimator: Any) -> Task:
     """
     if isinstance(estimator, (str, os.PathLike)):
         return Task(estimator)
-    # An Estimator has a RunConfig, and the folder where the latter may have none.
+    # An Estimator has a RunConfig, and has the folder even if the RunConfig has none.
     config = getattr(estimator, "config", estimator)
     try:
         folder, several = estimator.model_dir, config.num_worker_replicas > 1

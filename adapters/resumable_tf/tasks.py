@@ -1,19 +1,21 @@
 """What the tasks of a job have saved of one input, each under a name of its own."""
 
-# The tasks save by themselves, and exchange nothing else. With another number of tasks the next job needs
-# what all of them have saved at the step of its model. What must never be joined is what belongs to another
-# life of the job, as where one of four workers had come further than the model from which two go on.
+# Each task saves by itself, and tasks exchange nothing else. A job with another number of tasks
+# needs what all of them have saved at the step of its model. It must never join files of another
+# life of the job: one of four workers, say, may have come further than the model from which two
+# continue.
 #
-# - Only files of the very step of the model are joined, and only if they have all partitions, also those
-#   that this task does not need. A task that goes on from a model sets its own later files aside. So the
-#   files of another life lack the partitions of each task that is there in both. They contradict
-#   what the other tasks of this life have saved, or leave a gap.
-# - The chief of an Estimator also sets aside what tasks that may be gone have saved after the step of the
-#   model. No task of this job can have come further than the model from which all of them begin.
+# - Only files of the model's very step are joined, and only if together they have all partitions,
+#   even those that this task does not need. A task that continues from a model sets its own later
+#   files aside. So the files of another life lack the partitions of each task that is in both
+#   lives. They contradict what the other tasks of this life have saved, or leave a gap.
+# - The chief of an Estimator also sets aside what other tasks, which may be gone, have saved after
+#   the step of the model. No task of this job can be further than the model from which all begin.
 #
-# The states of a `shard` are equal on all tasks. A task that comes back after a job without it has an older
-# one. It must take that of the others, but not where each task goes at a pace of its own, as with parameter
-# servers: there it goes on from its own. Files of two others with equal states at one step tell which it is.
+# The state of a `shard` is the same on all tasks. A task that returns after a job without it has an
+# older state, and must adopt that of the others. But if each task goes at its own pace, as with
+# parameter servers, it continues from its own. Equal states of two others at one step show the
+# former.
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ from .feed import Feed
 __all__ = ["TaskFiles"]
 
 TASK: Final = re.compile(r"_(chief|master|worker)_[0-9]+(?=_|$)")
-"""What the name of a task's input has more than that of a job with one task."""
+"""The part of an input's name that a job with one task does not have."""
 
 
 @final
@@ -106,7 +108,7 @@ class TaskFiles:
         return [self.store, *(self._others().values() if self._leads else [])]
 
     def _others(self, step: int | None = None) -> dict[str, rs.Store]:
-        """The stores of the other tasks by name; of those only that have a checkpoint of ``step``."""
+        """The stores of other tasks, by name; if ``step`` is given, only those that have it."""
         own = self.store
         if not isinstance(own, (rs.Directory, rs.Remote)):
             return {}
@@ -119,8 +121,8 @@ class TaskFiles:
         }
 
     def _go_together(self, others: Mapping[str, rs.Store]) -> bool:
-        """Whether ``others``, if their states are equal, were saved by tasks that go step by step."""
-        # Of tasks that each go at a pace of their own, hardly two are at the same place at the same step.
+        """Whether ``others``, if their states are equal, were saved by tasks that go in step."""
+        # Tasks that go at their own pace are hardly ever at the same place at the same step.
         return len(others) > 1 or _without_task(self._name) in others
 
     def _fits(self, step: int) -> bool:
@@ -129,7 +131,7 @@ class TaskFiles:
             self._feed.check(read_valid(self.store, step).state)
         except rs.StateMismatch:
             return False
-        except rs.NoValidCheckpoint:  # which whoever loads it will find out
+        except rs.NoValidCheckpoint:  # the caller gets this error when it loads it
             pass
         return True
 

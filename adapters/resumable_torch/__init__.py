@@ -1,13 +1,14 @@
 """PyTorch's samplers, `DataLoader` and `IterableDataset`, resumed exactly in mid-epoch."""
 
-# `cursor` holds the place of the loop in the passes over a pipeline; everything else translates:
-# `sampler`, `distributed` and `dataset` are named as in torch, `loader` counts the batches that the loop
-# received, `randomness` gives each sample its own generator, and `tensors` lets a source keep tensors in
-# its state. `no_worker` hides the worker from the sources that are read in it, and `marks` are the
-# states that come out of a worker. Where a pipeline has partitions, `shares` are those of a worker, and
-# `partitions` saves those of all ranks. `one_step` refuses partitions of different steps, and `one_rank` a
-# saver that keeps the partitions of one rank alone. `stateful` is whatever has the state of a rank.
-# `lightning` and `transformers` have one callback each and must be imported by their own names.
+# `cursor` holds the place of the loop in the passes over a pipeline. All other modules translate:
+# `sampler`, `distributed` and `dataset` are named as in torch; `loader` counts the batches that the
+# loop received; `randomness` gives each sample its own generator; `tensors` lets a source keep
+# tensors in its state. `no_worker` hides torch's worker from the sources that run in it. `marks`
+# sends states out of a worker. If a pipeline has partitions, `shares` divides them among workers,
+# and `partitions` saves those of all ranks; `one_step` refuses partitions of different steps, and
+# `one_rank` refuses a saver that keeps the partitions of one rank only. `stateful` names what has
+# the state of a rank. `lightning` and `transformers` have one callback each and must be imported
+# by their own names.
 
 from __future__ import annotations
 

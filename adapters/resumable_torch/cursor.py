@@ -33,7 +33,7 @@ def state_in(state_dict: Mapping[str, Any]) -> State:
             f"{shorten(state_dict)}{looks_like(state_dict)}"
         )
     data = state_dict[KEY]
-    if isinstance(data, io.BytesIO):  # as some savers give bytes back
+    if isinstance(data, io.BytesIO):  # the form in which some savers return bytes
         data = data.getvalue()
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
@@ -49,8 +49,8 @@ class Cursor:
     Attributes:
       pipeline: the argument.
       epoch: number of the pass.
-      jumps: how often the cursor went anywhere else than to the start of the next epoch.
-      moves: how often `load` or `set_epoch` has made the count of consumed items void.
+      jumps: how often the cursor moved elsewhere than to the start of the next epoch.
+      moves: how often `load` or `set_epoch` has made the count of consumed items invalid.
 
     Raises:
       InvalidArgument: if a source can only be read once.
@@ -81,7 +81,8 @@ class Cursor:
         """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: number of items consumed of the previous pass; after 0 that pass begins again.
+          consumed: number of items of the previous pass that were consumed. If it is 0, that pass
+            begins again.
           fewest: the smallest number of items that make a pass. If a resumed pass has fewer left, its
             epoch is over.
         """

@@ -1,11 +1,11 @@
 """An `IterableDataset` over a pipeline, whose workers deliver its items in their global order."""
 
-# Torch takes batches from its workers in turn: of W workers, worker w delivers the batches w, w + W,
-# w + 2W ... So each worker passes over the items of the others. That costs nothing where items are
-# looked up by index. Every worker reads the whole stream, but calls the functions mapped over it for its
-# own items only. A source must not notice that there are several workers, or it would read only a part.
-# Of a pipeline with partitions each worker owns some, and passes over nothing, if the loader counts the
-# batches of each.
+# Torch takes batches from its workers in turn: with W workers, worker w delivers the batches w,
+# w + W, w + 2W ... So each worker skips the items of the others. That costs nothing if items are
+# looked up by index. If the pipeline is a stream, every worker reads all of it, but calls mapped
+# functions for its own items only. A source must not notice that there are several workers, or it
+# would read only a part. If the pipeline has partitions and the loader counts the batches of each
+# worker, each worker owns some partitions and skips nothing.
 
 from __future__ import annotations
 
@@ -39,9 +39,10 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
     batches, pass ``batch_size=None``, call `set_epoch` before each pass, leave ``persistent_workers``
     off, and pass the number of consumed items to `state_dict`.
 
-    Of a pipeline with partitions each worker owns some, and reads nothing for the others. That needs a
-    `ResumableDataLoader`, which counts the batches of each. There may be `map`, `filter` and `prefetch`
-    after the partitions; with other stages there each worker reads everything, as of any stream.
+    If the pipeline has partitions, each worker owns some and reads no others. That needs a
+    `ResumableDataLoader`, which counts the batches of each worker. Only `map`, `filter` and
+    `prefetch` may follow the partitions; after another stage, each worker reads everything, as for
+    any stream.
 
     State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
     torch, and the other way round.
@@ -57,7 +58,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
     Attributes:
       pipeline: the argument.
       cursor: the place of the loop.
-      marks: the state after each batch of a stream, where a loader begins the passes.
+      marks: the state after each batch of a stream, if a loader begins the passes.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -73,7 +74,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         self._driven = False
         self.marks: Marks | None = None
         self._yielded = 0
-        # In a worker: its iterator, and whether it was put where it is by `load_state_dict`.
+        # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._working: rs.PipelineIterator[Any] | None = None
         self._in_place = False
         self._worker: WorkerInfo | None = None
@@ -83,7 +84,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         if worker is None:
             return self._all()
         if worker.num_workers == 1 and threadless(self.pipeline.stage):
-            hide_worker()  # its own threads read at any moment
+            hide_worker()  # the pipeline's threads read at any moment
         with in_no_worker():
             return self._share(worker.id, worker.num_workers)
 
@@ -99,8 +100,8 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
             default, the number of those that were yielded in this process.
 
         Raises:
-          ExternalStateError: if it is registered with Accelerate, which keeps the state of rank 0, and ranks own
-            partitions.
+          ExternalStateError: if ranks own partitions and it is registered with Accelerate, which
+            keeps the state of rank 0 only.
         """
         if self._working is not None:
             with in_no_worker():
@@ -129,7 +130,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return copied
 
     def _here(self) -> WorkerInfo | None:
-        """The worker of torch in which this code runs, also where it is hidden."""
+        """The torch worker that runs this code, even if it is hidden."""
         return get_worker_info() or self._worker
 
     def _all(self) -> Iterator[Any]:
@@ -147,11 +148,11 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
                 marks.leave(iterator)
 
     def _share(self, number: int, workers: int) -> Iterator[Any]:
-        """The runs of items of worker ``number``, which stands at its first one at once."""
+        """The runs of items of worker ``number``; its iterator stands at the first one at once."""
         in_place, self._in_place = self._in_place, False
-        if in_place:  # also where nothing is left: the other workers may have some
+        if in_place:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
-        # A worker that lives on goes through one pass after another.
+        # A persistent worker goes through one pass after another.
         self.cursor.begin(int(self._working is not None))
         self._working = own = self._own(number, workers)
         if own is not None:
@@ -164,7 +165,10 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return self._runs(self._working, (workers - 1) * self._run_length)
 
     def _own(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
-        """The partitions of worker ``number``, where the pass begins; None if it owns none."""
+        """An iterator over the partitions of worker ``number`` from the start of the pass.
+
+        It is None if the worker owns none.
+        """
         if not self._driven or self.marks is None:
             return None
         share = share_of(self.pipeline, number, workers, self.cursor.origin)
@@ -175,7 +179,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return plain.resume(self.cursor.origin)
 
     def _runs(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
-        """Runs of items, with ``others`` passed over between them."""
+        """Runs of items; between two runs, ``others`` items are skipped."""
         with iterator:
             whole = True
             while whole:
@@ -185,7 +189,8 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
                         self.marks.leave(iterator)
                     whole = len(run) == self._run_length
                     if whole and others:
-                        # Before the items are handed out, so that a state taken then is after it.
+                        # Before the items are handed out, so that a state taken then includes the
+                        # skip.
                         iterator.skip(others)
                 yield from run
 

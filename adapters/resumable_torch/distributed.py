@@ -15,7 +15,7 @@ __all__ = ["ResumableDistributedSampler"]
 
 
 class ResumableDistributedSampler(ResumableSampler):
-    """The part of one rank of a global order, dealt out in rounds: a sample to each rank in turn.
+    """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
 
     State: the global position, the same bytes on every rank. Any number of ranks continues the global
     order, so the state of rank 0 is enough for all. Each pass is a new epoch, also without `set_epoch`,

@@ -1,4 +1,4 @@
-"""Samplers that let a loader begin their passes."""
+"""Samplers whose passes are begun by a loader."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Driven(InPasses):
     """A sampler that one loader at a time may take over."""
 
     _is_driven = False
-    _driver: weakref.ref[Any] | None = None  # None also in a copy, whose driver was copied too
+    _driver: weakref.ref[Any] | None = None  # None in a copy too: its loader is a copy
 
     @property
     def driven(self) -> bool:
@@ -44,9 +44,10 @@ class Driven(InPasses):
 
 
 class Unordered(Sampler[None]):
-    """What a loader over a stream has in place of a sampler, as frameworks tell samplers the epoch.
+    """Replaces the sampler of a loader over a stream, so that frameworks can tell it the epoch.
 
-    Lightning does, and that is all it does behind the end of an epoch: it loads no state of a loader there.
+    Lightning does. When it resumes at the end of an epoch, it does nothing else: it loads no state
+    of a loader there.
     """
 
     def __init__(self, cursor: Cursor) -> None:

@@ -1,14 +1,14 @@
-"""A callback for Lightning: what its own way of saving and loading the states of loaders leaves open."""
+"""A callback that corrects how Lightning saves and loads the states of loaders."""
 
 # Lightning saves and restores every loader with a `state_dict`. If the loader has no length, Lightning
 # fetches one batch ahead to know which is the last. That batch then counts as received, though no step
 # has used it. This callback corrects the state in the checkpoint.
 #
-# Lightning writes what rank 0 has. Where ranks own partitions, that is not all.
+# Lightning writes the state of rank 0 only. If ranks own partitions, that is not all.
 #
-# Lightning (2.6) does not load the states of loaders from a checkpoint at the end of a finished epoch,
-# which is where `ModelCheckpoint` saves by default. It tells the samplers the epoch, so the order goes on,
-# but nothing refuses other data, and a loader without a length has delivered a batch by then.
+# `ModelCheckpoint` saves at the end of an epoch by default. From such a checkpoint, Lightning (2.6)
+# does not load the states of loaders. It tells the samplers the epoch, so the order continues. But
+# nothing refuses other data, and a loader without a length has delivered a batch by then.
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["ResumeInput"]
 class ResumeInput(Callback):
     """Saves each `ResumableDataLoader` at the last batch that a training step has used.
 
-    It is needed for a loader without a length, and where ranks own partitions, whose states it joins. For
-    any other it refuses the checkpoint of other data also at the end of an epoch, where Lightning loads
-    no state. The loaders may be in a list, in a dict, or nested. A fit that has ended, and is resumed, trains
-    nothing: a warning says so.
+    It is needed for a loader without a length, and if ranks own partitions: it joins their states.
+    For any other loader, it refuses a checkpoint of other data, even at the end of an epoch, where
+    Lightning loads no state. The loaders may be in a list, in a dict, or nested. If a fit that has
+    ended is resumed, it trains nothing and a warning says so.
 
     Raises:
       StateMismatch: from ``fit``, if the checkpoint has the state of other data or of other loaders.
@@ -99,8 +99,8 @@ class ResumeInput(Callback):
                 f"Lightning saved {len(saved)} states of {len(loaders)} loaders with a state, so it "
                 "cannot be told which is whose; pass one loader, over rs.zip or rs.mix of pipelines"
             )
-        # Lightning fetches from all loaders together, so what it holds of one it holds of each. A
-        # loader that it has begun anew within the epoch has received fewer batches than there were steps.
+        # Lightning fetches from all loaders together, so it holds as many batches of each. A loader
+        # that it has restarted within the epoch has received fewer batches than there were steps.
         held = max((loader.received - self._steps for loader in own), default=0)
         for number, loader in enumerate(loaders):
             if isinstance(loader, ResumableDataLoader):

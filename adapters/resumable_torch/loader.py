@@ -42,18 +42,21 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
     ``persistent_workers`` and ``batch_size`` may change on resume.
 
-    In the body of the loop the batch in work counts as consumed. After the loop the state is that of the
-    start of the next epoch. A state of the last batch also resumes at the start of the next epoch, and
-    ``epoch`` is then the number of that one. Where ranks own partitions, the state after the loop is that
-    of the last batch, so that it can be joined with those of ranks that are still in the epoch; not with
-    ``drop_last``. A rank that resumes with nothing left has an empty pass, so that all are in the same
-    epoch; where this one owns all partitions, it warns, as the run may have ended. After a ``break`` the
-    next pass is the next epoch, unless the pass had delivered nothing.
+    In the body of the loop, the current batch counts as consumed. After the loop, the state is that
+    of the start of the next epoch. A state of the last batch also resumes at the start of the next
+    epoch, and ``epoch`` is then the next one. After a ``break`` the next pass is the next epoch,
+    unless the pass had delivered nothing.
 
-    A batch that could not be made is passed over by a loop that goes on with `next`, over a map-style data
-    set. After an interrupt while torch waits, such as the exception of a signal handler, `next` gives the
-    batch that was waited for. Where torch would leave batches out after an error or an interrupt, `next`
-    raises `WorkerError`, and ``load_state_dict(state_dict())`` lets the next pass go on exactly.
+    If ranks own partitions and ``drop_last`` is off, the state after the loop is that of the last
+    batch, so that it can be joined with the states of ranks that are still in the epoch. A rank
+    that resumes with nothing left has an empty pass, so that all ranks are in the same epoch. If
+    there is one rank, it warns, since the run may have ended.
+
+    If a batch of a map-style data set cannot be made, a loop that calls `next` again skips it. If
+    an interrupt, such as the exception of a signal handler, comes while torch waits, `next` then
+    gives the batch that was waited for. If torch would leave batches out after an error or an
+    interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next pass is
+    exact.
 
     State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
     of the order, ``sampler.cursor.pipeline``, or of the pipeline of a `PipelineDataset`. For a stream, the
@@ -64,9 +67,10 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     For a stream, each worker also reports what it read before and after its first batch. If the sources
     deliver another order in each worker, an `ExternalStateError` is raised instead of a batch.
 
-    If workers own partitions, torch takes a batch of each in turn, and goes on with the others when one has
-    ended. The order is that without workers as long as no partition has ended, if the pipeline makes the
-    batches and the number of partitions of the rank is a multiple of ``num_workers``.
+    If workers own partitions, torch takes a batch from each worker in turn, and continues with the
+    others when one has ended. Until a partition ends, the order is the same as without workers if
+    the pipeline makes the batches and the rank's number of partitions is a multiple of
+    ``num_workers``.
 
     Args:
       dataset: a map-style data set, or a `PipelineDataset`.
@@ -88,8 +92,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     Raises:
       InvalidType: if the data set or the sampler cannot be resumed.
-      InvalidArgument: if ``in_order`` is False, as batches that overtake each other leave no
-        position behind. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
+      InvalidArgument: if ``in_order`` is False, since batches that overtake each other have no
+        position. If a ``generator`` is given: here ``seed`` decides the order, and a resume would
         draw the seeds of the workers anew from a generator. If ``seed`` or ``with_position`` is given
         where something else makes the order. If the rank has fewer partitions than workers.
     """
@@ -157,9 +161,9 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         else:
             check_workers(self._source.pipeline, self.num_workers)
         self._shares: Shares | None = None
-        # The last state of a pass that the loop has left, where ranks end at different steps.
+        # The last state of a pass that the loop has ended, if ranks end at different steps.
         self._last: tuple[int, dict[str, bytes]] | None = None
-        # Whether nobody but the state has said which pass comes next.
+        # Whether only a loaded state has said which pass comes next.
         self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
@@ -181,7 +185,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
-        """The pipeline of the data set, or that of the numbers of samples; None if a sampler is not ours."""
+        """The pipeline of the data set or of sample numbers; None if a sampler is not ours."""
         return self.cursor.pipeline
 
     @keeps_rank_state
@@ -192,9 +196,9 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
           held: how many of these batches have not reached the training step yet.
 
         Raises:
-          ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``; or if
-            the loader is registered with Accelerate, which keeps the state of rank 0, and ranks own
-            partitions: register ``JoinedState(loader)``.
+          ExternalStateError: if the data set has a state of its own, and the policy is ``"fail"``;
+            or if ranks own partitions and the loader is registered with Accelerate, which keeps the
+            state of rank 0 only: register ``JoinedState(loader)``.
         """
         self._apply_policy()
         if self._last is not None and self._last[0] == self.cursor.moves:
@@ -225,7 +229,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         """
         self.cursor.load(state_dict)
         if has_partitions(self.cursor.pipeline.stage):
-            self.cursor.set_epoch(self.cursor.epoch)  # also where this rank has nothing left of it
+            self.cursor.set_epoch(self.cursor.epoch)  # even if this rank has nothing left of it
         self._is_led_by_state = True
 
     def set_epoch(self, epoch: int) -> None:
@@ -234,7 +238,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self._is_led_by_state = False
 
     def get_state(self) -> dict[str, bytes]:
-        """As `state_dict`, for ``rs.from_iterable(loader)``; after a pass, that before the next one."""
+        """As `state_dict`, for ``rs.from_iterable(loader)``; after a pass, that of the next one."""
         self._apply_policy()
         return self._state(held=0)
 
@@ -267,7 +271,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         if isinstance(self._source, PipelineDataset) and (
             again or self._jumps != self.cursor.jumps
         ):
-            self._iterator = None  # workers that live on would go to the next epoch
+            self._iterator = None  # persistent workers would go to the next epoch
         self._count, self._last = 0, None
         self._passes += 1
         self._jumps, self._moves = self.cursor.jumps, self.cursor.moves
@@ -275,13 +279,13 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             self._shares = Shares.of(
                 self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
             )
-        # Torch seeds its workers by the generator that the model may draw from too. A resume begins
-        # the pass once more, so it must leave that generator as it is.
+        # Torch seeds its workers from a generator that the model may use too. A resume begins the
+        # pass a second time, so it must not change that generator.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
             return self._passes, self._begun()
 
     def _begun(self) -> Iterator[T]:
-        """Torch's own iterator. Its batches are `Marked` where the state comes with them."""
+        """Torch's own iterator. Its batches are `Marked` if the state comes with them."""
         if not isinstance(self._source, PipelineDataset) or self._source.marks is None:
             return super().__iter__()
         collate = self.collate_fn
@@ -314,17 +318,17 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         if number == self._passes and self._moves == self.cursor.moves:
             self._warn_if_nothing_was_left()
             if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:
-                # Other ranks may have batches of this epoch left, and the states are joined. What cannot
-                # be saved can still be iterated.
+                # Other ranks may have batches of this epoch left, and all states are joined. A
+                # pipeline that cannot be saved can still be iterated.
                 with suppress(Exception):
                     self._last = self.cursor.moves, self._state(held=0)
             self.cursor.end()
             self._count = 0
 
     def _warn_if_nothing_was_left(self) -> None:
-        """Warn at the end of a pass that was resumed, and had no batch.
+        """Warn at the end of a resumed pass that had no batch.
 
-        Of several ranks others may have some, and they stay in one epoch.
+        With several ranks there is no warning: others may have batches, and all stay in one epoch.
         """
         resumed, self._is_led_by_state = self._is_led_by_state, False
         if (
@@ -341,7 +345,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             )
 
     def _leave_workers(self) -> None:
-        """Let the next pass begin with other workers, also where they live on."""
+        """Let the next pass begin with new workers, even if workers are persistent."""
         self._iterator = None
 
     @property
@@ -364,12 +368,12 @@ class _Received(Iterator[T]):
         self._batches: Iterator[T] | None = None
         self._order = OneOrder()
         self._taken: Taken | None = None
-        # Batches that could not be made. Over a map-style data set they are passed over once the loop
-        # has received another one. A pipeline ends with the first of them: its worker would deliver
-        # nothing more, while others go on.
+        # Number of batches that could not be made. With a map-style data set, they count as skipped
+        # once the loop has received another batch. A pipeline's pass ends with the first of them:
+        # its worker would deliver nothing more, while others would continue.
         self._failed = 0
-        # Whether torch cannot go on behind an exception without leaving a batch out. It is set before torch
-        # is asked, as a signal handler may raise anywhere.
+        # Whether torch would leave a batch out if it continued after an exception. It is set before
+        # torch is asked, since a signal handler may raise anywhere.
         self._torn = False
         self._over = False
 
@@ -408,13 +412,13 @@ class _Received(Iterator[T]):
         return batch  # type: ignore[no-any-return]
 
     def _goes_on(self, taken: Taken, error: BaseException) -> bool:
-        """Whether torch leaves no batch out after an error, but one that could not be made."""
+        """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
         if not taken.sound:
             return False
         if not taken.more:  # torch was interrupted while it waited
             return True
-        # Torch passes over the batch. That is right for an error of the data set, but an interrupt says
-        # nothing of the batch.
+        # Torch skips the batch. That is right for an error of the data set, but an interrupt says
+        # nothing about the batch.
         passed_over = taken.more == 1 and isinstance(error, Exception)
         if not (passed_over and self._loader._goes_on_after_errors):
             return False
@@ -434,7 +438,7 @@ def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:
 def _check_makes_order(
     dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
 ) -> None:
-    """Refuse what only the maker of the order can follow, where that is not the loader."""
+    """Refuse arguments of the order if something other than the loader makes it."""
     has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
     if isinstance(dataset, IterableDataset):
         if with_position:

@@ -2,12 +2,13 @@
 
 # Where items are looked up by index, the main process computes the state after each batch by
 # arithmetic. For a stream only the worker that made the batch has the state; the main process would have
-# to read the consumed items again. So the state is sent as bytes through torch's queue beside the batch,
-# and is removed before the loop gets the batch.
+# to read the consumed items again. So the state is sent as bytes with the batch through torch's
+# queue, and is removed before the loop gets the batch.
 #
-# Each worker reads the stream for itself. If the order differs between workers, as from a shuffle without
-# a seed, items would be lost and repeated. So with its first batch a worker reports the last items of the
-# sources before and after it, as digests. They must fit the reports of the workers before and after.
+# Each worker reads the stream for itself. If the order differs between workers, as with a shuffle
+# without a seed, items would be lost and repeated. So with its first batch, each worker reports
+# digests of the sources' last items before and after that batch. They must fit the reports of the
+# workers before and after it.
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class Marked(NamedTuple):
 
     Attributes:
       batch: what the loop gets.
-      state: that after the batch, of a worker that owns partitions that of the worker.
-      order: of the first batch of a worker that reads everything.
+      state: the state after the batch; if the worker owns partitions, the worker's own state.
+      order: with the first batch of a worker that reads everything.
       worker: the number of a worker that owns partitions.
     """
 
@@ -66,7 +67,7 @@ class Marks:
         self._order, before, self._before = None, self._before, None
         if before is not None:
             self._order = before, iterator.digests
-        self._state = None  # one that no batch took
+        self._state = None  # a state that no batch took
         if self._batches_to_wait:
             self._batches_to_wait -= 1
             return

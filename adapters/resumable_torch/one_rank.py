@@ -1,4 +1,4 @@
-"""Refuse that the state of one rank is kept for all, where ranks have different ones."""
+"""Refuse to keep the state of one rank for all ranks if the states differ."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ CALLERS: Final = {
     ("accelerate.checkpointing", "save_accelerator_state"),
     ("accelerate.checkpointing", "save_custom_state"),
 }
-"""The functions that look at the method ``state_dict`` of what is registered with Accelerate, by module. Every
-rank asks for the state, and that of rank 0 is written."""
+"""Accelerate's functions that look up ``state_dict`` of a registered object, by module. Every rank
+asks for the state, and the state of rank 0 is written."""
 
-# Accelerate tells nothing to what is registered: it only looks whether there is such a method. So a look at
-# the method is the first moment at which it can be refused, by who looks.
+# Accelerate does not tell an object that it is registered: it only looks up the method. So the
+# lookup is the first moment at which it can be refused, and the caller shows that Accelerate looks.
 
 
 @final
@@ -67,7 +67,8 @@ def keeps_rank_state(
 ) -> _StateDict[S, P, R]:
     """Mark a method ``state_dict`` that gives the state of this rank.
 
-    If ranks differ in that state, Accelerate is refused it: an `ExternalStateError` says what to register.
+    If the states of ranks differ, Accelerate does not get it: an `ExternalStateError` says what to
+    register.
     """
     return _StateDict(method)
 
@@ -93,5 +94,5 @@ def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
 
 
 def _holds_items_of_rank(stage: Stage[Any]) -> bool:
-    """Whether a stage behind `shard` holds items of its rank, so that no state is that of all."""
+    """Whether a stage after `shard` holds items of its rank, so that ranks' states differ."""
     return shared_fingerprint(stage, of_rank=True) != shared_fingerprint(stage)

@@ -1,7 +1,7 @@
 """Refuse states of partitions that were saved at different steps."""
 
-# A rank that has come to its end may have fewer steps than others, and the state after its last item does not
-# say that its partitions have ended. So a partition that is behind is asked for a further item.
+# A rank that has ended may have fewer steps than others. The state after its last item does not say
+# that its partitions have ended. So a partition that is behind is asked for one more item.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["check_one_step"]
 def check_one_step(states: Sequence[State], pipeline: rs.Pipeline[Any] | None) -> None:
     """Refuse ``states``, each of one partition, if some are behind others and have not ended.
 
-    Only the partitions that ``pipeline`` owns are looked into, and not where it has several inputs.
+    Only the partitions that ``pipeline`` owns are checked, and none if it has several inputs.
 
     Raises:
       StateMismatch: naming a partition and both steps.
@@ -58,5 +58,5 @@ def _alone(stage: Stage[Any], number: int | None) -> Stage[Any] | None:
         return None
     try:
         return dealt(stage, owned[0].index(number), len(owned[0]), "keep")
-    except rs.InvalidArgument:  # a stage behind the partitions holds items of all of them
+    except rs.InvalidArgument:  # a stage after the partitions holds items of all of them
         return None

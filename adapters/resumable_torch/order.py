@@ -45,7 +45,7 @@ def as_order(source: Source, shuffle: bool | None, seed: int | None) -> rs.Pipel
 
 
 def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
-    """Refuse those of ``arguments`` that are not None, beside ``other``, which makes the order.
+    """Refuse any of ``arguments`` that is not None, since ``other`` makes the order.
 
     Raises:
       InvalidArgument: naming the first that is given.
@@ -58,7 +58,7 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:
-    """The positions, in the whole run, of the items of a pass from where it began.
+    """The positions in the whole run of a pass's items, from where the pass began.
 
     An item that fills up a last round has the position of the item that it repeats.
     """
@@ -76,7 +76,7 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
 
 def _before(cursor: Cursor, length: int | float | None) -> int:
-    """The items of the epochs before."""
+    """Number of items in the epochs before."""
     return cursor.epoch * int(length) if cursor.epoch and length is not None else 0
 
 

@@ -1,8 +1,9 @@
 """States of ranks that own partitions, saved together: a key for each partition, or one state of all."""
 
-# The state of a rank has its own partitions. `torch.distributed.checkpoint` keeps the values of equal keys
-# once, and loads the keys that a rank asks for. So with a key for each partition, ranks of any number find
-# what they need. Each value is a whole state that has only this partition, and `joined_states` joins them.
+# The state of a rank has the rank's own partitions. `torch.distributed.checkpoint` keeps the values
+# of equal keys once, and loads the keys that a rank asks for. So with a key for each partition, any
+# number of ranks finds what it needs. Each value is a whole state with only this partition, and
+# `joined_states` joins them.
 
 from __future__ import annotations
 
@@ -29,11 +30,11 @@ PREFIX: Final = "partition/"
 class PartitionedState:
     """The state of a loader with a key for each partition, for `torch.distributed.checkpoint`.
 
-    ``dcp.save({"input": PartitionedState(loader)}, ...)`` on some ranks and ``dcp.load`` on any other
-    number: each rank saves its own partitions and loads those that it then owns. Ranks that have the
-    same ones, as those of one group of tensor parallelism, save them once.
+    Call ``dcp.save({"input": PartitionedState(loader)}, ...)`` on some ranks and ``dcp.load`` on
+    any other number. Each rank saves its own partitions and loads those that it then owns. Ranks
+    with the same partitions, such as a tensor-parallel group, save them once.
 
-    Where the pipeline has no partitions, there is the one key of the loader.
+    If the pipeline has no partitions, there is the one key of the loader.
 
     Args:
       loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
@@ -55,7 +56,8 @@ class PartitionedState:
         """A serialised state for each partition of this rank, under ``partition/00007`` and so on.
 
         Raises:
-          ExternalStateError: if it is registered with Accelerate, which would keep the partitions of rank 0 alone.
+          ExternalStateError: if it is registered with Accelerate, which would keep only the
+            partitions of rank 0.
         """
         own = self._loader.state_dict()
         parts = _split(rs.loads(own[KEY])).parts
@@ -68,8 +70,8 @@ class PartitionedState:
 
         Raises:
           StateMismatch: if a partition that this rank owns is missing, or the partitions are not of
-            one step of one pipeline. Only a rank that has come to its end may be some steps behind; below
-            stages of several inputs (`mix`, `zip`) that is not looked into.
+            one step of one pipeline. Only a rank that has ended may be some steps behind; this is
+            not checked below stages with several inputs (`mix`, `zip`).
         """
         if KEY not in state_dict:
             states = [rs.loads(value) for value in state_dict.values()]
@@ -80,15 +82,15 @@ class PartitionedState:
 
 
 class JoinedState:
-    """The state of all ranks that own partitions, for whoever saves what rank 0 has: Accelerate, above all.
+    """The state of all ranks that own partitions, for savers of rank 0's, such as Accelerate.
 
-    ``accelerator.register_for_checkpointing(JoinedState(loader))``. `state_dict` is `gather_state`, so every
-    rank must call it after the same step, as Accelerate does in ``save_state``. The state is loaded on
-    any number of ranks.
+    Call ``accelerator.register_for_checkpointing(JoinedState(loader))``. `state_dict` is
+    `gather_state`, so every rank must call it after the same step, as Accelerate does in
+    ``save_state``. The state can be loaded on any number of ranks.
 
     Args:
       loader: what has the state: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator of a pipeline.
-      group: the ranks; by default all. Without `torch.distributed` there is this one.
+      group: the ranks; by default all. Without `torch.distributed` there is one rank.
 
     Raises:
       InvalidType: if ``loader`` is none of these.
@@ -125,12 +127,12 @@ def gather_state(
     """The joined state of all ranks, on every rank, such as for ``torch.save`` on rank 0.
 
     Every rank of the group must call it, after the same step. ``load_state_dict`` of a loader takes it
-    with any number of ranks; where there is none, that of `JoinedState`.
+    with any number of ranks. An iterator has no such method; use that of `JoinedState`.
 
     Args:
       loader: what has the state of this rank: a `ResumableDataLoader`, a `PipelineDataset`, or an iterator
         of a pipeline.
-      group: the ranks; by default all. Without `torch.distributed` there is this one.
+      group: the ranks; by default all. Without `torch.distributed` there is one rank.
 
     Raises:
       StateMismatch: if the states cannot be joined, on every rank.

@@ -52,7 +52,7 @@ class ResumableSampler(Driven, Sampler[Any]):
         self.with_position = check_bool("with_position", with_position)
         if with_position:
             check_positions(self.cursor.pipeline)
-        # Invariant: `_drawn` less what is left in `_block` are the samples yielded in this pass.
+        # Invariant: `_drawn` minus what is left in `_block` is the number of samples yielded.
         self._drawn = 0
         self._block: Iterator[Any] = iter(())
 

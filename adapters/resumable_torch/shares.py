@@ -1,8 +1,8 @@
 """Parts of a pipeline that the workers of a loader own: each some of its partitions."""
 
-# A worker that owns partitions reads nothing for the others. The order is not known beforehand then: a
-# worker may end before the others. So each batch names its worker, and the state of the loop is that of
-# every worker after its batches that the loop has received.
+# Workers that own partitions read nothing for each other. Their order is not known in advance,
+# since one may end before the others. So each batch names its worker. The state of the loop has the
+# state of each worker after those of its batches that the loop has received.
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from resumable.state.value import State
 __all__ = ["Shares", "check_workers", "share_of"]
 
 MOST_HELD: Final = 1 << 16
-"""Of so many of the last batches it is known which worker made them."""
+"""Number of the last batches of which it is known which worker made them."""
 
 
 def share_of(
@@ -65,15 +65,15 @@ def check_workers(pipeline: rs.Pipeline[Any], workers: int) -> None:
 def _owned(stage: Stage[Any]) -> Partition[Any] | None:
     """The partitions that workers can own; None if there are none.
 
-    Workers do not go step by step, so nothing after the partitions may have a state: the states of the
-    workers differ in their partitions alone. Ranks that end together are counted in steps of the rank.
-    Their partitions have known lengths, so to pass over items of others costs nothing.
+    Workers do not advance in step, so no stage after the partitions may have a state: the workers'
+    states may differ in their partitions only. There are also none if ranks end together, since
+    that counts steps of the rank. Those partitions have known lengths, so skipping costs nothing.
     """
     while not isinstance(stage, Partition):
         if isinstance(stage, (Map, Filter, RandomMap)):
             if stage.carries_state or getattr(stage, "on_error", "raise") != "raise":
                 return None
-            # One that draws by other places counts the items of the rank.
+            # A random map without places in partitions counts the items of the rank.
             if isinstance(stage, RandomMap) and not stage.over_partitions:
                 return None
         elif not isinstance(stage, PassThrough):

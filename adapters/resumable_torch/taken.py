@@ -1,12 +1,13 @@
-"""What torch has taken of the batches of a pass, when an exception came in the place of one."""
+"""Which batches of a pass torch has taken when an exception came instead of a batch."""
 
-# An exception out of torch's iterator may mean that a batch could not be made, and torch goes on behind
-# it. Or a signal handler raised it while torch waited, and the batch still comes. Which of the two it is
-# cannot be told from the exception, as handlers raise whatever they like. So torch is asked. With workers
-# it counts the batches that it has handed out. Without, it makes each batch that it draws from the sampler.
+# An exception from torch's iterator has one of two causes. Either a batch could not be made; torch
+# then continues after it. Or a signal handler raised while torch waited; the batch then still
+# comes. The exception does not tell which, since a handler may raise any type. So torch is asked:
+# with workers, it counts the batches that it has handed out. Without workers, each draw from the
+# sampler makes one batch, so the draws are counted.
 #
-# A handler may also have raised in the midst of torch's own bookkeeping, or in the sampler, which is a
-# generator and ends with that. What then comes may leave batches out, so nobody may go on.
+# A handler may also raise in the middle of torch's own bookkeeping, or in the sampler, a generator,
+# which then ends. Later batches may leave some out, so the pass must not continue.
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ __all__ = ["Drawable", "Taken"]
 
 
 class Drawable:
-    """A sampler whose iterators know how much was drawn from them."""
+    """A sampler whose iterators count what is drawn from them."""
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
@@ -33,8 +34,8 @@ class Drawn(Iterator[Any]):
     """Counts what is drawn.
 
     Attributes:
-      count: what was drawn.
-      ended: whether nothing was left.
+      count: number of draws.
+      ended: whether the sampler has ended.
       torn: whether an exception, such as that of a signal handler, interrupted a draw.
     """
 
@@ -57,11 +58,11 @@ class Drawn(Iterator[Any]):
 
 
 class Taken:
-    """The batches that torch has taken of a pass.
+    """The batches of a pass that torch has taken.
 
     Args:
       batches: torch's iterator over a loader whose sampler is `Drawable`.
-      ordered: whether each batch is that of one draw, as over a map-style data set.
+      ordered: whether each draw makes one batch, as with a map-style data set.
     """
 
     def __init__(self, batches: Any, ordered: bool) -> None:
@@ -79,19 +80,19 @@ class Taken:
 
     @property
     def more(self) -> int:
-        """The batches that torch has taken since `note`, delivered or not."""
+        """Number of batches that torch has taken since `note`, delivered or not."""
         return self._count - self._before
 
     @property
     def sound(self) -> bool:
-        """Whether torch goes on behind what it has taken, and leaves nothing out."""
+        """Whether torch continues after the batches it has taken and leaves none out."""
         torch, drawn = self._batches, self._batches._sampler_iter
         if drawn.torn:
             return False
         if not self._workers:
             return True
-        # Torch passes over what a dead worker should have made, and over a batch that is not in its list.
-        # Its own invariant is that it waits for as many batches as the list has without data.
+        # Torch skips the batches of a dead worker, and a batch that is not in its list of tasks.
+        # Its own invariant: it waits for as many batches as the list has entries without data.
         waiting = sum(len(info) == 1 for info in torch._task_info.values())
         return (
             torch._workers_status == self._working
@@ -102,7 +103,7 @@ class Taken:
 
     @property
     def _asked_for_all(self) -> bool:
-        """Whether each batch that was drawn is one that workers make, and always as many."""
+        """Whether every draw was sent to a worker, and the full number of batches is in work."""
         torch, drawn = self._batches, self._batches._sampler_iter
         ahead = torch._prefetch_factor * torch._num_workers
         return bool(

@@ -22,19 +22,19 @@ __all__ = ["ResumeInput"]
 
 
 class ResumeInput(TrainerCallback):
-    """Saves the state of a loader beside that of the model, and resumes from it.
+    """Saves the state of a loader together with the model, and resumes from it.
 
     The trainer must use this very loader, from its ``get_train_dataloader``, and have
     ``ignore_data_skip=True``, or it would pass over the batches a second time. The state is a checkpoint
     file in the folder of the trainer, ``checkpoint-STEP/input-*.ckpt``, and is removed with that folder.
-    A training that has ended, and is resumed, trains nothing: a warning says so.
+    If a training that has ended is resumed, it trains nothing and a warning says so.
 
     Args:
       loader: the loader of the training data.
 
     Raises:
       InvalidArgument: on a resume, if ``ignore_data_skip`` is off, or if an epoch ends within the
-        batches of an optimizer step, where the trainer would not take that step.
+        batches of an optimizer step, since the trainer would not take that step.
       NoValidCheckpoint: on a resume, if the folder has no state of the loader.
     """
 
@@ -90,7 +90,7 @@ class ResumeInput(TrainerCallback):
             saved = rs.loads(whole[KEY])
             checkpoint = rs.Checkpoint(step=state.global_step, time=time.time(), state=saved)
             directory = rs.Directory(_folder(args, state))
-            if state.global_step in directory.steps():  # of a run that was resumed further back
+            if state.global_step in directory.steps():  # of a run resumed from an earlier step
                 directory.set_aside(state.global_step, "superseded")
             directory.save(state.global_step, encode(checkpoint))
 

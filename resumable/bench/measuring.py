@@ -170,7 +170,7 @@ class _Measurement:
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
     def _only_pass(self) -> tuple[MeasuredPass, _Times | None]:
-        """One pass for speed and stages; its time is without that of the timing itself."""
+        """One pass for speed and stages; the cost of timing is subtracted from its time."""
         self._tell("timing the pipeline and its stages")
         if self._timed is None:
             return self._run(self._seconds), None

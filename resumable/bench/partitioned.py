@@ -11,11 +11,11 @@ from ..core.stage import Stage
 from ..stages.partition import Partition
 
 ONE_PROCESSOR: Final = (0.75, 1.25)
-"""The part of the time in which threads compute that do so in turn, since Python runs one at a time."""
+"""Threads that compute for such a share of the time do it in turn: Python runs one at a time."""
 
 
 def run_elsewhere(stage: Stage[Any]) -> dict[int, Partition[Any]]:
-    """The partitions of the graph that processes run, whose work no clock of this process sees."""
+    """The partitions of the graph that processes run: no clock of this process sees their work."""
     return {
         number: found
         for number, (found, _) in enumerate(walk(stage))
@@ -30,7 +30,7 @@ def run_here(stage: Stage[Any]) -> Stage[Any]:
 
 
 def partition_of(above: Iterable[Stage[Any]]) -> Partition[Any] | None:
-    """The partition among the stages after one, if there is one: then its workers run that stage."""
+    """The partition among the stages after a stage, if any: its workers run that stage."""
     return next((later for later in above if isinstance(later, Partition)), None)
 
 

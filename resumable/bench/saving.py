@@ -93,8 +93,8 @@ def _reread(
 ) -> int:
     """What a resume from ``state`` reads for the next ``items`` beyond what these take.
 
-    What they take is seen in a run from ``before``, so many items earlier or at the start: when it
-    comes to them it has read again all that a resume does.
+    What they take is measured in a run from ``before``, a state so many items earlier or at the
+    start: when that run reaches them, it has read again all that a resume reads.
     """
     with pipeline.resume(state) as iterator:
         position = iterator.step

@@ -54,7 +54,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         for file in survey(folder):
             found.append(file)
             bar.update(1)
-    # What lacks a part is a save that was cut short, or is not done yet.
+    # A step that lacks a part is a save that was cut short, or is not done yet.
     damaged = [file for file in found if file.problem and not (file.aside or file.incomplete)]
     if as_program:
         described = [_describe(file, place) for file in found]
@@ -125,7 +125,7 @@ def _row(file: FoundFile) -> tuple[str, ...]:
 
 
 def _shown(file: FoundFile, place: str) -> str:
-    """Where ``file`` is, of which there is only a copy here if ``place`` is a URL."""
+    """Where ``file`` is; if ``place`` is a URL, the file here is only a copy."""
     return f"{place}/{file.path.name}" if "://" in place else str(file.path)
 
 
@@ -147,7 +147,7 @@ def _describe(file: FoundFile, place: str) -> dict[str, Any]:
 
 
 def explain(error: Exception) -> str:
-    """The message of ``error``; that of the operating system without its number."""
+    """The message of ``error``; one of the operating system loses its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error)

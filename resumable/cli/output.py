@@ -6,7 +6,7 @@ import os
 from typing import Any, Final, TextIO, final
 
 CLOSED_PIPE: Final = 128 + 13
-"""The exit status that a shell shows of a program which SIGPIPE has ended."""
+"""The exit status that a shell shows for a program that SIGPIPE has ended."""
 
 
 # Not an `OSError`, nor even an `Exception`: commands report those, and there is nobody to read it.
@@ -34,7 +34,7 @@ class Output:
             raise ReaderEnded from error
 
     def drop(self) -> None:
-        """Let what is not written yet go, as the interpreter would try it once more when it exits."""
+        """Discard what is not written yet: the interpreter would try again when it exits."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, self._stream.fileno())
         os.close(nowhere)

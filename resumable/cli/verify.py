@@ -20,7 +20,7 @@ from .target import target_of
 
 MOST_PROCESSES: Final = 4
 LONG: Final = 20.0
-"""Seconds from which on the estimate says how to take less time."""
+"""From so many seconds on, the estimate says how to take less time."""
 
 
 def run(options: argparse.Namespace) -> int:

@@ -278,7 +278,7 @@ def _closes(pipeline: Pipeline[Any]) -> None:
 
 def _can_be_pickled(pipeline: Pipeline[Any]) -> None:
     try:
-        # By an earlier protocol NumPy turns foreign byte orders into the machine's own.
+        # With an earlier protocol, NumPy turns foreign byte orders into the machine's own.
         again: Pipeline[Any] = pickle.loads(pickle.dumps(pipeline, pickle.HIGHEST_PROTOCOL))
     except Exception as error:
         if all(map(_pickles, _values(pipeline))):

@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import shorten
 
 PLAIN: Final = frozenset({int, str, bytes, bool, type(None)})
-"""Types of which nothing but the value is to be compared: most items are of one."""
+"""Types of which only the value is compared: most items are of one."""
 
 
 def same(left: Any, right: Any) -> bool:

@@ -20,7 +20,7 @@ from ..pipeline import Pipeline
 from ..state.encoding import loads
 
 PROTOCOL: Final = pickle.HIGHEST_PROTOCOL
-"""By an earlier one NumPy turns foreign byte orders into the machine's own."""
+"""With an earlier one, NumPy turns foreign byte orders into the machine's own."""
 
 
 def resume_in_a_fresh_process(

@@ -247,7 +247,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 
 
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """`mark` notes the state of its moment, wherever the iterator has gone when it is made."""
+    """`mark` notes the state of its moment, even if the iterator moves before the state is made."""
     with closing(pipeline.stage.start(0)) as moving:
         states, marks = [through_bytes(moving)], [moving.mark()]
         for _ in itertools.islice(moving.items(), limit):
@@ -353,8 +353,8 @@ def _go_on_alike(
 ) -> bool:
     """Whether two iterators have the same state, or states with the same items to come.
 
-    Within a graph an input that has ended may have been asked for more than there is, and another
-    one, for the items that go with these.
+    Within a graph, an input that has ended may have been asked for more items than there are, and
+    another input for the items that go with those.
     """
     states = through_bytes(one), through_bytes(other)
     if states[0] == states[1]:

@@ -1,4 +1,4 @@
-"""The other ways in which a pipeline may be run, of which its items must not tell."""
+"""The other ways in which a pipeline may be run, which must not change its items."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ..pipeline import Pipeline
 def tunings(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
     """``pipeline`` with other workers and buffers, and with a thread after each of its stages in turn.
 
-    States of it are states of them all. A thread is left out where it may not stand. There are none of
-    a pipeline that calls a function with state of its own, which belongs to one pipeline at a time.
+    States of ``pipeline`` are states of them all. A thread is left out where it is not allowed.
+    There are none if the pipeline calls a function with state of its own, which belongs to one
+    pipeline at a time.
     """
     stage = pipeline.stage
     if any(getattr(found, "carries_state", False) for found, _ in walk(stage)):

@@ -13,11 +13,11 @@ from .runs import Digests
 from .work import Resumed, ResumedRun
 
 FIRST_HASH_SEED: Final = 2
-"""Of the first generation of a chain; each later one has the next."""
+"""The hash seed of the first generation of a chain; each later one has the next number."""
 EVERYWHERE: Final = 40
-"""Items of a run that is also resumed in one process, at every position."""
+"""A run of up to so many items is also resumed in one process, at every position."""
 MOST_EVERYWHERE: Final = 400
-"""Positions of a longer run at which it is."""
+"""The most positions at which a longer run is resumed in one process."""
 
 
 class Link(NamedTuple):
@@ -34,7 +34,7 @@ class Link(NamedTuple):
 
     @property
     def differs(self) -> bool:
-        """Whether it did not go on with the run; not known of one that could not be tried."""
+        """Whether it did not continue the run; False for a resume that could not be tried."""
         result = self.result
         if result is None:
             return not self.outcome.died
@@ -55,7 +55,7 @@ def plan_chains(
 def plan_everywhere(items: int, random_access: bool) -> tuple[int, ...]:
     """Where to resume in one process: everywhere in a short run, at some places of a longer one.
 
-    Fewer where a resume may read again what lies before it.
+    There are fewer if a resume may read again what lies before it.
     """
     most = max(items // 4, EVERYWHERE) if random_access else EVERYWHERE
     if items <= most:

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 import numpy as np
 
 MOMENT: Final = 1_600_000_000
-"""Where a clock stands that was stopped, in seconds since the epoch."""
+"""The time that a stopped clock shows, in seconds since the epoch."""
 
 
 @final
@@ -85,7 +85,7 @@ def _stop_the_clock() -> None:
         vars(time)[name] = _at_moment(vars(time)[name])
     show = time.strftime
     vars(time)["strftime"] = lambda form, *when: show(form, *(when or (time.localtime(),)))
-    # Not the monotonic clock: who waits by it would wait for ever.
+    # Not the monotonic clock: code that waits by it would wait forever.
     for name in ("time", "perf_counter"):
         vars(time)[name] = lambda: float(MOMENT)
         vars(time)[f"{name}_ns"] = lambda: MOMENT * 10**9
@@ -94,8 +94,8 @@ def _stop_the_clock() -> None:
 def _replace_methods(kind: type, **methods: Callable[..., Any]) -> None:
     """Exchange class methods of a built-in type.
 
-    In the type itself: other classes in its place would end the process in extension modules
-    (pandas, pyarrow) that know how its objects lie in memory.
+    The type itself is changed: with other classes in its place, extension modules (pandas, pyarrow)
+    that know how its objects lie in memory would end the process.
     """
     (found,) = gc.get_referents(vars(kind))  # the dict behind the view
     found.update((name, classmethod(method)) for name, method in methods.items())

@@ -188,7 +188,7 @@ class Diagnosis:
         return None
 
     def _later(self, number: int) -> bool:
-        """Whether plain runs differ after all, which differ by chance or at another time."""
+        """Whether plain runs differ after all, by chance or at another time."""
         others = Conditions(hash_seed=1, clock_stands=True), OTHER_HASHES
         for other in others:
             try:
@@ -279,7 +279,7 @@ class Diagnosis:
     def _consumption(self) -> list[Mapping[int, int]]:
         stops = (*self.stops, self.limit)
         result = self.workers.run(ProcessTask(Consumption(stops))).result
-        # A stage that cannot be exchanged cannot be counted: then each is taken for the last one.
+        # A stage that cannot be exchanged cannot be counted: then each is treated as the last one.
         return result or [{} for _ in stops]
 
     def _limit(self, number: int) -> int | None:
@@ -292,8 +292,8 @@ class Diagnosis:
             return self.stops
         counts = zip(self._consumption, self.stops, strict=False)
         stops = tuple(count.get(number, stop) for count, stop in counts)
-        # A stage may have read a last group to its end, of which a resume reads all again. A cut that is
-        # stopped at its end has nothing left that could differ.
+        # A stage may have read its last group to the end, and a resume reads that whole group
+        # again. A cut that is stopped at its end has nothing left that could differ.
         at_end = stops and stops[-1] == self._limit(number)
         return tuple(sorted((*stops, stops[-1] // 2))) if at_end else stops
 

@@ -1,7 +1,7 @@
 """A digest of any item, equal in every process for items that are the same."""
 
-# What `testing.comparing.same` says of two items, for items that are in two processes. Nothing
-# that differs between processes goes in: no address, no order of a set, no identity.
+# Digests compare as `testing.comparing.same` does, for items in two processes. Nothing that
+# differs between processes goes in: no address, no order of a set, no identity.
 #
 # A container is digested from the digests of its parts, so one that occurs often is digested once.
 # The digests of the parts of a cycle depend on where the cycle was entered. An item with too many
@@ -48,11 +48,11 @@ class _Digester:
     def __init__(self, *, by_number: bool) -> None:
         self._by_number = by_number
         self._visits = 0
-        # By id, with the object, which must not make room for another one of the same id.
+        # By id, with the object: while it is kept, no other object gets its id.
         self._known: dict[int, tuple[Any, bytes]] = {}
         # The containers around a part, by id, with their depth.
         self._inside: dict[int, int] = {}
-        # The least depth that the cycles reach that were met.
+        # The least depth to which the cycles seen so far lead back.
         self._outermost = 0
 
     def digest(self, value: Any) -> bytes:
@@ -125,12 +125,12 @@ def _hashed(tag: str, *parts: bytes) -> bytes:
 
 def _as_array(value: Any) -> np.ndarray[Any, Any] | None:
     """The values of a tensor, or of an image."""
-    # Of the type: an object may make up any attribute that it is asked for.
+    # Asked of the type: an object may make up any attribute.
     if not (hasattr(type(value), "__array__") or hasattr(type(value), "__array_interface__")):
         return None
     try:
         return np.asarray(value)
-    except Exception:  # of a dtype that NumPy lacks, or not in memory
+    except Exception:  # a dtype that NumPy lacks, or not in memory
         return None
 
 
@@ -148,7 +148,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _function() -> None:
-    """Stands for its type."""
+    """Has the type of functions written in Python."""
 
 
 _NAMED: Final = (type, type(_function), type(len))

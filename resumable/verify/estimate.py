@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, final
 
 PROCESSES_OF_RANKS: Final = 20
-"""How many are started to try several ranks."""
+"""How many processes are started to try several ranks."""
 RUNS_OF_RANKS: Final = 8
 """How many runs of the whole pipeline these ranks make together."""
 
@@ -40,7 +40,7 @@ class ProcessCost:
       at_once: number of processes at the same time.
       shards: number of shards; each is resumed with other numbers of ranks.
       deals: whether items are dealt out to ranks, which are then run too.
-      restart: seconds until one that resumes has loaded the pipeline; None if these are `start`.
+      restart: seconds until a process that resumes has loaded the pipeline; None if it is `start`.
     """
 
     start: float
@@ -53,7 +53,7 @@ class ProcessCost:
     restart: float | None = None
 
     def seconds(self, chains: Sequence[Sequence[int]]) -> float:
-        """For a run that saves, ``chains`` of resumes, and what is measured after them."""
+        """Seconds of a run that saves, of ``chains`` of resumes, and of what is measured then."""
         resuming = sum(map(self._of_chain, chains)) / max(min(self.at_once, len(chains)), 1)
         alone = self.start + self.run
         # A run that saves, two for the costs, one that counts items; for a shard five and more.
@@ -68,7 +68,7 @@ class ProcessCost:
         return self._start_again * len(stops) + self.run * passed / max(self.items, 1)
 
     def _of_several(self) -> float:
-        """For ranks that save one checkpoint together, and those that go on from it."""
+        """Seconds of ranks that save one checkpoint together, and of those that resume from it."""
         if not self.deals:
             return 0.0
         return PROCESSES_OF_RANKS * self._start_again + RUNS_OF_RANKS * self.run

@@ -1,8 +1,8 @@
 """Count the items that go into each stage and come out of it, to report those left out."""
 
-# Whether a stage of the user is meant to make fewer items out of more cannot be known. What is known is
-# reported: how many items it made, whether that differs from its `length`, and whether its state holds
-# more at the end of an epoch than at the start, which may be items that are never delivered.
+# It cannot be known whether a user's stage is meant to make fewer items than it gets. What is known
+# is reported: how many items it made, whether that differs from its `length`, and whether its state
+# holds more at the end of an epoch than at the start, which may be items that are never delivered.
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Flow:
       unlike_length: items of an epoch, if this differs from its ``length``.
       held: what its state held at the end of an epoch and not at the start, as text.
       epochs: those that it was started in.
-      starts: how often it was started and delivered something, where it is a source.
+      starts: for a source, how often it was started and delivered something.
       opened: the source that its function has opened most often.
     """
 
@@ -173,14 +173,14 @@ def _of_repeated(flow: Flow) -> str | None:
 
 
 def is_the_users(stage: Stage[Any]) -> bool:
-    """Whether the class of ``stage`` is none of the library."""
+    """Whether the class of ``stage`` does not belong to the library."""
     return type(stage).__module__.partition(".")[0] != LIBRARY
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class _Watched(PassThrough[T]):
-    """Upstream's items, counted. What is looked up by index is not: its length is known."""
+    """Upstream's items, counted, unless they are looked up by index: then the length is known."""
 
     blind = True
 

@@ -1,12 +1,12 @@
 """Processes as fresh as one that was just started, at the price of a fork."""
 
-# A fork server is an interpreter of its own, started with its own hash seed, that has imported the
-# library and knows nothing of anybody's pipeline. What is asked of it is done by forks of it, which
-# begin where `ready` returns: each finds what was imported, and neither the traces of another nor
-# anything of the process that asks.
+# A fork server is an interpreter of its own, started with its own hash seed. It has imported the
+# library and knows nothing of the user's pipeline. Each request is done by a fork of it, which
+# begins where `ready` returns. A fork finds what was imported, but no traces of other forks and
+# nothing of the process that asks.
 #
 # A request is one message over a socket, with three descriptors: standard input, output, and a
-# socket over which a fork that waits for the new process tells its number, and then how it ended.
+# socket. Over that socket, a fork that waits for the new process tells its number and how it ended.
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from typing import Any, Final, final
 
 from ..workers.fork import fork
 
-# Not of macOS, whose frameworks do not bear a fork.
+# Not on macOS, whose frameworks do not work after a fork.
 CAN_FORK: Final = sys.platform == "linux"
 MOST_BYTES: Final = 1 << 17
 PATIENCE: Final = 10.0
-"""Seconds after which one that does not end is killed."""
+"""Seconds after which a process that does not end is killed."""
 NUMBER: Final = struct.Struct("<q")
 
 
 @final
 class Forked:
-    """A running process; has what is used of a `subprocess.Popen`."""
+    """A running process, with the methods of a `subprocess.Popen` that are used."""
 
     def __init__(self, control: socket.socket, stdin: int) -> None:
         self.stdin = open(stdin, "wb")  # noqa: SIM115  # to be closed by who ends the process
@@ -63,7 +63,7 @@ class Forked:
                 self.returncode = self._told()
             except (BlockingIOError, TimeoutError):
                 raise subprocess.TimeoutExpired("a fork", timeout or 0) from None
-            except ConnectionError:  # who should have told was killed too
+            except ConnectionError:  # the fork that should tell was killed too
                 self.returncode = -signal.SIGKILL
             self._control.close()
         return self.returncode
@@ -112,7 +112,7 @@ class ForkServer:
     def start(self, wish: bytes, output: Any) -> Forked:
         """A new process, in a session of its own, for which `ready` returns ``wish``.
 
-        Its standard input is a pipe, and what it says goes to the file ``output``.
+        Its standard input is a pipe, and its output goes to the file ``output``.
 
         Raises:
           OSError: if the fork server is gone.
@@ -144,7 +144,7 @@ class ForkServer:
 def ready() -> bytes:
     """Fork for each request; returns in each new process, with what is asked of it.
 
-    Where it is called it never returns: that process ends when nobody can ask any more.
+    It never returns in the server itself, which ends when nobody can send requests any more.
     """
     requests = socket.socket(fileno=os.dup(0))
     gc.collect()
@@ -165,13 +165,13 @@ def ready() -> bytes:
 
 
 def _begin_child(control: socket.socket, standard_input: int, output: int) -> None:
-    """Fork once more: the one goes on, the other tells how that ends."""
+    """Fork once more: the child goes on, and the parent tells how the child ends."""
     child = fork()
     if child:
-        os.close(0)  # the requests, which end when no process of these can take them
+        os.close(0)  # the requests, which end when no process can read them
         os.close(standard_input)
         os.close(output)
-        with suppress(OSError):  # nobody may want to know any more
+        with suppress(OSError):  # the reader may be gone
             control.sendall(NUMBER.pack(child))
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             control.sendall(NUMBER.pack(status))

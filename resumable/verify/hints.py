@@ -10,7 +10,7 @@ from ..sources.iterable import FromIterable
 from . import reasons
 from .reasons import Reason
 
-# A resume calls the function again for the item it was inside, so that it can carry no state.
+# A resume calls the function again for the current item, so the function can carry no state.
 CALL_AGAIN: Final = ("FlatMap", "InterleaveMap")
 
 

@@ -1,8 +1,8 @@
-"""Count how often the function of a stage opens one and the same source."""
+"""Count how often the function of a stage opens the same source."""
 
-# A pipeline that a function returns is no part of the graph, so nothing refuses one that it returns for
-# every item: `flat_map(lambda item: shared)` delivers all of `shared` for each. Whether that is meant
-# cannot be known; it is counted.
+# A pipeline that a function returns is not part of the graph, so nothing refuses one that it
+# returns for every item: `flat_map(lambda item: shared)` delivers all of `shared` for each. Whether
+# that is meant cannot be known; it is counted.
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Counting:
     def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
         self._fn = fn
         self._opened = opened
-        # Weakly: a source that is made anew for each item need not be kept, and is always another one.
+        # Weakly: a source that is made anew for each item need not be kept; it never comes again.
         self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
 
     def __call__(self, item: Any) -> Any:

@@ -36,7 +36,7 @@ def partitions(stage: Stage[Any]) -> list[tuple[int, Partition[Any]]]:
 
 
 def rank_counts(found: Partition[Any]) -> list[int]:
-    """The number of ranks that save, and those that resume after them."""
+    """The number of ranks that save, and then the numbers of ranks that resume."""
     saving = min(max(found.ranks, 2), found.count)
     return [saving, *sorted({1, min(saving + 1, found.count)} - {saving})]
 
@@ -127,7 +127,7 @@ class JoinRankStates(Work):
 @final
 @dataclass(frozen=True)
 class Continued(Work):
-    """Resume the partitions with other ranks; says which item of which is not as it is ``alone``."""
+    """Resume the partitions with other ranks; says which item differs from ``alone``."""
 
     state: bytes
     ranks: int

@@ -65,7 +65,7 @@ class TaskOutcome(NamedTuple):
       error: the error, if the work could not be done.
       kind: the name of that error's type.
       seconds: of the work alone, without loading the pipeline.
-      loading: seconds that this took.
+      loading: seconds that loading took.
     """
 
     fingerprint: str | None
@@ -84,8 +84,8 @@ class TaskOutcome(NamedTuple):
 class TaskProcesses:
     """Runs tasks for one target, each in a process of its own.
 
-    They start where this object was made: in its working directory, with its environment. To be
-    closed.
+    They start with the working directory and the environment in which this object was made. It must
+    be closed.
 
     Args:
       target: the pipeline; its arguments must be values that can be pickled.
@@ -115,10 +115,10 @@ class TaskProcesses:
             self._nurseries.popitem()[1].close()
 
     def fork_with(self, hash_seeds: Iterable[int]) -> bool:
-        """Let the processes with these be forks of one that has imported the library alone.
+        """Let the processes with these seeds be forks of one that has imported only the library.
 
-        Returns whether the system allows it. What they are compared with must have another seed: the
-        addresses in two forks of one process are less different than in two that were started.
+        Returns whether the system allows it. What they are compared with must have another seed:
+        addresses differ less between two forks of one process than between two started processes.
         """
         if not CAN_FORK:
             return False
@@ -139,7 +139,7 @@ class TaskProcesses:
         return f"{tempfile.mkdtemp(prefix='run-', dir=self._folder)}/digests"
 
     def moved(self, saved_in: str, step: int) -> str:
-        """A new folder with the checkpoint of ``step`` that is in another."""
+        """A new folder with a copy of the checkpoint of ``step`` in ``saved_in``."""
         folder = self.new_folder()
         Directory(folder).save(step, Directory(saved_in).load(step))
         return folder

@@ -21,7 +21,7 @@ from .runs import Watch, text_of
 from .work import Work
 
 SIZES: Final = (2, 1, 7, 3)
-"""Of the blocks that are pulled, one after the other."""
+"""Sizes of the blocks that are pulled, one after the other."""
 NOTHING: Final = "nothing"
 PULLED: Final = 200
 """Items of a stage that are pulled."""

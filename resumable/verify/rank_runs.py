@@ -23,12 +23,12 @@ from .work import Passes, Work
 TEXTS: Final = 10_000
 """Items of a run that are kept as text, to show one of them."""
 HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
-"""Of uninterrupted runs, and of what is compared with them: forks of two processes, which have other
-addresses."""
+"""Hash seeds of uninterrupted runs, and of the runs compared with them. They are forks of two
+processes, so their addresses differ."""
 
 
 class Untold(Exception):
-    """An experiment shows nothing; the message says why, as where a resume is refused."""
+    """An experiment shows nothing; the message says why, such as that a resume is refused."""
 
 
 class Reference(NamedTuple):

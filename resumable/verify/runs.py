@@ -95,10 +95,10 @@ def draw(
 
     Args:
       items: to draw.
-      limit: how many; without one, another end than the expected is a difference.
+      limit: how many; without a limit, an end other than the expected one is a difference.
       watch: called with how many there were.
       expected: to compare them with.
-      keep: a new file for their digests; it is then also seen whether more would come.
+      keep: a new file for their digests; it is then also tried whether more items would come.
       texts: how many items to keep as text.
       first: the number of the first item in the whole run.
     """

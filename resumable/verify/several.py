@@ -1,15 +1,16 @@
-"""Whether several ranks go on: those that save one checkpoint together, other numbers, one for another."""
+"""Whether several ranks resume: the same number, another number, and one from another's state."""
 
 # Two ranks save, whatever number the pipeline names: what goes wrong with many does so with two. They
-# are killed at different items, and started again. Then one rank more, or one alone where there are
-# no more partitions, goes on from such a checkpoint. Each life is a process of its own.
+# are killed at different items, and started again. Then one more rank, or only one if there are no
+# more partitions, resumes from such a checkpoint. Each life is a process of its own.
 #
-# As many ranks must deliver, each, what it delivers uninterrupted. Other numbers of ranks deal the rest
-# out anew: all of them together must deliver what was left, as often. That can be asked only where
-# uninterrupted runs of both numbers deliver the same items in all; it is not so from a `batch` or a
-# `take` of each rank on. Then the stages before it are looked at.
+# If the number of ranks is the same, each must deliver what it delivers uninterrupted. Another
+# number of ranks deals the rest out anew: together they must deliver each item that was left, as
+# often. That can be tested only if uninterrupted runs of both numbers deliver the same items in
+# all. They do not after a `batch` or a `take` of each rank; then only the stages before it are
+# tested.
 #
-# A resume that is refused is no error: it is told.
+# A resume that is refused is not an error: it is reported.
 
 from __future__ import annotations
 
@@ -110,7 +111,7 @@ class _Several:
     runs: RankRuns
 
     def tried(self, before: Verdict, experiment: _Experiment, way: str | None = None) -> Verdict:
-        """The verdict after ``experiment``; one without a ``way`` to tell may be refused in silence."""
+        """The verdict after ``experiment``; a refusal is reported only if it has a ``way``."""
         if before.finding is not None:
             return before
         try:
@@ -123,7 +124,7 @@ class _Several:
         return before._replace(finding=finding, resumed=before.resumed + resumed)
 
     def same_ranks(self, cut: int) -> _Wrong | None:
-        """Save, be killed, and go on with as many ranks."""
+        """Save, be killed, and go on with the same number of ranks."""
         ranks = RankCount(SAVING)
         whole = self.runs.uninterrupted(cut, ranks)
         every = _every(whole)
@@ -182,7 +183,7 @@ class _Several:
         way = f"as {self._others.count} instead of {SAVING} ranks"
         try:
             cut = self._comparable
-        except Untold:  # which the experiment tells
+        except Untold:  # the experiment reports it
             return way
         if cut == 0:
             return way
@@ -267,7 +268,7 @@ class _Lives:
         self._folder = runs.workers.new_folder()
 
     def with_ranks(self, ranks: RankCount) -> _Lives:
-        """Those of another number of ranks over the same store."""
+        """Lives of another number of ranks over the same store."""
         lives = _Lives(self._runs, self._cut, ranks, self._every)
         lives._folder = self._folder
         return lives
@@ -314,7 +315,8 @@ def _saved(until: int | None, items: int, every: int) -> int:
 def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> _Wrong | None:
     """What is wrong with a life that had to begin after the ``saved`` items of all ranks."""
     assert lived.run is not None
-    # It may begin later: with a step of which another rank, started before it, has saved what it lacked.
+    # It may begin later: at a step of which another rank, started before it, saved the missing
+    # part.
     if lived.first < saved:
         return _lost(saved, lived.first)
     return _different(reasons.RANK_GOES_ASTRAY, lived.run, whole, saved, f"It was rank {rank}.")

@@ -87,7 +87,7 @@ class Target:
     def _check_arguments(self, function: Callable[..., Any]) -> None:
         try:
             parameters = inspect.signature(function).parameters.values()
-        except (TypeError, ValueError):  # of some that are not written in Python
+        except (TypeError, ValueError):  # for some functions not written in Python
             return
         named = [one for one in parameters if one.kind in NAMED]
         names = [one.name for one in named]

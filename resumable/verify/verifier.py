@@ -2,10 +2,11 @@
 
 # Every run is made by a fresh process that loads the pipeline anew, as a restarted training job
 # does. Processes that only resume are forks of one that has imported the library and nothing else; what
-# they are compared with comes from others. A chain of generations starts with a checkpoint of an uninterrupted run, and each process
-# of it resumes from the file that the one before it left. The last goes on to the end.
+# they are compared with comes from other processes. A chain of generations starts with a checkpoint
+# of an uninterrupted run. Each process of the chain resumes from the file that the one before it
+# left, and the last goes on to the end.
 #
-# What is dealt out to ranks is then run as several of them, which save one checkpoint together.
+# If the pipeline deals items out to ranks, several ranks then save one checkpoint together.
 
 from __future__ import annotations
 
@@ -52,15 +53,15 @@ FEW: Final = 6
 MEASURED: Final = 5
 """Positions at which costs are measured."""
 ENOUGH_CHAINS: Final = 3
-"""From so many on they start sooner as forks of one process a generation."""
+"""From so many chains on, processes start sooner as forks, of one process a generation."""
 MOST_FORKED: Final = 8
-"""Generations that do; each of these processes takes the memory of an interpreter."""
+"""The most generations with such a process; each takes the memory of an interpreter."""
 
 Update = Callable[[int], object]
 
 
 Bars = Callable[[str, "int | None"], AbstractContextManager[Update]]
-"""Makes a progress bar of a text and a total: a context that gives the function to move it by."""
+"""Makes a progress bar from a text and a total: a context that gives the function to move it."""
 
 
 class CannotRun(ResumableError):
@@ -210,7 +211,7 @@ class _Verification:
         return cast("PipelineRun", second)
 
     def _prepare_forks(self, generations: int) -> None:
-        # They start while the run that saves takes but one processor.
+        # They start while the run that saves uses only one processor.
         seeds = range(FIRST_HASH_SEED, FIRST_HASH_SEED + min(generations, MOST_FORKED))
         if self._workers.fork_with(seeds):
             self._pace = replace(self._pace, restart=self._loading)

@@ -30,7 +30,7 @@ class Work(ABC):
 
     @abstractmethod
     def do(self, stage: Stage[Any], watch: Watch) -> Any:
-        """Do it and return what is pickled for the parent, as is what it raises."""
+        """Do it; the result, or the exception, is pickled for the parent."""
 
 
 @final
@@ -139,7 +139,7 @@ class ResumedHere(Work):
 @final
 @dataclass(frozen=True)
 class Everywhere(Work):
-    """A resume at each of ``positions`` in one process, without threads; of each come some items.
+    """A resume at each of ``positions`` in one process, without threads; each draws some items.
 
     ``expected`` are the digests of the whole run. Gives the first position after which they differ;
     None if they never do.

@@ -28,13 +28,10 @@ S = TypeVar("S", bound=HasPipeline)
 P = ParamSpec("P")
 R = TypeVar("R")
 
-CALLERS: Final = {
-    ("accelerate.accelerator", "register_for_checkpointing"),
-    ("accelerate.checkpointing", "save_accelerator_state"),
-    ("accelerate.checkpointing", "save_custom_state"),
-}
-"""Accelerate's functions that look up ``state_dict`` of a registered object, by module. Every rank
-asks for the state, and the state of rank 0 is written."""
+SAVING: Final = "accelerate.checkpointing"
+"""Accelerate's module that asks registered objects for their state: on every rank, to write that of rank 0."""
+REGISTERING: Final = "accelerate.accelerator", "register_for_checkpointing"
+"""Accelerate's module and function that look up the method when an object is registered."""
 
 # Accelerate does not tell an object that it is registered: it only looks up the method. So the
 # lookup is the first moment at which it can be refused, and the caller shows that Accelerate looks.
@@ -74,7 +71,8 @@ def keeps_rank_state(
 
 
 def _is_accelerate(frame: FrameType) -> bool:
-    return (frame.f_globals.get("__name__"), frame.f_code.co_name) in CALLERS
+    module = frame.f_globals.get("__name__")
+    return module == SAVING or (module, frame.f_code.co_name) == REGISTERING
 
 
 def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:

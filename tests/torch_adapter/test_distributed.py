@@ -41,9 +41,8 @@ def test_two_ranks_save_and_three_load(way: str, tmp_path: Path) -> None:
 
 
 def test_training_goes_on_with_other_numbers_of_ranks_after_kills(tmp_path: Path) -> None:
-    assert torchrun(4, MODULE, "train", tmp_path, 2) != 0
-    assert torchrun(3, MODULE, "train", tmp_path, 5) != 0
-    assert torchrun(2, MODULE, "train", tmp_path, 9) != 0
+    assert torchrun(3, MODULE, "train", tmp_path, 3) != 0
+    assert torchrun(2, MODULE, "train", tmp_path, 8) != 0
     assert torchrun(4, MODULE, "train", tmp_path, -1) == 0
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     steps = {line["step"]: line for line in lines}  # the last attempt at a step counts

@@ -152,7 +152,7 @@ def test_a_carry_that_is_dropped_at_the_end_is_suspected() -> None:
     _, (suspicion,) = told(packed)
     assert suspicion.startswith(
         "Scan(fn=in_sevens, initial=[]) at pipeline.upstream drops its last carry, "
-        "[56, 57, 58, 59], at the end of a pass"
+        "[56, 57, 58, 59], at the end of an epoch"
     )
     assert "finish=f" in suspicion
 

@@ -4,7 +4,7 @@
 # its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
 # stages and states for people; `windows`, `groups` and `workers`, the machinery of shuffled streams,
 # of groups of items and of parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
-# builder; `triggers`, when to save; `checkpoint`, where; `consumed`, for adapters that run ahead;
+# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where; `consumed`, for adapters that run ahead;
 # then the tools.
 
 # A module is imported when one of its names is first used, so importing the package costs little.
@@ -48,25 +48,25 @@ if TYPE_CHECKING:
     from .errors import WorkerError as WorkerError
     from .formats import decoders as decoders
     from .formats.image_folder import image_classes as image_classes
+    from .from_files import arrow as arrow
+    from .from_files import csv as csv
+    from .from_files import files as files
+    from .from_files import image_folder as image_folder
+    from .from_files import jsonl as jsonl
+    from .from_files import lines as lines
+    from .from_files import parquet as parquet
+    from .from_files import tar as tar
+    from .from_files import tfrecord as tfrecord
     from .groups.padding import padded as padded
     from .pipeline import Pipeline as Pipeline
-    from .pipeline import arrow as arrow
     from .pipeline import concatenate as concatenate
-    from .pipeline import csv as csv
-    from .pipeline import files as files
     from .pipeline import from_arrays as from_arrays
     from .pipeline import from_iterable as from_iterable
     from .pipeline import from_sequence as from_sequence
-    from .pipeline import image_folder as image_folder
     from .pipeline import interleave as interleave
-    from .pipeline import jsonl as jsonl
-    from .pipeline import lines as lines
     from .pipeline import mix as mix
-    from .pipeline import parquet as parquet
     from .pipeline import partition as partition
     from .pipeline import range as range
-    from .pipeline import tar as tar
-    from .pipeline import tfrecord as tfrecord
     from .pipeline import zip as zip
     from .state.encoding import dumps as dumps
     from .state.encoding import loads as loads
@@ -95,8 +95,8 @@ _NAMES_OF = {
     "StateMismatch UnencodableState UnknownLength WorkerError",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
-    "pipeline": "Pipeline arrow concatenate csv files from_arrays from_iterable from_sequence "
-    "image_folder interleave jsonl lines mix parquet partition range tar tfrecord zip",
+    "from_files": "arrow csv files image_folder jsonl lines parquet tar tfrecord",
+    "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave mix partition range zip",
     "state.encoding": "dumps loads",
     "state.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",

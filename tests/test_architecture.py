@@ -24,7 +24,7 @@ CHAIN = [
     {"windows", "workers", "groups"},
     {"sources", "formats", "stages"},
     {"pipeline", "triggers"},
-    {"consumed", "checkpoint"},
+    {"from_files", "consumed", "checkpoint"},
     {"testing"},
     {"verify"},
     {"bench"},

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from .. import from_files
 from .. import pipeline as rs
 from .bigram_model import BigramModel, ModelSaver
 from .demo_training import Settings
@@ -91,7 +92,7 @@ def _files(pattern: str | None) -> list[str]:
 def _compare(options: argparse.Namespace, files: list[str], folder: Path) -> int:
     started = time.perf_counter()
     index_dir = str(folder / "index")
-    lines = len(rs.lines(files, encoding=None, index_dir=index_dir))
+    lines = len(from_files.lines(files, encoding=None, index_dir=index_dir))
     if not lines:
         print("resumable demo: the text files hold no line", file=sys.stderr)
         return 2

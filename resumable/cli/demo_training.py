@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from .. import from_files
 from .. import pipeline as rs
 from ..checkpoint import Checkpointer, Directory, Store, StoreLock
 from ..triggers import EverySteps
@@ -107,7 +108,7 @@ class _TimedDirectory(Store):
 def train(settings: Settings) -> BigramModel:
     """Train from the last checkpoint, or the start, to the last step."""
     folder = Path(settings.folder)
-    lines = rs.lines(settings.files, encoding=None, index_dir=settings.index_dir)
+    lines = from_files.lines(settings.files, encoding=None, index_dir=settings.index_dir)
     model = BigramModel(len(lines))
     pipeline = settings.pipeline(lines)
     saver = ModelSaver(model, folder)

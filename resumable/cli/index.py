@@ -9,22 +9,23 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, Final, NamedTuple
 
-from .. import pipeline
+from .. import from_files
 from ..errors import InvalidArgument, ResumableError
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
 from ..formats.io.compression import compression_of
 from ..formats.io.paths import file_name, found_files, is_remote, without_query
 from ..formats.io.remote import found_remote_files
+from ..pipeline import Pipeline
 from ..views.table import table_lines
 from .progress import progress_bar
 
-OPENED_BY: Final[dict[str, Callable[..., pipeline.Pipeline[Any]]]] = {
-    "lines": pipeline.lines,
-    "jsonl": pipeline.jsonl,
-    "csv": pipeline.csv,
-    "tar": pipeline.tar,
-    "tfrecord": pipeline.tfrecord,
+OPENED_BY: Final[dict[str, Callable[..., Pipeline[Any]]]] = {
+    "lines": from_files.lines,
+    "jsonl": from_files.jsonl,
+    "csv": from_files.csv,
+    "tar": from_files.tar,
+    "tfrecord": from_files.tfrecord,
 }
 ENDINGS: Final = {
     ".jsonl": "jsonl",

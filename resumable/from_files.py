@@ -1,0 +1,373 @@
+"""Pipelines over files: one function for each format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from .core.arguments import check_bool, check_callable, check_choice
+from .errors import InvalidArgument
+from .formats.arrow import Arrow
+from .formats.csv import checked_dialect, open_csv
+from .formats.data_files import found_data_files
+from .formats.files import Files
+from .formats.image_folder import ImageFolder, LabelledDecoder
+from .formats.io.paths import Paths, repeatable
+from .formats.jsonl import parse_json_line
+from .formats.lines import LINES, Lines, check_encoding, decode_line
+from .formats.parquet import Parquet
+from .formats.records import records
+from .formats.streams import stream_of
+from .formats.tar import TAR, Decoders, DecodeSample
+from .formats.tfrecord import TFRECORD, RecordDecoder
+from .pipeline import Pipeline
+from .stages.map import Map
+from .views.explained import explained_by
+
+U = TypeVar("U")
+
+
+@explained_by(Arrow)
+def arrow(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The rows of Arrow files as dicts; see `resumable.formats.arrow.Arrow`."""
+    return Pipeline(Arrow(paths, columns, storage_options=storage_options))
+
+
+def csv(
+    paths: Paths,
+    *,
+    delimiter: str = ",",
+    quotechar: str | None = '"',
+    header: bool = True,
+    columns: Sequence[str] | None = None,
+    encoding: str = "utf-8",
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[dict[str, str]]:
+    r"""The rows of CSV files as dicts: column -> field, a string. Blank lines are left out.
+
+    Fields in quotes may hold newlines. The standard library's ``csv.reader`` reads each record, and an index
+    of where records end is found beforehand, as that of `resumable.formats.lines.Lines`.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed records
+    are left out and counted, and the count is in the state.
+
+    Args:
+      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      delimiter: the ASCII character between fields.
+      quotechar: the ASCII character around fields that hold a delimiter, a newline or itself, which is then
+        doubled; None reads it as text.
+      header: whether the first record of each file that is not empty names the columns. It is read when the
+        pipeline is built.
+      columns: those to keep, in this order; all by default. Without a header, the names of all columns.
+      encoding: of the text, which must keep newlines and quotes as one byte.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each malformed record and its `MalformedItem`.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+        if there is one, and are otherwise streams.
+      storage_options: of remote files.
+
+    Raises:
+      MalformedItem: with file and record, counted from 1 with the header and blank lines: while iterating, if
+        a record has another number of fields, a quote that is not closed or a NUL, cannot be decoded, or has
+        a field above ``csv.field_size_limit``, or if a file has changed since the pipeline was built; at once,
+        if a file begins with no header.
+      InvalidArgument: if no file is found, the headers of files differ, a column is not among them or twice,
+        there is no header and no ``columns``, or an argument is not as said here.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.csv")
+    ...     with open(path, "w") as file:
+    ...         print("id,text", '1,"Hello, you"', '2,"two{}lines"'.format(os.linesep), sep=os.linesep, file=file)
+    ...     list(rs.csv(path, columns=["text"]))
+    [{'text': 'Hello, you'}, {'text': 'two\nlines'}]
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    dialect = checked_dialect(delimiter, quotechar, encoding, check_bool("header", header))
+    source, decode = open_csv(paths, dialect, columns, index_dir, storage_options)
+    return Pipeline(Map(source, decode, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Lines)
+def lines(  # noqa: D417  # the others stand below, from `Lines`
+    paths: Paths,
+    *,
+    encoding: str | None = "utf-8",
+    errors: str = "strict",
+    skip_blank: bool = False,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[Any]:
+    """The lines of text files; see `resumable.formats.lines.Lines`.
+
+    Compressed files, and remote ones without an ``index_dir``, are read as streams, without random access.
+
+    Args:
+      storage_options: of remote files, for `fsspec`.
+    """
+    check_encoding(encoding, errors)
+    check_bool("skip_blank", skip_blank)
+    paths = repeatable(paths)
+    found = found_data_files(paths, storage_options, LINES)
+    stream = stream_of(found, LINES, passes_over=skip_blank, index_dir=index_dir)
+    if stream is not None:
+        return Pipeline(Map(stream, partial(decode_line, encoding=encoding, errors=errors)))
+    return Pipeline(
+        Lines(
+            paths,
+            encoding=encoding,
+            errors=errors,
+            skip_blank=skip_blank,
+            index_dir=index_dir,
+            storage_options=storage_options,
+            found=found,
+        )
+    )
+
+
+@explained_by(Files)
+def files(
+    paths: Paths, *, read: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> Pipeline[Any]:
+    """Whole files, on a disk or behind URLs; see `resumable.formats.files.Files`."""
+    return Pipeline(Files(paths, read=read, storage_options=storage_options))
+
+
+def image_folder(
+    folder: str | os.PathLike[str],
+    *,
+    decode: Callable[[bytes], Any] | None = None,
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+) -> Pipeline[tuple[Any, int]]:
+    """Pairs of an image and its label, of a folder that has a sub-folder for each class.
+
+    Classes and order are those of torchvision's ``ImageFolder``: labels count the sub-folders, sorted,
+    from 0, and `image_classes` names them; the images of a class are all files below its folder that end in
+    ``.jpg``, ``.jpeg``, ``.png``, ``.ppm``, ``.bmp``, ``.pgm``, ``.tif``, ``.tiff`` or ``.webp``, in any case.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then images that cannot
+    be decoded are left out and counted, and the count is in the state. A resume reads the first and last
+    4 KiB of the files, of at most 10,000. A file is open only while it is read. The names of the files in
+    ``folder``, their sizes and these contents must be the same at save and resume.
+
+    Args:
+      folder: has a sub-folder for each class.
+      decode: called with the bytes of each file. Without it an image is the absolute path of its file;
+        to decode in several workers, `map` the paths.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each image left out and its exception; see
+        `resumable.stages.map.Map`.
+
+    Raises:
+      InvalidArgument: if there is no class, one has no image, or ``on_error`` is another word.
+      OSError: if a folder or a file cannot be read.
+      MalformedItem: while iterating, with the file, if ``decode`` raises that, or if a file has changed
+        since the pipeline was built.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("dog", "cat"):
+    ...         os.mkdir(os.path.join(folder, name))
+    ...         with open(os.path.join(folder, name, "1.jpg"), "wb") as file:
+    ...             _ = file.write(name.encode())
+    ...     list(rs.image_folder(folder, decode=len)), rs.image_classes(folder)
+    ([(3, 0), (3, 1)], ['cat', 'dog'])
+    """
+    if decode is None:
+        check_choice("on_error", on_error, ("raise", "skip"))
+        if on_skip is not None:
+            raise InvalidArgument("on_skip needs decode, got decode=None")
+        return Pipeline(ImageFolder(folder))
+    decoder = LabelledDecoder(check_callable("decode", decode))
+    return Pipeline(
+        Map(ImageFolder(folder, read=True), decoder, on_error=on_error, on_skip=on_skip)
+    )
+
+
+def jsonl(
+    paths: Paths,
+    *,
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[Any]:
+    """The values of JSON lines, in UTF-8. Empty lines are left out.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then malformed lines
+    are left out and counted, and the count is in the state. If orjson is installed, it reads the
+    lines, with the same values. Compressed files, and remote ones without an ``index_dir``, are read as
+    streams, without random access.
+
+    Args:
+      paths: a path, a URL, a glob pattern, or several of them.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
+        Numbers count from 0 in the epoch, without empty lines; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached line indexes; beside the data by default. Remote files have an index
+        only if there is one.
+      storage_options: of remote files, for `fsspec`.
+
+    Raises:
+      MalformedItem: while iterating, with file, line number and column.
+      InvalidArgument: if no file is found, or ``on_error`` is another word.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.jsonl")
+    ...     with open(path, "w") as file:
+    ...         print('{"id": 1}', '{"id": 2}', sep=os.linesep, file=file)
+    ...     list(rs.jsonl(path))
+    [{'id': 1}, {'id': 2}]
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    located = records(LINES, paths, index_dir=index_dir, storage_options=storage_options)
+    return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
+
+
+def tar(
+    paths: Paths,
+    *,
+    decode: Decoders | None = None,
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The samples of tar archives, as WebDataset writes them.
+
+    A sample is made of consecutive members with one key: the name up to the first dot of its last
+    component. What follows, in lower case, is the extension: ``images/7.seg.png`` has the key
+    ``images/7`` and the extension ``seg.png``. An item is a dict of ``"__key__"``, and of the data of
+    each member by its extension. Names are nothing but strings: no file is ever made of one.
+
+    Archives may be v7, ustar, GNU or PAX, of any length, and several one after another in a file.
+    Passed over are directories, links and devices, members without an extension, and those whose
+    name begins with a component such as ``__index__``. A sample that is damaged, or directly
+    followed by damage, raises `MalformedItem`. So do one with a sparse member and one with two members of
+    the same extension. Behind damage nothing more is read of the file. As for tar itself, an
+    archive may end without its blocks of zeros; a file cut short exactly between two members is
+    not noticed.
+
+    State: O(1), the position. Random access, by an index of samples (8 bytes each), unless
+    ``on_error`` is ``"skip"``. Then malformed samples are left out and counted, and the count is in
+    the state. A resume reads nothing. Indexes are kept in cache files; building one reads the headers
+    of the members, and passes over large data.
+
+    Args:
+      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      decode: functions that make values of bytes, by extension, in any case, such
+        as those of ``rs.decoders``. ``"png"`` also stands for ``"seg.png"``, unless that has a
+        function of its own. Other data remain bytes.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each malformed sample and its `MalformedItem`.
+        Numbers count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+        if there is one, and are otherwise streams.
+      storage_options: of remote files.
+
+    Raises:
+      MalformedItem: while iterating, with file and number of the sample.
+      InvalidArgument: if no file is found, a file is compressed, an extension of ``decode`` begins with
+        a dot, or ``on_error`` is another word.
+      InvalidType: if an argument has the wrong type.
+      OSError: if a file cannot be read.
+
+    >>> import io, os, tarfile, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.tar")
+    ...     with tarfile.open(path, "w") as file:
+    ...         for name, data in {"7.txt": b"seven", "7.json": b"[7]", "8.txt": b"eight"}.items():
+    ...             member = tarfile.TarInfo(name)
+    ...             member.size = len(data)
+    ...             file.addfile(member, io.BytesIO(data))
+    ...     list(rs.tar(path, decode={"json": rs.decoders.json}))
+    [{'__key__': '7', 'txt': b'seven', 'json': [7]}, {'__key__': '8', 'txt': b'eight'}]
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    make = DecodeSample(decode)
+    located = records(TAR, paths, index_dir=index_dir, storage_options=storage_options)
+    return Pipeline(Map(located, make, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Parquet)
+def parquet(
+    paths: Paths,
+    columns: Sequence[str] | None = None,
+    *,
+    batch_rows: int | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The rows of Parquet files as dicts; see `resumable.formats.parquet.Parquet`."""
+    return Pipeline(Parquet(paths, columns, batch_rows=batch_rows, storage_options=storage_options))
+
+
+def tfrecord(
+    paths: Paths,
+    *,
+    decode: Callable[[bytes], U] | None = None,
+    on_error: str = "raise",
+    on_skip: Callable[..., object] | None = None,
+    index_dir: str | os.PathLike[str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[Any]:
+    """The records of TFRecord files, as bytes or decoded, without TensorFlow.
+
+    The checksum of each record is verified. `decoders.example` decodes ``tf.train.Example``.
+
+    State: O(1), the position. Random access, unless ``on_error`` is ``"skip"``. Then records that are
+    damaged or cannot be decoded are left out and counted, and the count is in the state. A resume reads
+    nothing. The records of a file are indexed as lines are (see `resumable.formats.lines.Lines`), 8 bytes
+    a record; for that, the content of large records is passed over.
+
+    From a record on that is cut off, or whose length is damaged, no further one can be found in its file.
+    The rest of the file then counts as one damaged record.
+
+    Args:
+      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      decode: called with the bytes of each record.
+      on_error: ``"raise"`` or ``"skip"``.
+      on_skip: with ``"skip"``, called with the number of each record left out and its exception. Numbers
+        count from 0 in the epoch; see `resumable.stages.map.Map`.
+      index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
+        if there is one, and are otherwise streams.
+      storage_options: of remote files.
+
+    Raises:
+      MalformedItem: while iterating, with file and number of the record, if it is damaged, or ``decode``
+        raises that; or if a file has changed since the pipeline was built.
+      MissingDependency: without google-crc32c, which the extra ``tfrecord`` installs.
+      InvalidArgument: if no file is found, one is compressed, or ``on_error`` is another word.
+      OSError: if a file cannot be read.
+      InvalidType: if an argument has the wrong type.
+
+    >>> import os, tempfile
+    >>> record = bytes.fromhex("0300000000000000 b099490e 616263 6e57f121")  # TensorFlow wrote this
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "a.tfrecord")
+    ...     with open(path, "wb") as file:
+    ...         _ = file.write(record)
+    ...     list(rs.tfrecord(path))
+    [b'abc']
+    """
+    check_choice("on_error", on_error, ("raise", "skip"))
+    if decode is not None:
+        check_callable("decode", decode)
+    decoder = RecordDecoder(decode)
+    located = records(TFRECORD, paths, index_dir=index_dir, storage_options=storage_options)
+    return Pipeline(Map(located, decoder, on_error=on_error, on_skip=on_skip))

@@ -23,7 +23,7 @@ from .io.open_files import DataFile, FileContent
 from .record import Format
 from .remote_records import RemoteRecords
 
-AHEAD: Final = 1 << 16
+READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes of records that are read at once when records are asked for in order."""
 
 
@@ -68,10 +68,10 @@ class RecordFile(NamedTuple):
         return [data[ends(number - 1) if number else 0 : ends(number)] for number in records]
 
     def read_page(self, records: Indices) -> list[bytes]:
-        """The first of ``records``, shape (n,), ascending, and those of the next `AHEAD` bytes."""
+        """The first of ``records``, shape (n,), ascending, and those of the next `READ_AHEAD_BYTES` bytes."""
         gather = object()
         ends = self.positions.ends(records, gather)[records]
-        count = int(np.searchsorted(ends, ends[0] + AHEAD, side="right"))
+        count = int(np.searchsorted(ends, ends[0] + READ_AHEAD_BYTES, side="right"))
         return self.read(records[:count], gather)
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 FEW_RECORDS: Final = 8
 """Below so many records of one file, array operations cost more than they save."""
 
-MOST_AHEAD: Final = 512
+MOST_ITEMS_AHEAD: Final = 512
 """Items that are read at once when they are asked for in order."""
 
 
@@ -267,7 +267,7 @@ class _PagedItems(dict[int, T]):
         self._next = -1
 
     def __missing__(self, index: int) -> T:
-        items = self._records._from(index, MOST_AHEAD if index == self._next else 1)
+        items = self._records._from(index, MOST_ITEMS_AHEAD if index == self._next else 1)
         # Another thread may do the same now, which is harmless: every entry is right.
         self.clear()
         if len(items) > 1:

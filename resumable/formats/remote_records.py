@@ -16,7 +16,7 @@ NEAR: Final = 1 << 16
 """Bytes between two records that take less time than a request of their own."""
 
 MOST_REQUESTS: Final = 64
-MOST_AHEAD: Final = 1 << 26
+MOST_BYTES_AHEAD: Final = 1 << 26
 """Most requests made, and bytes read, to read records ahead of their turn."""
 
 GROWTH: Final = 4
@@ -123,7 +123,7 @@ class FewRequests:
 
     def __call__(self, indices: Indices, asked: int) -> int:
         """How many of the items at ``indices``, shape (n,), to read; ``asked`` are needed."""
-        most = min(self._most, MOST_AHEAD // self._mean, len(indices))
+        most = min(self._most, MOST_BYTES_AHEAD // self._mean, len(indices))
         self._most = min(GROWTH * max(self._most, asked), LARGEST_RUN)
         # A multiple of ``asked``, so that a caller who takes as many each time finds them all.
         count = asked * max(most // asked, 1)
@@ -137,4 +137,4 @@ class FewRequests:
         far = steps[steps > NEAR // self._mean + 1]
         files = np.unique(np.searchsorted(self._ends, numbers, side="right"))
         read = int(numbers[-1] - numbers[0] + 1 - (far - 1).sum())
-        return len(far) + len(files) <= MOST_REQUESTS and read * self._mean <= MOST_AHEAD
+        return len(far) + len(files) <= MOST_REQUESTS and read * self._mean <= MOST_BYTES_AHEAD

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Final
 
 import numpy as np
@@ -34,7 +33,8 @@ def most_unneeded(upstream: Stage[Any], moving: StageIterator[Any], window: int)
     """
     # An iterator without a `skip` of its own makes what it passes over.
     passes_over = type(moving).skip is not StageIterator.skip
-    calls = any(_calls_function(stage) for stage, _ in walk(upstream))
+    # The function of a source is what it reads.
+    calls = any(stage.inputs and stage.user_functions for stage, _ in walk(upstream))
     return window // 10 if passes_over and calls else None
 
 
@@ -56,9 +56,3 @@ def groups(numbers: Indices, unneeded: int | None) -> list[tuple[int, int]]:
     inner = (np.flatnonzero(cut) + 1).tolist()
     ends = [*inner, len(numbers)] if len(numbers) else []
     return list(zip([0, *inner], ends, strict=False))
-
-
-def _calls_function(stage: Stage[Any]) -> bool:
-    """Whether ``stage`` calls a function for its items. A source's function is what it reads."""
-    values = (getattr(stage, field.name) for field in fields(stage))
-    return bool(stage.inputs) and any(map(callable, values))

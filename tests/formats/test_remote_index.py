@@ -51,7 +51,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes in proportion to the files of the tests."""
     monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
     monkeypatch.setattr(remote_content, "LARGEST_RANGE", 4096)
-    monkeypatch.setattr(remote_records, "MOST_AHEAD", 1 << 16)
+    monkeypatch.setattr(remote_records, "MOST_BYTES_AHEAD", 1 << 16)
     monkeypatch.setattr(remote_records, "NEAR", 64)
 
 

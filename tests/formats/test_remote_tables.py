@@ -34,7 +34,7 @@ each_format = pytest.mark.parametrize("format", FORMATS)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     tables.decoded.clear()
     parquet_file.footers.clear()
-    monkeypatch.setattr(file_access, "AHEAD", 256)
+    monkeypatch.setattr(file_access, "READ_AHEAD_BYTES", 256)
 
 
 def served(server: FileServer, format: str, folder: Path) -> tuple[Path, str]:
@@ -57,7 +57,7 @@ def test_what_fails_for_the_moment_is_tried_again(
 ) -> None:
     path, url = served(http_server, format, tmp_path)
     expected = list(read(path).shuffle(2, block=5))
-    monkeypatch.setattr(tables, "MOST_AHEAD", 1)
+    monkeypatch.setattr(tables, "MOST_ROWS_AHEAD", 1)
     for seed in range(5 if is_deep() else 1):
         http_server.dice.seed(seed)
         http_server.often = 0.25
@@ -117,7 +117,7 @@ def test_a_file_that_was_replaced_is_refused(
 def test_large_row_groups_are_read_in_few_requests(
     tmp_path: Path, http_server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_access, "AHEAD", 1 << 16)
+    monkeypatch.setattr(file_access, "READ_AHEAD_BYTES", 1 << 16)
     table = pa.table({"id": range(40_000), "other": [number * 7 for number in range(40_000)]})
     path = write_parquet(tmp_path / "a.parquet", table, 20_000)
     http_server.files["/a.parquet"] = path.read_bytes()

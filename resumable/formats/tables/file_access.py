@@ -12,7 +12,7 @@ from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
 from ..io.remote_content import Span, read_spans
 
-AHEAD: Final = 1 << 16
+READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes that are read at once of a remote file, where only headers are wanted."""
 
 
@@ -130,7 +130,7 @@ class RemoteBytes(io.RawIOBase):
         if start >= stop:
             return b""
         if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
-            end = min(max(stop, start + AHEAD), last)
+            end = min(max(stop, start + READ_AHEAD_BYTES), last)
             (data,) = read_spans([Span(self._file, start, end)], checked=False)
             if end == stop:
                 self._position = stop

@@ -33,8 +33,8 @@ from ..io.paths import Paths, file_name
 from .file_access import TableFileAccess
 from .rows import Rows
 
-MOST_AHEAD: Final = 4096
-AHEAD: Final = 1 << 21
+MOST_ROWS_AHEAD: Final = 4096
+DECODED_AHEAD_BYTES: Final = 1 << 21
 """Most rows made at once when they are asked for in order, and most bytes of the files for them."""
 
 DECODED_BUDGET: Final = 1 << 30
@@ -217,7 +217,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
     def _most_ahead(self) -> int:
         """How many rows are made at once, as far as the sizes of the files tell."""
         size = sum(file.place.size for file in self._files)
-        return int(min(max(AHEAD * self.length // max(size, 1), 1), MOST_AHEAD))
+        return int(min(max(DECODED_AHEAD_BYTES * self.length // max(size, 1), 1), MOST_ROWS_AHEAD))
 
     def _item(self, index: int) -> dict[str, Any]:
         number = self._group_of(index)

@@ -14,7 +14,7 @@ import torch
 import resumable as rs
 from resumable.core.foreign_protocol import protocol_of
 from resumable.errors import shorten
-from resumable.sources.iterable import shallow_copy
+from resumable.sources.iterable_kinds import shallow_copy
 
 __all__ = ["with_tensors"]
 

@@ -7,16 +7,13 @@
 from __future__ import annotations
 
 import copy
-import inspect
-import io
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
-from itertools import chain, islice, repeat
-from operator import getitem
-from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, final
+from itertools import chain, islice
+from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.arguments import check_choice
 from ..core.block import Block
@@ -30,6 +27,8 @@ from ..errors import ExternalStateError, InvalidType, StateMismatch, Unencodable
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
 from .inexact import Inexact, known_inexact
+from .iterable_kinds import is_factory, is_old_sequence, is_seekable, shallow_copy, takes_epoch
+from .one_place import OnePlace, taken_over
 from .recent import (
     EVERY,
     LARGEST_DIGEST,
@@ -48,10 +47,6 @@ MANY_ITEMS: Final = 10_000_000
 TELL: Final = Protocol("tell", "seek")
 ANEW: Final = "iterating anew and skipping"
 END: Final[Any] = object()
-POSITIONAL: Final = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
 ONCE: Final = "none: it can be read once"
 # Where references are not counted, any object might be held elsewhere.
 _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _: sys.maxsize)
@@ -113,7 +108,7 @@ class FromIterable(ExternalSource[T]):
     data_identity: str | None = None
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
-    _shared: _Shared[T] | None = field(init=False, repr=False, default=None)
+    _shared: OnePlace[T] | None = field(init=False, repr=False, default=None)
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
@@ -121,21 +116,21 @@ class FromIterable(ExternalSource[T]):
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         check_choice("external_state_policy", self.external_state_policy, POLICIES)
         target: Any = self.iterable
-        if _is_factory(target):
+        if is_factory(target):
             return
         protocol = protocol_of(target)
-        if protocol is None and _is_seekable(target):
+        if protocol is None and is_seekable(target):
             protocol = TELL
         if isinstance(target, (set, frozenset)):
             raise InvalidType(
                 f"iterable must have an order, got the set {shorten(target)}; pass sorted(...)"
             )
         check_no_table("iterable", target)
-        if not hasattr(target, "__iter__") and not _is_old_sequence(target):
+        if not hasattr(target, "__iter__") and not is_old_sequence(target):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
         if hasattr(target, "__next__") or protocol is TELL:
             iterator = iter(target) if protocol is None else target
-            object.__setattr__(self, "_shared", _Shared(iterator, protocol is TELL))
+            object.__setattr__(self, "_shared", OnePlace(iterator, protocol is TELL))
             if protocol is not None:
                 # An epoch starts where the object stands now.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
@@ -160,7 +155,7 @@ class FromIterable(ExternalSource[T]):
     @property
     def is_made_by_a_function(self) -> bool:
         """Whether each epoch calls a function that returns what it iterates."""
-        return _is_factory(self.iterable)
+        return is_factory(self.iterable)
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
@@ -176,7 +171,7 @@ class FromIterable(ExternalSource[T]):
     @derived
     def takes_epoch(self) -> bool:
         """Whether the function is given the epoch."""
-        return _takes_epoch(self.iterable)
+        return takes_epoch(self.iterable)
 
     @property
     def indexable(self) -> bool:
@@ -240,65 +235,6 @@ class _Last:
 
     def __reduce__(self) -> tuple[type[_Last], tuple[()]]:
         return _Last, ()
-
-
-@final
-class _Shared(Generic[T]):
-    """An object that each epoch reads from where it stands, so only one of them at a time.
-
-    Args:
-      source: an iterator, or a file.
-      is_file: whether the items are its lines.
-      position: how many items were taken of it.
-    """
-
-    def __init__(self, source: Any, is_file: bool, position: int = 0) -> None:
-        self._source = source
-        self._is_file = is_file
-        self._position = Position()
-        self._position.move_to(position)
-        self._turn: list[Iterator[T]] = []
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Shared, (self._source, self._is_file, self.position)
-
-    @property
-    def position(self) -> int:
-        """How many items were taken, by all epochs."""
-        return self._position.number
-
-    def begin(self, stage: FromIterable[T]) -> Iterator[T]:
-        """The items for one epoch; the epoch before can take no more.
-
-        No Python code runs between taking an item and handing it out, so no interrupt loses one.
-        """
-        source = self._source
-        self._turn[:] = [_TakenOver(stage)]
-        self._turn = [iter(source.readline, source.read(0)) if self._is_file else source]
-        return self._position.counting(map(next, map(getitem, repeat(self._turn), repeat(0))))
-
-    @property
-    def turn(self) -> object:
-        """What is another object in each epoch."""
-        return self._turn
-
-
-@final
-class _TakenOver(Iterator[Any]):
-    """What an epoch gets of an object that a later epoch reads."""
-
-    def __init__(self, stage: FromIterable[Any]) -> None:
-        self._stage = stage
-
-    def __next__(self) -> NoReturn:
-        raise _taken_over(self._stage)
-
-
-def _taken_over(stage: FromIterable[Any]) -> ExternalStateError:
-    return ExternalStateError(
-        f"a later epoch reads {stage!r}, which has one place only; pass a function that makes the "
-        "iterator, so that each epoch has its own"
-    )
 
 
 class _FromIterableIterator(SourceIterator[T]):
@@ -380,7 +316,7 @@ class _FromIterableIterator(SourceIterator[T]):
         if self._protocol is not None:
             shared = self._stage._shared
             if shared is not None and shared.turn is not self._turn:
-                raise _taken_over(self._stage)
+                raise taken_over(self._stage)
             own = self._protocol.read(self._target)
         try:
             return {
@@ -442,7 +378,7 @@ class _FromIterableIterator(SourceIterator[T]):
         if stage._shared is not None:
             return self._begun(stage._shared)
         if stage._protocol is None:
-            iterator = self._made(source) if _is_factory(source) else iter(source)
+            iterator = self._made(source) if is_factory(source) else iter(source)
             protocol = protocol_of(iterator)
             if protocol is None or (self._saved is None and self._position.number):
                 return self._advanced(iterator, self._position.number)
@@ -452,7 +388,7 @@ class _FromIterableIterator(SourceIterator[T]):
         self._target, self._protocol = target, stage._protocol
         return iter(target)
 
-    def _begun(self, shared: _Shared[T]) -> Iterator[T]:
+    def _begun(self, shared: OnePlace[T]) -> Iterator[T]:
         """What the object still has, after it is brought to the position of this epoch."""
         stage = self._stage
         if stage._protocol is None:
@@ -589,51 +525,6 @@ def _of_a_new_object() -> int:
     """The reference count of an object that a function just returned, held nowhere else."""
     made = object()
     return _references(made)
-
-
-def shallow_copy(source: Any) -> Any:
-    """A copy of ``source`` with attributes of its own, to restore a position in."""
-    copied = copy.copy(source)
-    attributes = getattr(source, "__dict__", None)
-    # Some classes (Hugging Face's among them) restore a copy by taking over this very dict.
-    if attributes is not None and copied is not source and copied.__dict__ is attributes:
-        copied.__dict__ = dict(attributes)
-    return copied
-
-
-def _is_factory(target: Any) -> bool:
-    if isinstance(target, type):
-        return True
-    return callable(target) and not hasattr(target, "__iter__")
-
-
-def _takes_epoch(factory: Any) -> bool:
-    """Whether it is a function that cannot be called without one positional argument."""
-    if isinstance(factory, type):
-        return False
-    try:
-        parameters = inspect.signature(factory).parameters.values()
-    except (TypeError, ValueError):  # of something built in
-        return False
-    required = [each for each in parameters if each.default is each.empty]
-    positional = [each for each in required if each.kind in POSITIONAL]
-    named = [each for each in required if each.kind is inspect.Parameter.KEYWORD_ONLY]
-    return len(positional) == 1 and not named
-
-
-def _is_old_sequence(target: Any) -> bool:
-    """Whether it is iterated by its indices; NumPy's scalars have ``__getitem__`` and are not."""
-    try:
-        iter(target)  # asks for no item
-    except TypeError:
-        return False
-    return True
-
-
-def _is_seekable(target: Any) -> bool:
-    # Some other objects with these methods read ahead of what `tell` says.
-    file = getattr(target, "file", target)  # inside a temporary file
-    return isinstance(file, io.IOBase) and file.readable() and file.seekable()
 
 
 OF_A_NEW_OBJECT: Final = _of_a_new_object()

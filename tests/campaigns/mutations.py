@@ -173,7 +173,7 @@ MUTATIONS: Final = [
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
-    Mutation("sources/iterable.py", "self._turn[:] = [_TakenOver(stage)]", "pass"),
+    Mutation("sources/one_place.py", "self._turn[:] = [_TakenByAnother(stage)]", "pass"),
     Mutation(
         "sources/iterable.py",
         "self._noted, self._due = None, next",
@@ -185,7 +185,7 @@ MUTATIONS: Final = [
         "self._ended[number] = bool(len(there)) and place < int(there[-1])",
         "self._ended[number] = False",
     ),
-    Mutation("sources/iterable.py", "copied.__dict__ = dict(attributes)", "pass"),
+    Mutation("sources/iterable_kinds.py", "copied.__dict__ = dict(attributes)", "pass"),
     Mutation(
         "sources/range.py", "return indices * self.step + self.begin", "return indices * self.step"
     ),

@@ -16,91 +16,34 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import BrokenExecutor, CancelledError
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from operator import length_hint
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from ..core.block import Block, block_items, block_length, slice_block
+from ..core.block import Block, block_length
 from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
 from ..core.origin import Origin
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, Items
+from ..core.stage_iterator import Items
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
+from .chunk import Chunk, UpstreamPosition
 from .executors import Outcome, Workers
-from .failure import Failure
 from .idle_workers import ReusesWorkers, WorkerSource
 from .tally import Tally
-from .threads import PATIENCE, Answer
+from .threads import PATIENCE
 from .worker_call import WorkerCall, make_workers
 
 T = TypeVar("T")
 
 CHUNKS_PER_WORKER: Final = 2
-DEATHS_IN_COMPANY: Final = 2
-"""Deaths after which a chunk goes alone, item by item."""
 DEATHS_ALONE: Final = 2
 """Deaths with nothing else in work after which an item is dropped, where failing items are."""
 REST_SECONDS: Final = 0.1
 """How long an epoch that ends early waits for calls in work, to keep its workers for the next."""
-
-
-class _UpstreamPosition(NamedTuple):
-    """Upstream's state and epoch."""
-
-    state: DeferredState
-    epoch: int
-
-
-@dataclass
-class _Chunk:
-    """Consecutive items in the window.
-
-    Attributes:
-      positions: upstream's position after each item, where it is a stream.
-      answer: the outcome to come, once the items are submitted.
-      outcome: once it has been waited for.
-      failure: the error of the first item, to be raised before it is tried again.
-      passed: how many of the items were handed out or dropped.
-      deaths: how often a worker died while these items were in work.
-      deaths_alone: how often that was with nothing else in work.
-    """
-
-    block: Block
-    positions: list[_UpstreamPosition] = field(default_factory=list)
-    answer: Answer[Any] | None = None
-    outcome: Outcome | None = None
-    failure: Failure | None = None
-    passed: int = 0
-    deaths: int = 0
-    deaths_alone: int = 0
-
-    @property
-    def goes_alone(self) -> bool:
-        """Whether nothing else may be in work with it."""
-        return self.deaths >= DEATHS_IN_COMPANY
-
-    @property
-    def left(self) -> int:
-        """How many of the items were not passed."""
-        return block_length(self.block) - self.passed
-
-    def item(self, number: int) -> Any:
-        """One of the items."""
-        return block_items(slice_block(self.block, number, number + 1))[0]
-
-    def part(self, start: int, stop: int) -> _Chunk:
-        """The items from ``start`` to ``stop`` as a chunk that is not submitted."""
-        block = slice_block(self.block, start, stop)
-        return _Chunk(block, self.positions[start:stop], deaths=self.deaths)
-
-    def rest(self) -> _Chunk:
-        """The items that were not passed, as a chunk that is not submitted."""
-        return self.part(self.passed, block_length(self.block))
 
 
 class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
@@ -112,7 +55,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         super().__init__(stage, epoch, reads)
         self._calls = calls
         self._tally = Tally(calls.told, by_index=stage.upstream.random_access)
-        self._window: deque[_Chunk] = deque()
+        self._window: deque[Chunk] = deque()
         self._waiting = False  # whether it may hold chunks that are not submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers
         self._process = HomeProcess()
@@ -127,9 +70,9 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._run: Iterator[T] | None = None
         # Upstream's position after the last item handed out, once workers run. Not kept up to date
         # where upstream is looked up by index: its `state_at` gives that state.
-        self._handed_out: _UpstreamPosition | None = None
+        self._handed_out: UpstreamPosition | None = None
         # Upstream's position once it has ended. It is not pulled again: that may move it.
-        self._end: _UpstreamPosition | None = None
+        self._end: UpstreamPosition | None = None
 
     def pull(self, count: int) -> Block:
         self._process.check_workers_of(self._stage)
@@ -218,7 +161,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         return len(chunk.outcome.results) - length_hint(self._run) - chunk.passed
 
     @property
-    def _last_position(self) -> _UpstreamPosition | None:
+    def _last_position(self) -> UpstreamPosition | None:
         """Upstream's position after the last item handed out, where it is known."""
         if self._taken and (positions := self._window[0].positions):
             return positions[self._window[0].passed + self._taken - 1]
@@ -273,7 +216,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             if block_length(block) < count and self._failure is None:
                 self._end = self._position()
             if block_length(block):
-                self._window.append(_Chunk(block, positions, self._workers.submit(block)))
+                self._window.append(Chunk(block, positions, self._workers.submit(block)))
         if self._end is not None and not self._window:
             self._handed_out = self._end
             self._dismiss()
@@ -286,7 +229,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             return make_workers(self._calls, self._window_size)
         return self._source.take(self._stage, self._calls, self._window_size)
 
-    def _read(self, count: int) -> tuple[Block, list[_UpstreamPosition]]:
+    def _read(self, count: int) -> tuple[Block, list[UpstreamPosition]]:
         """Up to ``count`` items of upstream, and, of a stream, the position after each.
 
         An error is kept until the items before it are handed out. Upstream is not pulled again: it
@@ -328,10 +271,10 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             self._arriving = iter(self._upstream.items())
         return self._arriving
 
-    def _position(self) -> _UpstreamPosition:
-        return _UpstreamPosition(self._upstream.mark(), self._upstream.epoch)
+    def _position(self) -> UpstreamPosition:
+        return UpstreamPosition(self._upstream.mark(), self._upstream.epoch)
 
-    def _hand_out(self, chunk: _Chunk, outcome: Outcome, count: int) -> list[T]:
+    def _hand_out(self, chunk: Chunk, outcome: Outcome, count: int) -> list[T]:
         """Pass up to ``count`` results and the items dropped among them; returns the results."""
         start = chunk.passed - sum(number < chunk.passed for number in outcome.failed)
         results: list[T] = outcome.results[start : start + count]
@@ -348,14 +291,14 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._pass(chunk, stop)
         return results
 
-    def _pass(self, chunk: _Chunk, stop: int) -> None:
+    def _pass(self, chunk: Chunk, stop: int) -> None:
         """Count the items of ``chunk`` before ``stop`` as passed."""
         self._in_work -= stop - chunk.passed
         chunk.passed = stop
         if chunk.positions and stop:
             self._handed_out = chunk.positions[stop - 1]
 
-    def _put_away(self, chunk: _Chunk) -> None:
+    def _put_away(self, chunk: Chunk) -> None:
         """Remove the first chunk if all of it is passed, or keep only what must be tried again."""
         if not chunk.left:
             self._window.popleft()
@@ -407,7 +350,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._waiting = False
         return True
 
-    def _submit_alone(self, chunk: _Chunk) -> None:
+    def _submit_alone(self, chunk: Chunk) -> None:
         """Submit the first item of ``chunk``, which is the first chunk in the window."""
         assert self._workers is not None
         if chunk.answer is None and chunk.left > 1:
@@ -417,7 +360,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         if chunk.answer is None:
             chunk.answer = self._workers.submit_alone(chunk.block)
 
-    def _take_back(self, chunk: _Chunk) -> None:
+    def _take_back(self, chunk: Chunk) -> None:
         """Give up the answer to ``chunk``, which is to be submitted again."""
         assert self._workers is not None
         if chunk.answer is not None:
@@ -425,13 +368,13 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             chunk.answer = None
             self._waiting = True
 
-    def _awaited(self, chunk: _Chunk) -> Outcome | None:
+    def _awaited(self, chunk: Chunk) -> Outcome | None:
         """The outcome of the first chunk, waited for once; None if it has to be tried again."""
         if chunk.outcome is None:
             chunk.outcome = self._outcome(chunk)
         return chunk.outcome
 
-    def _outcome(self, chunk: _Chunk) -> Outcome | None:
+    def _outcome(self, chunk: Chunk) -> Outcome | None:
         """Wait for the outcome of the first chunk; None if it has to be tried again."""
         assert self._workers is not None
         try:
@@ -453,7 +396,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
             note_item(error, self._stage, number, origin, chunk.item(0))
             raise
 
-    def _after_death(self, chunk: _Chunk, error: BrokenExecutor) -> Outcome | None:
+    def _after_death(self, chunk: Chunk, error: BrokenExecutor) -> Outcome | None:
         """The outcome of the first chunk where a worker died, and a new one takes its place."""
         if not chunk.goes_alone:
             for other in self._window:

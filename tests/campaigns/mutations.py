@@ -400,9 +400,9 @@ MUTATIONS: Final = [
     # what computes beside the loop
     Mutation(PARALLEL, "self._in_work -= stop - chunk.passed", "self._in_work -= 1"),
     Mutation(
-        PARALLEL,
-        "return _Chunk(block, self.positions[start:stop],",
-        "return _Chunk(block, self.positions,",
+        "workers/chunk.py",
+        "return Chunk(block, self.positions[start:stop],",
+        "return Chunk(block, self.positions,",
     ),
     Mutation(PARALLEL, "if chunk.deaths_alone < DEATHS_ALONE:", "if False:"),
     Mutation(PARALLEL, "self._tally.pass_over(number - at)", "pass"),

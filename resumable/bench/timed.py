@@ -100,18 +100,18 @@ class Timed(PassThrough[T]):
 
 
 class _TimedRun(PreparedItems[T]):
-    """A run whose computing is booked to the stage."""
+    """Prepared items whose computing is booked to the stage."""
 
-    def __init__(self, run: PreparedItems[T], number: int, ledger: Ledger) -> None:
-        self._run = run
+    def __init__(self, prepared: PreparedItems[T], number: int, ledger: Ledger) -> None:
+        self._prepared = prepared
         self._number = number
         self._ledger = ledger
 
     def gather(self, places: range) -> Block:
-        return self._ledger.call(self._number, self._run.gather, places)
+        return self._ledger.call(self._number, self._prepared.gather, places)
 
     def items(self, places: range) -> Iterator[T]:
-        items = self._ledger.call(self._number, self._run.items, places)
+        items = self._ledger.call(self._number, self._prepared.items, places)
         return _TimedItems(items, self._number, self._ledger)
 
 

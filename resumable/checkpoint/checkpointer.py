@@ -27,7 +27,7 @@ from .opening import (
     check_pipeline,
     check_policy,
     check_rank,
-    mark_of,
+    save_point_of,
     started_at,
     taken,
 )
@@ -321,7 +321,7 @@ class Checkpointer:
             policy.listeners,
             retainer(self.retention, self._steps, part),
             clock,
-            mark_of(checkpoint, clock, self._wall_clock),
+            save_point_of(checkpoint, clock, self._wall_clock),
         )
         lock.close_with(saver)  # which a thread may still run when the loop is dropped
         return ResumedLoop(iterator, saver, signals, policy, clock, bar)

@@ -132,7 +132,7 @@ class Directory(Store):
         if self._in_doubt is not None and self._in_doubt.path == path:
             self._take_back()
         try:
-            self._commit(path, data)
+            self._write_and_name(path, data)
         except FileExistsError:
             if not sync_if_equal(path, data):
                 raise FileExistsError(
@@ -189,7 +189,7 @@ class Directory(Store):
         one._names, one._in_doubt = names, None
         return one
 
-    def _commit(self, path: Path, data: bytes) -> None:
+    def _write_and_name(self, path: Path, data: bytes) -> None:
         left = _Unacknowledged(path, self.folder / self._names.new_temporary())
         self._in_doubt = left
         try:

@@ -232,9 +232,9 @@ class ResumedLoop(Generic[T]):
             return
         self._begin_save(SavePoint(step, seconds, received))
 
-    def _begin_save(self, mark: SavePoint) -> None:
+    def _begin_save(self, point: SavePoint) -> None:
         self._put_off = False
-        self._saver.begin(mark)
+        self._saver.begin(point)
 
     def _is_to_stop(self) -> bool:
         """Whether to stop: for a listener, or for a signal if the step is saved."""

@@ -121,7 +121,7 @@ def started_at(
     return iterator
 
 
-def mark_of(
+def save_point_of(
     checkpoint: Checkpoint | None, clock: Callable[[], float], wall_clock: Callable[[], float]
 ) -> SavePoint:
     """What later saves need of ``checkpoint``, from which a loop resumes; None for the start."""

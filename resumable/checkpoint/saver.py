@@ -57,13 +57,13 @@ class _Save:
     """A save that was begun.
 
     Attributes:
-      mark: what later saves need of it.
+      point: what later saves need of it.
       job: writes the checkpoint; tried again, it writes the same bytes.
       to_announce: the calls of `before_save` that are still to be made.
       submitted: whether the writer has the job.
     """
 
-    mark: SavePoint
+    point: SavePoint
     job: Job[_Written]
     to_announce: list[Callable[[], object]]
     submitted: bool = False
@@ -121,7 +121,7 @@ class Saver:
     @property
     def begun(self) -> SavePoint:
         """The last save begun, or what the loop was resumed from."""
-        return self._done if self._pending is None else self._pending.mark
+        return self._done if self._pending is None else self._pending.point
 
     @property
     def busy(self) -> bool:
@@ -143,19 +143,19 @@ class Saver:
         """Whether this is a forked copy, to which neither the thread nor the store belongs."""
         return not self._process.is_this_one()
 
-    def begin(self, mark: SavePoint) -> None:
-        """Take the state, which is that of ``mark.step``, and let the writer write it.
+    def begin(self, point: SavePoint) -> None:
+        """Take the state, which is that of ``point.step``, and let the writer write it.
 
         It waits for the previous save if that is still being written. `collect` tells the outcome.
         """
         self._check_may_save()
         self.collect(wait_for_it=True)
-        step = mark.step
+        step = point.step
         assert step is not None
         save = self._beginning
-        if save is None or save.mark.step != step:
+        if save is None or save.point.step != step:
             job = Job(partial(self._commit, self._take(step)))
-            save = _Save(mark, job, [partial(one.before_save, step) for one in self._listeners])
+            save = _Save(point, job, [partial(one.before_save, step) for one in self._listeners])
             self._beginning = save
         self._announce(save)
         self._beginning, self._pending = None, save
@@ -271,11 +271,11 @@ class Saver:
             if not isinstance(error, Exception):  # the store ends the process
                 self._pending = None
                 raise error
-            failures = [*self._failures, _failure(save.mark, error)]
+            failures = [*self._failures, _failure(save.point, error)]
             self._failures, self._pending = failures, None
             return None
         # Seconds count from its end, so that a long save does not make the next one due.
-        done = replace(save.mark, seconds=self._clock())
+        done = replace(save.point, seconds=self._clock())
         due: list[Callable[[], object]] = [
             partial(self._tell_done, one, done, written) for one in self._listeners
         ]
@@ -293,10 +293,10 @@ class Saver:
         self.stopped = self.stopped or bool(answer)
 
 
-def _failure(mark: SavePoint, error: BaseException) -> SaveError:
-    assert mark.step is not None
+def _failure(point: SavePoint, error: BaseException) -> SaveError:
+    assert point.step is not None
     reason = str(error) or type(error).__name__
-    failure = SaveError(f"step {mark.step} could not be saved: {reason}", mark.step)
+    failure = SaveError(f"step {point.step} could not be saved: {reason}", point.step)
     failure.__cause__ = error
     failure.errno = getattr(error, "errno", None)
     return failure

@@ -35,7 +35,7 @@ class Indexed(Generic[T]):
       arithmetic_range: returns the items from a start to a stop, if they are pure arithmetic and so may
         be computed ahead.
       prepare: returns the `PreparedItems` of the items at ``indices``, and calls no user function yet; by
-        default a run that uses ``gather`` and ``item``.
+        default items that use ``gather`` and ``item``.
       gather_range: returns the items from a start to a stop, as a new block; by default a `gather`.
       every_epoch: whether the items are the same in every epoch.
       indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
@@ -54,7 +54,7 @@ class Indexed(Generic[T]):
         "item",
         "numbered_by",
         "prepare",
-        "run",
+        "prepared",
     )  # fmt: skip
 
     def __init__(
@@ -77,7 +77,9 @@ class Indexed(Generic[T]):
         self.prepare = prepare
         self.every_epoch = every_epoch
         self.indices_per_epoch = indices_per_epoch
-        self.run = prepare or partial(PlainItems, gather, self.item, arithmetic_range is not None)
+        self.prepared = prepare or partial(
+            PlainItems, gather, self.item, arithmetic_range is not None
+        )
         # For items that are only reordered: where they are, and the map to their indices there.
         self.base: Indexed[T] | None = None
         self.index_map: Callable[[Indices], Indices] | None = None
@@ -106,7 +108,7 @@ class Indexed(Generic[T]):
         indexed = cls(
             lambda indices: base.gather(index_map(indices)),
             lambda index: base.item(int(index_map(np.array([index], np.int64))[0])),
-            prepare=lambda indices: base.run(index_map(indices)),
+            prepare=lambda indices: base.prepared(index_map(indices)),
             every_epoch=every_epoch,
             indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
         )
@@ -142,7 +144,7 @@ class Indexed(Generic[T]):
             lambda indices: blocks(*map(methodcaller("gather", indices), inputs)),
             item,
             prepare=lambda indices: JoinedItems(
-                blocks, items, list(map(methodcaller("run", indices), inputs))
+                blocks, items, list(map(methodcaller("prepared", indices), inputs))
             ),
             every_epoch=every_epoch,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
@@ -168,7 +170,7 @@ class Indexed(Generic[T]):
         """
 
         def prepare(indices: Indices) -> PreparedItems[T]:
-            return choose(*route(indices), lambda number, within: input_at(number).run(within))
+            return choose(*route(indices), lambda number, within: input_at(number).prepared(within))
 
         def item(index: int) -> T:
             numbers, indices = route(np.array([index], np.int64))

@@ -105,7 +105,7 @@ class IndexedIterator(SourceIterator[T]):
         self._at_end = False
         self._last_block_short = False  # the last block of `blocks` will have fewer items
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
-        # the run of its items there if it prepares one.
+        # its prepared items there if it prepares some.
         self._block = EMPTY
         self._block_start = 0
         self._prepared: PreparedItems[T] | None = None
@@ -180,7 +180,7 @@ class IndexedIterator(SourceIterator[T]):
         indices = offsets + self.position
         for index_map in self._maps:
             indices = index_map(indices)
-        return self._base.run(indices)
+        return self._base.prepared(indices)
 
     @property
     def left(self) -> int:

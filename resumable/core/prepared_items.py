@@ -1,9 +1,9 @@
-"""Runs: the items at many indices that are known ahead, taken in blocks or one by one."""
+"""The items at many indices that are known ahead, taken in blocks or one by one."""
 
 # A vectorised order costs less per index when more indices are computed at once, and a Python call
 # for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
 # items is prepared for all of them. This takes a few MB, mostly for Python integers. Items never
-# run ahead: `gather` computes a part of a run when it is called, `items` each when it is taken.
+# run ahead: `gather` computes a part of them when it is called, `items` each when it is taken.
 
 from __future__ import annotations
 
@@ -94,43 +94,43 @@ class Computed(PreparedItems[T]):
 
 @final
 class JoinedItems(PreparedItems[T]):
-    """Items made from one item of each of several runs.
+    """Items made from one item of each of several inputs.
 
     Args:
-      blocks: makes a block from one block of each run.
-      items: makes an iterator from one of each run; no item is computed before it is taken.
-      runs: one or more, of equal length.
+      blocks: makes a block from one block of each prepared.
+      items: makes an iterator from one of each prepared; no item is computed before it is taken.
+      inputs: one or more, of equal length.
     """
 
     def __init__(
         self,
         blocks: Callable[..., Block],
         items: Callable[..., Iterator[T]],
-        runs: Sequence[PreparedItems[Any]],
+        inputs: Sequence[PreparedItems[Any]],
     ) -> None:
         self._blocks = blocks
         self._items = items
-        self._runs = runs
+        self._inputs = inputs
 
     def gather(self, places: range) -> Block:
-        return self._blocks(*map(methodcaller("gather", places), self._runs))
+        return self._blocks(*map(methodcaller("gather", places), self._inputs))
 
     def items(self, places: range) -> Iterator[T]:
-        return self._items(*map(methodcaller("items", places), self._runs))
+        return self._items(*map(methodcaller("items", places), self._inputs))
 
 
 @final
 class ChosenItems(PreparedItems[T]):
-    """Items that are each taken from one of several runs.
+    """Items that are each taken from one of several inputs.
 
     Args:
-      runs: one or more.
-      numbers: which of ``runs`` has the item at each place, shape (places,).
-      ranks: place of that item in its run, shape (places,); for each run they ascend by 1.
+      inputs: one or more.
+      numbers: which of ``inputs`` has the item at each place, shape (places,).
+      ranks: place of that item in its prepared, shape (places,); for each prepared they ascend by 1.
     """
 
-    def __init__(self, runs: list[PreparedItems[T]], numbers: Any, ranks: Indices) -> None:
-        self.runs = runs
+    def __init__(self, inputs: list[PreparedItems[T]], numbers: Any, ranks: Indices) -> None:
+        self.inputs = inputs
         self.numbers = numbers
         self.ranks = ranks
 
@@ -138,67 +138,67 @@ class ChosenItems(PreparedItems[T]):
         if not places:
             return []
         order, parts = self._parts(places)
-        return ungroup([run.gather(its_places) for _, run, its_places in parts], order)
+        return ungroup([prepared.gather(its_places) for _, prepared, its_places in parts], order)
 
     def items(self, places: range) -> Iterator[T]:
         return map(next, self.turns(places))
 
     def turns(self, places: range) -> Iterator[Iterator[T]]:
         _, parts = self._parts(places)
-        iterators = {number: run.items(its_places) for number, run, its_places in parts}
+        iterators = {number: prepared.items(its_places) for number, prepared, its_places in parts}
         numbers = self.numbers[places.start : places.stop].tolist()
         return iter(list(map(iterators.__getitem__, numbers)))
 
     def _parts(
         self, places: range
     ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
-        """``places`` sorted by their runs; then for each run its number, itself and its places."""
+        """``places`` sorted by their inputs; then for each prepared its number, itself and its places."""
         order, groups = grouped(self.numbers[places.start : places.stop])
         ranks = self.ranks[places.start : places.stop]
         return order, (
-            (number, self.runs[number], range(first_rank, first_rank + last - first))
+            (number, self.inputs[number], range(first_rank, first_rank + last - first))
             for number, first, last in groups
             for first_rank in (int(ranks[order[first]]),)
         )
 
 
 def choose(
-    numbers: Indices, indices: Indices, run_of: Callable[[int, Indices], PreparedItems[T]]
+    numbers: Indices, indices: Indices, prepared_of: Callable[[int, Indices], PreparedItems[T]]
 ) -> PreparedItems[T]:
-    """The run of items that each come from one of several inputs.
+    """The prepared of items that each come from one of several inputs.
 
     Args:
       numbers: number of the input of each item, integers of shape (places,).
       indices: index of each item in its input, int64, of the same shape.
-      run_of: returns the run of the input with a number, at some of its indices.
+      prepared_of: returns the prepared of the input with a number, at some of its indices.
     """
     order, groups = grouped(numbers)
     if len(groups) == 1:
-        return run_of(groups[0][0], indices)
-    found = [run_of(number, indices[order[first:last]]) for number, first, last in groups]
-    if all(run.pure for run in found):  # at once, however few each of them has
+        return prepared_of(groups[0][0], indices)
+    found = [prepared_of(number, indices[order[first:last]]) for number, first, last in groups]
+    if all(prepared.pure for prepared in found):  # at once, however few each of them has
         blocks = [
-            run.gather(range(last - first))
-            for run, (_, first, last) in zip(found, groups, strict=True)
+            prepared.gather(range(last - first))
+            for prepared, (_, first, last) in zip(found, groups, strict=True)
         ]
         block = ungroup(blocks, order)
         if isinstance(block, (list, np.ndarray)):
             return Computed(block)
-    runs: list[PreparedItems[T]] = []
+    inputs: list[PreparedItems[T]] = []
     chosen, ranks = np.empty_like(indices), np.empty_like(indices)
-    for run, (_, first, last) in zip(found, groups, strict=True):
+    for prepared, (_, first, last) in zip(found, groups, strict=True):
         places = order[first:last]
-        # The runs of a nested choice become runs of this one, so nesting costs nothing per item.
-        if isinstance(run, ChosenItems):
-            chosen[places] = run.numbers
-            chosen[places] += len(runs)
-            ranks[places] = run.ranks
-            runs += run.runs
+        # The inputs of a nested choice become inputs of this one, so nesting costs nothing per item.
+        if isinstance(prepared, ChosenItems):
+            chosen[places] = prepared.numbers
+            chosen[places] += len(inputs)
+            ranks[places] = prepared.ranks
+            inputs += prepared.inputs
         else:
-            chosen[places] = len(runs)
+            chosen[places] = len(inputs)
             ranks[places] = np.arange(last - first)
-            runs.append(run)
-    return ChosenItems(runs, chosen.astype(np.min_scalar_type(len(runs))), ranks)
+            inputs.append(prepared)
+    return ChosenItems(inputs, chosen.astype(np.min_scalar_type(len(inputs))), ranks)
 
 
 def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:

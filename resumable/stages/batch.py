@@ -134,7 +134,7 @@ class Batches(PreparedItems[Any]):
         self._upstream = upstream
         self._items = items
         self._indices = indices
-        # Invariant: for a `place` in `_known`, the items of its batch are those of `_run` from
+        # Invariant: for a `place` in `_known`, the items of its batch are those of `_prepared` from
         # `_bounds[place - _known.start]` up to the next bound.
         self._known = range(0)
 
@@ -149,7 +149,7 @@ class Batches(PreparedItems[Any]):
             self._prepare(place)
         number = place - self._known.start
         part = range(self._bounds[number], self._bounds[number + 1])
-        return self._collated(self._run.gather(part))
+        return self._collated(self._prepared.gather(part))
 
     def _prepare(self, place: int) -> None:
         size, shift = self._size, self._shift
@@ -161,7 +161,7 @@ class Batches(PreparedItems[Any]):
         lengths = np.minimum(self._items - starts, size)
         ends = np.cumsum(lengths)
         offsets = np.repeat(starts - (ends - lengths), lengths)
-        self._run = self._upstream.run(offsets + np.arange(len(offsets)))
+        self._prepared = self._upstream.prepared(offsets + np.arange(len(offsets)))
         self._bounds = [0, *ends.tolist()]
         self._known = range(place, place + len(numbers))
 

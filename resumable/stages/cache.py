@@ -157,13 +157,13 @@ class _KeptRun(PreparedItems[T]):
         self._kept = kept
         self._upstream = upstream
         self._indices = indices
-        self._run: PreparedItems[T] | None = None
+        self._prepared: PreparedItems[T] | None = None
 
     def gather(self, places: range) -> Block:
         numbers = self._indices[places.start : places.stop].tolist()
         items = self._kept.items
         if items.keys().isdisjoint(numbers):
-            made = block_items(self._prepared().gather(places))
+            made = block_items(self._upstream_items().gather(places))
             items.update(zip(numbers, map(guarded, made), strict=True))
         return self._kept.gather(numbers, self._upstream.gather)
 
@@ -172,13 +172,13 @@ class _KeptRun(PreparedItems[T]):
         for place in places:
             number = int(self._indices[place])
             if number not in items:
-                items[number] = guarded(next(self._prepared().items(range(place, place + 1))))
+                items[number] = guarded(next(self._upstream_items().items(range(place, place + 1))))
             yield items[number]
 
-    def _prepared(self) -> PreparedItems[T]:
-        if self._run is None:
-            self._run = self._upstream.run(self._indices)
-        return self._run
+    def _upstream_items(self) -> PreparedItems[T]:
+        if self._prepared is None:
+            self._prepared = self._upstream.prepared(self._indices)
+        return self._prepared
 
 
 class _CacheIterator(StageIterator[T]):

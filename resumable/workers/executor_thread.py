@@ -154,7 +154,7 @@ class ForeignService(ExecutorService):
             attempt_elsewhere, self._fn, submission.block, self._drop, self._tell
         )
         self._futures.add(future)
-        future.add_done_callback(partial(deliver, submission))
+        future.add_done_callback(partial(answer_with_result, submission))
         future.add_done_callback(self._futures.discard)
 
     def end(self) -> None:
@@ -162,7 +162,7 @@ class ForeignService(ExecutorService):
             future.cancel()
 
 
-def deliver(submission: Submission, future: Future[Any]) -> None:
+def answer_with_result(submission: Submission, future: Future[Any]) -> None:
     """Answer ``submission`` with the result or the error of ``future``, which is done."""
     try:
         result = future.result()

@@ -151,7 +151,7 @@ class PartitionPool:
         for place, part in enumerate(parts):
             part.worker = self._workers[place % count]
         for part in parts:
-            part.order()
+            part.ask_ahead()
 
     def in_work(self, worker: _Worker) -> list[int]:
         """The partitions of which ``worker`` has a task that is not done."""
@@ -164,7 +164,7 @@ class PartitionPool:
         if self._source is not None and not self._source.closed:
             workers, self._workers = self._workers, []  # now the next epoch's
             for worker in workers:
-                self._source.put(self._stage, worker.workers)
+                self._source.put(self._stage, worker.pool)
         self.close()
 
     def _one_of(self, count: int) -> Workers:
@@ -200,7 +200,7 @@ class PartitionPool:
         workers, self._workers = self._workers, []
         for worker in workers:
             worker.end_watch()
-        if not close_all([worker.workers for worker in workers]):
+        if not close_all([worker.pool for worker in workers]):
             warnings.warn(
                 f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
                 "their items are done",
@@ -216,14 +216,14 @@ class _Worker:
     """One worker.
 
     Attributes:
-      workers: a pool of one.
+      pool: a pool of one.
       deaths: how often it died.
       suspects: partitions whose tasks it had when it died. While there are some, a task is submitted
         only when its items are needed, and its calls are noted.
     """
 
-    def __init__(self, workers: Workers) -> None:
-        self.workers = workers
+    def __init__(self, pool: Workers) -> None:
+        self.pool = pool
         self.deaths = 0
         self.suspects: set[int] = set()
         self._log: CallLog | None = None
@@ -291,10 +291,10 @@ class WorkerPartition(ItemByItem[T]):
                 self._pool.begin()
                 self._receive()
             item, self._handed_out = self._ready.popleft()
-            self.order()
+            self.ask_ahead()
             yield item
 
-    def order(self) -> None:
+    def ask_ahead(self) -> None:
         """Let the worker make further items, if there is room for them."""
         count = max(self._pool.buffer_size // 2, 1)
         if (
@@ -311,7 +311,7 @@ class WorkerPartition(ItemByItem[T]):
         log = self.worker.watch() if self._alone else None
         place = self._received or self._place
         task = self._pool.task(self.number, place, count, self._dropped, log)
-        self._answer = self.worker.workers.submit([task])
+        self._answer = self.worker.pool.submit([task])
 
     def end(self) -> None:
         """Stay at the place where it stands, which is its end; called before the first item."""
@@ -334,7 +334,7 @@ class WorkerPartition(ItemByItem[T]):
         answer, self._answer = self._answer, None
         assert answer is not None
         try:
-            outcome = self.worker.workers.outcome(answer)
+            outcome = self.worker.pool.outcome(answer)
         except (BrokenExecutor, CancelledError) as error:
             self._note_death(error)
             return
@@ -353,7 +353,7 @@ class WorkerPartition(ItemByItem[T]):
 
     def _note_death(self, error: BaseException) -> None:
         worker, made = self.worker, self._place.made
-        if not worker.workers.replaces_dead:
+        if not worker.pool.replaces_dead:
             raise self._pool.died(self.number, made, 1, None, error) from error
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one

@@ -25,7 +25,7 @@ from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .executors import Outcome
 from .threads import Answer
-from .worker_process import Orders, Reply
+from .worker_process import ProcessSetup, Reply
 
 CHUNK_SECONDS: Final = 0.01
 LARGEST_CHUNK: Final = 4096
@@ -226,13 +226,13 @@ class _PoolService(ExecutorService):
         self._slots = Slots(self._slot_count)
         # Pickled in this thread: in the loop, an interrupt would look like a failure of pickling.
         self._sent = pickled(self._fn)
-        orders = Orders(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
+        setup = ProcessSetup(self._sent, self._drop, self._tell, self._slots.arena, os.getpid())
         self._executor = ProcessPoolExecutor(
             self._count,
             timeout=IDLE_SECONDS,
             context=context,
             initializer=worker_process.begin,
-            initargs=(orders,),
+            initargs=(setup,),
         )
         self._leaves_at_exit = False
 
@@ -255,14 +255,16 @@ class _PoolService(ExecutorService):
     def _submit(self, submission: Submission) -> None:
         slot = self._slots.take()
         future = self._executor.submit(worker_process.work, submission.block, slot)
-        future.add_done_callback(partial(_deliver, submission, self._slots, slot))
+        future.add_done_callback(partial(_answer_with_parcel, submission, self._slots, slot))
         if not self._leaves_at_exit:  # only now has the pool started
             self._leaves_at_exit = True
             if not _hook_exit():
                 self.end()
 
 
-def _deliver(submission: Submission, slots: Slots, slot: int | None, future: Future[Any]) -> None:
+def _answer_with_parcel(
+    submission: Submission, slots: Slots, slot: int | None, future: Future[Any]
+) -> None:
     """Answer ``submission``; called in a thread of the pool or in that of the executor."""
     error = future.exception()
     if error is not None:

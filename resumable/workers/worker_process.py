@@ -22,7 +22,7 @@ WORTH_SHARING: Final = 1 << 15
 HEARTBEAT: Final = 1.0
 
 
-class Orders(NamedTuple):
+class ProcessSetup(NamedTuple):
     """What every process gets when it starts.
 
     Attributes:
@@ -49,19 +49,19 @@ class Reply(NamedTuple):
     seconds: float
 
 
-_orders: Orders
+_setup: ProcessSetup
 _fn: Callable[[Any], Any] | None = None
 forked_by: int | None = None
 """The process id of the server that forked this process, if one did; it ends with the parent."""
 
 
-def begin(orders: Orders) -> None:
+def begin(setup: ProcessSetup) -> None:
     """Prepare a worker."""
-    global _orders
+    global _setup
     if hasattr(os, "setpgid"):
         os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
-    _orders = orders
-    parent = orders.parent if forked_by is None else forked_by
+    _setup = setup
+    parent = setup.parent if forked_by is None else forked_by
     threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
 
 
@@ -83,7 +83,7 @@ def work(block: Block, slot: int | None) -> Reply:
 
     try:
         if _fn is None:
-            _fn = pickle.loads(_orders.fn)
+            _fn = pickle.loads(_setup.fn)
         began = time.perf_counter()
         outcome = _attempt_in_time(_fn, block, began + LONGEST_SECONDS)
     except BaseException as error:
@@ -91,12 +91,12 @@ def work(block: Block, slot: int | None) -> Reply:
         if (sent := sendable(error, cloudpickle.dumps)) is not error:
             raise sent from error
         raise
-    failed = sendable_errors(outcome.failed, _orders.tell, cloudpickle.dumps)
+    failed = sendable_errors(outcome.failed, _setup.tell, cloudpickle.dumps)
     outcome = outcome._replace(failed=failed)
     seconds = time.perf_counter() - began
     parts = _pickled_outcome(outcome)
     lengths = [len(part) for part in parts]
-    arena = _orders.arena
+    arena = _setup.arena
     if arena is not None and slot is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
         arena.write(slot, parts)
         return Reply(None, lengths, seconds)
@@ -111,7 +111,7 @@ def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Out
     while done.tried < length and (not done.tried or time.perf_counter() < ends):
         start, stop = done.tried, min(done.tried + step, length)
         try:
-            part = attempt(fn, slice_block(block, start, stop), _orders.drop)
+            part = attempt(fn, slice_block(block, start, stop), _setup.drop)
         except BaseException as error:
             if start:
                 return done._replace(failure=Failure(error))

@@ -381,7 +381,7 @@ MUTATIONS: Final = [
     Mutation("order/turns.py", "if np.count_nonzero(equal) > len(rows):", "if False:"),
     Mutation("order/permutation.py", "if value < self.length:", "if True:"),
     # items prepared at many indices
-    Mutation(RUNS, "chosen[places] += len(runs)", "pass"),
+    Mutation(RUNS, "chosen[places] += len(inputs)", "pass"),
     Mutation(RUNS, "range(first_rank, first_rank + last - first)", "range(0, last - first)"),
     Mutation(
         RUNS,
@@ -503,7 +503,7 @@ MUTATIONS: Final = [
     Mutation(RETENTION, "firsts.setdefault(span, step)", "firsts[span] = step"),
     Mutation(SAVER, "self.stopped = self.stopped or bool(answer)", "self.stopped = bool(answer)"),
     Mutation(SAVER, "self._failures, self._pending = failures, None", "self._pending = None"),
-    Mutation(SAVER, "done = replace(save.mark, seconds=self._clock())", "done = save.mark"),
+    Mutation(SAVER, "done = replace(save.point, seconds=self._clock())", "done = save.point"),
     Mutation(LOOP, "        if step == done.step:\n            return\n", ""),
     Mutation(
         LOOP,

@@ -65,7 +65,7 @@ COMBINED: dict[str, Combined] = {
 def runs_alike(pipeline: rs.Pipeline[Any], indices: Any, cuts: list[int]) -> None:
     """The run at ``indices`` gives between ``cuts`` what is looked up there."""
     indexed = by_index(pipeline.stage)
-    run = indexed.run(np.array(indices, np.int64))
+    run = indexed.prepared(np.array(indices, np.int64))
     looked_up = [indexed.item(index) for index in indices]
     for start, stop in pairwise(cuts):
         places = range(start, stop)
@@ -181,16 +181,16 @@ def test_items_of_nested_choices_are_taken_from_where_they_are() -> None:
     for number in range(20):
         further = rs.from_sequence(range(8 * number, 8 * number + 8))
         stages = rs.mix(stages, further, stop="all")
-    run = by_index(stages.stage).run(np.arange(len(stages)))
+    run = by_index(stages.stage).prepared(np.arange(len(stages)))
     assert isinstance(run, ChosenItems)
-    assert len(run.runs) == 21
+    assert len(run.inputs) == 21
     assert list(run.items(range(len(stages)))) == [stages[index] for index in range(len(stages))]
 
 
 def test_numbers_of_many_inputs_are_computed_at_once() -> None:
     inputs = [rs.range(8 * number, 8 * number + 8) for number in range(5)]
     nested = rs.mix(rs.mix(*inputs, seed=0), rs.range(9), seed=1)
-    run = by_index(nested.stage).run(np.arange(len(nested)))
+    run = by_index(nested.stage).prepared(np.arange(len(nested)))
     assert isinstance(run, Computed)
     assert list(run.items(range(len(nested)))) == nested[:]
     run.gather(range(3))[:] = -1  # which is a copy
@@ -264,7 +264,7 @@ def test_a_gather_alone_is_enough_behind_any_stage() -> None:
     turns = Indexed.chosen(
         [squares, pairs].__getitem__, lambda indices: (indices % 2, indices // 2)
     )
-    run = turns.run(np.arange(8))
+    run = turns.prepared(np.arange(8))
     assert gathered == []
     assert run.gather(range(4)) == [0, (0, 0), 1, (1, 1)]
     assert list(run.items(range(4, 8))) == [4, (4, 4), 9, (9, 9)]

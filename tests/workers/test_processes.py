@@ -30,7 +30,7 @@ from resumable.workers import worker_process
 from resumable.workers.arena import Arena
 from resumable.workers.executors import Outcome
 from resumable.workers.processes import ProcessWorkers
-from resumable.workers.worker_process import Orders, Reply
+from resumable.workers.worker_process import ProcessSetup, Reply
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -363,8 +363,8 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Arena]]:
     monkeypatch.setattr(worker_process, "SLOT_BYTES", 1 << 20)
 
     def become(fn: Callable[[Any], Any], drop: bool = False, tell: bool = False) -> Arena:
-        orders = Orders(pickle.dumps(abs), drop, tell, arena, os.getpid())
-        monkeypatch.setattr(worker_process, "_orders", orders, raising=False)
+        setup = ProcessSetup(pickle.dumps(abs), drop, tell, arena, os.getpid())
+        monkeypatch.setattr(worker_process, "_setup", setup, raising=False)
         monkeypatch.setattr(worker_process, "_fn", fn)
         return arena
 

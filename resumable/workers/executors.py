@@ -1,6 +1,7 @@
 """What a map's workers do, and the workers that are threads of this process."""
 
-# A map gives its workers chunks of items. All that runs in a worker is `attempt`. It never raises
+# A map gives its workers chunks of items. To a worker of partitions, the function is a
+# `PartitionRunner`, and a chunk is one task. All that runs in a worker is `attempt`. It never raises
 # an error in place of results: they are delivered together, and the map raises the error once it has
 # handed the results out.
 

@@ -1,4 +1,4 @@
-"""Processes that call the function of a map, and return large results in shared memory."""
+"""Processes that call the function of a map, or run partitions; large results come in shared memory."""
 
 # The processes are loky's. They start without importing the main module: a script needs no guard,
 # and a function of that module is sent by value. A process that dies breaks the pool, and the

@@ -1,4 +1,4 @@
-"""The code that runs in a worker process of a map."""
+"""The code that runs in a worker process of a map, or of partitions."""
 
 from __future__ import annotations
 

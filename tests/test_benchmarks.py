@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import resumable as rs
-from resumable import pipeline
+from resumable import from_files, pipeline
 from resumable.core.graph import walk
 
 ROOT = Path(__file__).parents[1]
@@ -266,7 +266,7 @@ def test_a_loop_over_tokens_that_leaves_a_window_out_stops_the_run(
 def test_every_stage_and_source_is_measured_beside_the_same_by_hand(tmp_path: Path) -> None:
     every = {
         kind.__name__
-        for kind in vars(pipeline).values()
+        for kind in (vars(pipeline) | vars(from_files)).values()
         if issubclass(type(kind), type) and issubclass(kind, rs.Stage) and kind is not rs.Stage
     }
     measured = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+import warnings
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -75,7 +76,11 @@ def test_the_state_after_an_item_within_a_block_is_exact(consumed: int, kind: st
     state = feed.state_after(consumed)
     assert list(pipeline.resume(state)) == list(pipeline)[consumed:]
     feed.move_to(state)
-    rest = list(taken_apart(feed.blocks(Columns(SCALAR))))
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore" if consumed == 400 else "error"
+        )  # a run that has ended says so
+        rest = list(taken_apart(feed.blocks(Columns(SCALAR))))
     assert rest == list(enumerate(pipeline, 1))[consumed:]
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core.block import Indices
 from ..core.derived import derived
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, check_reach
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, Reliance, Stage
 from ..core.transform import Transform
 
 T = TypeVar("T")
@@ -58,3 +58,11 @@ class Part(LookedUp[T], Transform[T]):
             return indices * self.count + self.index
 
         return upstream and Indexed.reordered(upstream, dealt, stride=self.count)
+
+
+def down_to_parts(stage: Stage[Any]) -> Iterator[Stage[Any]]:
+    """The stages of the pipeline of a partition, with the parts on which it is built and nothing before them."""
+    yield stage
+    if not isinstance(stage, Part):
+        for upstream in stage.inputs:
+            yield from down_to_parts(upstream)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ from ..workers.skips import unheard
 from .even_steps import EvenIterator
 from .filter import Filter
 from .map import CallsPerItem
-from .part import Part
+from .part import Part, down_to_parts
 from .partition_iterator import PartitionIterator
 from .partition_pools import maps_with_processes
 from .placed_partitions import PlacedPartitionIterator
@@ -173,7 +173,7 @@ class Partition(Transform[T]):
     @derived
     def _parts(self) -> tuple[Part[Any], ...]:
         """The parts on which the pipeline of partition 0 is built."""
-        return tuple(_parts_of(self.upstream))
+        return tuple(found for found in down_to_parts(self.upstream) if isinstance(found, Part))
 
     @property
     def numbers(self) -> range:
@@ -294,15 +294,6 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
 def has_partitions(stage: Stage[Any]) -> bool:
     """Whether ``stage`` delivers items of partitions, so that the states of ranks differ."""
     return any(isinstance(found, Partition) for found, _ in walk(stage))
-
-
-def _parts_of(stage: Stage[Any]) -> Iterator[Part[Any]]:
-    """The parts on which the pipeline of a partition is built."""
-    if isinstance(stage, Part):
-        yield stage
-        return
-    for upstream in stage.inputs:
-        yield from _parts_of(upstream)
 
 
 def _numbered(stage: Stage[T], number: int) -> Stage[T]:

@@ -18,7 +18,7 @@ from ..workers.idle_workers import IdleWorkers, WorkerSource
 from ..workers.threads import PATIENCE, Answer
 from ..workers.worker_call import WorkerCall, make_workers
 from .map import CallsInWorkers
-from .part import Part
+from .part import down_to_parts
 
 MOST_WINDOWS: Final = 8
 """Most partitions whose windows get memory that is shared with the processes of a pool."""
@@ -26,12 +26,9 @@ MOST_WINDOWS: Final = 8
 
 def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
     """The maps in the pipeline of a partition that start processes."""
-    if isinstance(stage, Part):
-        return
-    if isinstance(stage, CallsInWorkers) and stage.workers and stage.executor == "process":
-        yield stage
-    for upstream in stage.inputs:
-        yield from maps_with_processes(upstream)
+    for found in down_to_parts(stage):
+        if isinstance(found, CallsInWorkers) and found.workers and found.executor == "process":
+            yield found
 
 
 @final
@@ -88,13 +85,13 @@ class PartitionPools(WorkerSource):
         """Let partitions that are closed leave no workers here."""
         self._closed = True
 
-    def close(self) -> bool:
-        """Close the pools; returns whether they have ended within `PATIENCE`. May be called again."""
+    def close(self) -> None:
+        """Close the pools; may be called again."""
         self._closed = True
         self._own_idle.close()
         pools = list(self._pools.values())
         self._pools.clear()
-        return close_all(pools)
+        close_all(pools)
 
     def _place(self, stage: Stage[Any]) -> int | None:
         """Which of the maps ``stage`` is, in one of the partitions; None if it is none of them."""

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any, Final, final
 
 from ..core.home_process import HomeProcess
 from ..core.stage import Stage
@@ -32,6 +32,22 @@ class WorkerSource(ABC):
     @abstractmethod
     def put(self, stage: Stage[Any], workers: Workers) -> None:
         """Leave ``workers``, which have nothing in work, for the next epoch of ``stage``."""
+
+
+@final
+class NewWorkers(WorkerSource):
+    """New workers each time, where nothing keeps them between epochs."""
+
+    closed = True
+
+    def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
+        return make_workers(call, window)
+
+    def put(self, stage: Stage[Any], workers: Workers) -> None:
+        workers.close()
+
+
+NEW_WORKERS: Final = NewWorkers()
 
 
 @final

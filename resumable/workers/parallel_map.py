@@ -32,10 +32,10 @@ from ..errors import WorkerError
 from ..state.value import State
 from .chunk import Chunk, UpstreamPosition
 from .executors import Outcome, Workers
-from .idle_workers import ReusesWorkers, WorkerSource
+from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
-from .worker_call import WorkerCall, make_workers
+from .worker_call import WorkerCall
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         self._process = HomeProcess()
         self._failure: Exception | None = None  # upstream's, raised after the window
         self._workers: Workers | None = None
-        self._source: WorkerSource | None = None  # keeps the workers after this epoch
+        self._source: WorkerSource = NEW_WORKERS  # keeps the workers after this epoch
         self._arriving: Iterator[Any] | None = None
         # How many items were read from upstream and not handed out.
         self._in_work = 0
@@ -179,7 +179,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
     def _dismiss(self) -> None:
         if self._workers is None:
             return
-        if self._source is not None and not self._source.closed and self._come_to_rest():
+        if not self._source.closed and self._come_to_rest():
             workers, self._workers = self._workers, None  # now the next iterator's
             self._source.put(self._stage, workers)
         elif not self._workers.close():
@@ -206,7 +206,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         if self._workers is None and self._end is not None:
             return False
         if self._workers is None:
-            self._workers = self._take_workers()
+            self._workers = self._source.take(self._stage, self._calls, self._window_size)
             self._handed_out = self._position()
         if self._waiting and not self._submit_waiting():
             return True
@@ -223,11 +223,6 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         if self._failure is not None and not self._window:
             raise self._failure
         return bool(self._window)
-
-    def _take_workers(self) -> Workers:
-        if self._source is None:
-            return make_workers(self._calls, self._window_size)
-        return self._source.take(self._stage, self._calls, self._window_size)
 
     def _read(self, count: int) -> tuple[Block, list[UpstreamPosition]]:
         """Up to ``count`` items of upstream, and, of a stream, the position after each.

@@ -28,7 +28,7 @@ from ..errors import WorkerError
 from ..state.value import State
 from .executors import Workers, close_all
 from .failure import Failure
-from .idle_workers import WorkerSource
+from .idle_workers import NEW_WORKERS, WorkerSource
 from .partition_runner import (
     AfterItem,
     Delivery,
@@ -40,7 +40,7 @@ from .partition_runner import (
 from .skips import DroppedItem, tell
 from .threads import PATIENCE, Answer
 from .watching import Call, CallLog, ItemKey
-from .worker_call import WorkerCall, check_call, check_executor, make_workers
+from .worker_call import WorkerCall, check_call, check_executor
 
 T = TypeVar("T")
 
@@ -95,7 +95,7 @@ class PartitionPool:
         self._stage = stage
         self._run = uuid.uuid4().hex
         self._epoch = epoch
-        self._source: WorkerSource | None = None
+        self._source: WorkerSource = NEW_WORKERS
         self._workers: list[_Worker] = []
         self._runners: list[PartitionRunner] = []
         # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
@@ -161,7 +161,7 @@ class PartitionPool:
         """Let the workers go once all that there is to compute is computed."""
         if not all(part.done for part in self._living()):
             return
-        if self._source is not None and not self._source.closed:
+        if not self._source.closed:
             workers, self._workers = self._workers, []  # now the next epoch's
             for worker in workers:
                 self._source.put(self._stage, worker.pool)
@@ -175,8 +175,6 @@ class PartitionPool:
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)
-        if self._source is None:
-            return make_workers(call, slots)
         return self._source.take(self._stage, call, slots)
 
     def _living(self) -> list[WorkerPartition[Any]]:

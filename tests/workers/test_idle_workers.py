@@ -69,8 +69,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Workers]:
         found.append(Known(call.fn, call.drop, call.workers))
         return found[-1]
 
-    for module in ("parallel_map", "idle_workers"):
-        monkeypatch.setattr(f"resumable.workers.{module}.make_workers", make)
+    monkeypatch.setattr("resumable.workers.idle_workers.make_workers", make)
     return found
 
 
@@ -294,7 +293,7 @@ def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
         several.append(Busy(clock, call.fn))
         return several[-1]
 
-    monkeypatch.setattr("resumable.workers.partition_pool.make_workers", make)
+    monkeypatch.setattr("resumable.workers.idle_workers.make_workers", make)
     iterator = iter(rs.range(40).partition(4, lambda part: part.map(abs), workers=4))
     assert next(iterator) == 0
     with pytest.warns(RuntimeWarning, match="are still busy after 10 s"):

@@ -147,7 +147,7 @@ def chunks_of(
         return hired[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("resumable.workers.parallel_map.make_workers", hire)
+        patch.setattr("resumable.workers.idle_workers.make_workers", hire)
         yield hired
 
 

@@ -894,5 +894,5 @@ def test_a_state_takes_those_of_the_partitions_that_have_moved() -> None:
         for steps in (0, 1, 3):
             advance(iterator, steps)
             work = spent(iterator.get_state, instructions=False)
-            takings.append(work.calls["lookup.mark"])
+            takings.append(work.calls["lookup.defer_state"])
     assert takings == [0, 1, 3]

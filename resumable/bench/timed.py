@@ -18,7 +18,7 @@ from ..core.graph import rebuilt
 from ..core.indexed import Indexed
 from ..core.prepared_items import PreparedItems
 from ..core.stage import Stage
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
 from ..state.value import State
 from .ledger import Ledger
@@ -115,7 +115,7 @@ class _TimedRun(PreparedItems[T]):
         return _TimedItems(items, self._number, self._ledger)
 
 
-class _TimedIterator(PassThroughIterator[T]):
+class _TimedIterator(MovesInBlocks[T], PassThroughIterator[T]):
     _stage: Timed[T]
 
     def __next__(self) -> T:
@@ -136,7 +136,7 @@ class _TimedIterator(PassThroughIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         number, ledger = self._stage.number, self._stage.ledger
-        return _TimedItems(ledger.call(number, self._upstream.blocks, size), number, ledger)
+        return _TimedItems(ledger.call(number, blocks_of, self._upstream, size), number, ledger)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         return self._upstream.state_at(offset)

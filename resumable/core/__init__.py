@@ -48,8 +48,10 @@ from .stage import Reliance as Reliance
 from .stage import Stage as Stage
 from .stage import by_index as by_index
 from .stage_iterator import DeferredState as DeferredState
+from .stage_iterator import DefersState as DefersState
 from .stage_iterator import ItemByItem as ItemByItem
 from .stage_iterator import Items as Items
+from .stage_iterator import MovesInBlocks as MovesInBlocks
 from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
 from .transform import CountingIterator as CountingIterator

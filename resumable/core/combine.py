@@ -216,7 +216,7 @@ class TurnsIterator(CombineIterator[T]):
 
     @property
     def being_read(self) -> Sequence[StageIterator[Any]]:
-        """The upstream whose turn it is, where turns are taken one by one."""
+        """The upstreams that may have raised an error which came out of this iterator."""
         left = self._left()
         if not self._numbers or not 0 < left <= len(self._numbers):
             return self.inputs

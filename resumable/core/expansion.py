@@ -12,7 +12,7 @@ from ..state.value import State, unpack, unpack_count
 from .lookup import IndexedIterator
 from .position import Position
 from .stage import Stage, as_stage
-from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator
+from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from .transform import Transform, TransformIterator
 
 T = TypeVar("T")
@@ -121,7 +121,8 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
         offset, left = position.number, position.left
         # Where upstream knows the state before its last item, states need not be noted.
-        before, known, first = self._upstream.mark(), None, True
+        note_state = state_deferrer(self._upstream)
+        before, known, first = note_state(), None, True
         while (item := next(upstream, END)) is not END:
             if first:
                 known, first = self.state_before_last(), False
@@ -139,7 +140,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
                 self._inner, self._before = inner, before
                 yield from self._walked(inner)
                 offset = 0
-            before = known or self._upstream.mark()
+            before = known or note_state()
         if offset:
             raise self.ended_within(offset)
 

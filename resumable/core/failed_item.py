@@ -17,10 +17,11 @@ from typing import Any, Final, NamedTuple, final
 
 from ..errors import ResumableError
 from .callables import StandIn
+from .combine import TurnsIterator
 from .graph import walk
 from .origin import Origin
 from .stage import Stage
-from .stage_iterator import StageIterator
+from .stage_iterator import StageIterator, item_in_work
 
 KEY: Final = "__key__"
 LIBRARY: Final = str(Path(__file__).parent.parent)
@@ -115,9 +116,7 @@ def note_failed_item(error: BaseException, root: StageIterator[Any]) -> None:
     if not callers:
         return
     stage, iterator = callers[-1]
-    origin = None
-    if iterator is not None and iterator.one_by_one:
-        origin = iterator.inputs[0].origin(1)
+    origin = None if iterator is None else item_in_work(iterator)
     if origin is not None and len(callers) > 1:  # one function in several stages
         origin = origin._replace(place=None)
     note_item(error, stage, None, origin)
@@ -146,7 +145,7 @@ def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
 
 def _being_read(root: StageIterator[Any]) -> Iterator[Any]:
     yield root
-    for upstream in root.being_read:
+    for upstream in root.being_read if isinstance(root, TurnsIterator) else root.inputs:
         yield from _being_read(upstream)
 
 

@@ -23,7 +23,14 @@ from .origin import Origin
 from .prepared_items import PreparedItems
 from .record_number import origin_by_index
 from .stage import ITEMS, MOST_ITEMS, PARTS, Reliance, Stage, by_index, runs_ahead
-from .stage_iterator import DeferredState, Items, SourceIterator, StageIterator
+from .stage_iterator import (
+    DeferredState,
+    DefersState,
+    Items,
+    MovesInBlocks,
+    SourceIterator,
+    StageIterator,
+)
 
 T = TypeVar("T")
 
@@ -83,7 +90,7 @@ def looks_up(stage: Stage[Any]) -> bool:
     return isinstance(stage, LookedUp) and stage.random_access
 
 
-class IndexedIterator(SourceIterator[T]):
+class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     """Iterate a random-access stage in the order of its indices.
 
     State: O(1), the index of the next item. A resume reads nothing.
@@ -201,7 +208,7 @@ class IndexedIterator(SourceIterator[T]):
     def get_state(self) -> State:
         return {"position": self.position}
 
-    def mark(self) -> DeferredState:
+    def defer_state(self) -> DeferredState:
         return partial(_state_at, self.position)
 
     def set_state(self, state: State) -> None:

@@ -84,18 +84,10 @@ class StageIterator(ABC, Generic[T]):
     (array([0, 1, 2]), 2)
     """
 
-    one_by_one = False
-    """Whether it calls its function with each item of upstream before it takes the next one."""
-
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         """The iterators that it reads."""
         return ()
-
-    @property
-    def being_read(self) -> Sequence[StageIterator[Any]]:
-        """Those of `inputs` that may have raised an error that came out of this iterator."""
-        return self.inputs
 
     def __iter__(self) -> Iterator[T]:
         return self
@@ -140,14 +132,6 @@ class StageIterator(ABC, Generic[T]):
         which the outermost iterator makes.
         """
 
-    def mark(self) -> DeferredState:
-        """A function that returns the state of this moment, whenever it is called.
-
-        A subclass may note less than a state, if that is faster. The result must not depend on
-        where this iterator has moved meanwhile.
-        """
-        return partial(taken_state, take_state(self.get_state))
-
     @abstractmethod
     def set_state(self, state: State) -> None:
         """Move this iterator, just started, to ``state``; reads nothing from a source.
@@ -176,17 +160,6 @@ class StageIterator(ABC, Generic[T]):
         """The remaining items in the fastest way there is, moving this iterator along."""
         return Items(self)
 
-    def blocks(self, size: int) -> Iterator[Block]:
-        """The remaining items in blocks of ``size``, fewer only in the last, moving this one along.
-
-        They are what repeated calls of `pull` return, and valid as long as those of `items`. A
-        subclass may do less work per block.
-        """
-        while length := block_length(block := self.pull(size)):
-            yield block
-            if length < size:
-                break
-
     def close(self) -> None:
         """End threads and release files; may be called again."""
         for upstream in self.inputs:
@@ -199,7 +172,67 @@ class StageIterator(ABC, Generic[T]):
         return inputs[0].epoch if inputs else 0
 
 
-class ItemByItem(StageIterator[T]):
+class DefersState(StageIterator[T]):
+    """Motion that can note a moment for less than a state costs."""
+
+    @abstractmethod
+    def defer_state(self) -> DeferredState:
+        """A function that returns the state of this moment, wherever this iterator has moved meanwhile."""
+
+
+def state_deferrer(iterator: StageIterator[Any]) -> Callable[[], DeferredState]:
+    """A function that notes the present state of ``iterator``, in the cheapest way there is."""
+    if isinstance(iterator, DefersState):
+        return iterator.defer_state
+    return partial(state_taken_now, iterator)
+
+
+def state_taken_now(iterator: StageIterator[Any]) -> DeferredState:
+    """The present state of ``iterator``, which is taken at once."""
+    return partial(taken_state, take_state(iterator.get_state))
+
+
+class MovesInBlocks(StageIterator[T]):
+    """Motion that makes a row of blocks with less work than as many calls of `pull`."""
+
+    @abstractmethod
+    def blocks(self, size: int) -> Iterator[Block]:
+        """What repeated calls of `pull` return; valid as long as what `items` returns."""
+
+
+def blocks_of(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
+    """The remaining items of ``iterator`` in blocks of ``size``, fewer only in the last."""
+    if isinstance(iterator, MovesInBlocks):
+        return iterator.blocks(size)
+    return pulled_blocks(iterator, size)
+
+
+def pulled_blocks(iterator: StageIterator[Any], size: int) -> Iterator[Block]:
+    """The remaining items of ``iterator`` by calls of `pull`."""
+    while length := block_length(block := iterator.pull(size)):
+        yield block
+        if length < size:
+            break
+
+
+class CallsOneByOne(StageIterator[T]):
+    """Motion that may call a function with each item of upstream before it takes the next one.
+
+    Then the item that upstream handed out last is the one that the function was called with.
+    """
+
+    one_by_one = False
+    """Whether it does so in the way in which it was moved last."""
+
+
+def item_in_work(iterator: StageIterator[Any]) -> Origin | None:
+    """Where the item comes from with which ``iterator`` is calling its function, if that is known."""
+    if isinstance(iterator, CallsOneByOne) and iterator.one_by_one:
+        return iterator.inputs[0].origin(1)
+    return None
+
+
+class ItemByItem(MovesInBlocks[T], CallsOneByOne[T]):
     """Motion that goes from item to item: a subclass implements `items` instead of `pull`.
 
     At each ``yield`` its position must already be that after the item, since a state may be taken

@@ -13,7 +13,7 @@ from .indexed import Indexed
 from .origin import Origin
 from .position import Position
 from .stage import NOTHING, Reliance, Stage, as_stage
-from .stage_iterator import DeferredState, StageIterator
+from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
 T = TypeVar("T")
 
@@ -117,11 +117,11 @@ class TransformIterator(StageIterator[T]):
         self._upstream.set_state(upstream)
 
 
-class SteadyIterator(TransformIterator[T]):
+class SteadyIterator(DefersState[T], TransformIterator[T]):
     """Motion of a stage that adds nothing to the state, and always reads the same upstream."""
 
-    def mark(self) -> DeferredState:
-        return partial(_state_over, self._upstream.mark())
+    def defer_state(self) -> DeferredState:
+        return partial(_state_over, state_deferrer(self._upstream)())
 
 
 def _state_over(upstream: DeferredState) -> State:

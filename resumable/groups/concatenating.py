@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..core.block import Block, block_length
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..errors import StateMismatch
 from ..state.value import State, unpack, unpack_count
 from .documents import Documents
@@ -86,7 +86,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         return True
 
     def _read_group(self) -> None:
-        before = self._groups.mark()
+        before = state_deferrer(self._groups)()
         found = self._groups.pull(1)
         if not found:
             self._ended = True

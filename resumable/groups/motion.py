@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, Items, StageIterator
+from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
 from ..core.transform import PassThroughIterator, Transform
 from ..errors import StateMismatch
 from ..state.value import State, unpack, unpack_count
@@ -129,7 +129,7 @@ class GroupIterator(BlockIterator[T]):
 
     def _open(self) -> bool:
         while self._block is None:
-            before = self._groups.mark()
+            before = state_deferrer(self._groups)()
             found = block_items(self._groups.pull(1))
             if not found:
                 if self._offset:

@@ -22,7 +22,14 @@ from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.position import Position
 from ..core.stage import ALWAYS, Reliance
-from ..core.stage_iterator import DeferredState, Items, SourceIterator, StageIterator
+from ..core.stage_iterator import (
+    DeferredState,
+    DefersState,
+    Items,
+    SourceIterator,
+    StageIterator,
+    state_taken_now,
+)
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import check_identity
@@ -237,7 +244,7 @@ class _Last:
         return _Last, ()
 
 
-class _FromIterableIterator(SourceIterator[T]):
+class _FromIterableIterator(DefersState[T], SourceIterator[T]):
     """Opens the iterable at the first item, so that a restore before that touches nothing."""
 
     _stage: FromIterable[T]
@@ -327,9 +334,9 @@ class _FromIterableIterator(SourceIterator[T]):
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
 
-    def mark(self) -> DeferredState:
+    def defer_state(self) -> DeferredState:
         if self._protocol is not None or self._recent is None:
-            return super().mark()
+            return state_taken_now(self)
         if self._noted is None:
             self._noted = self._recent.copy()
         return partial(_state_where_skipped, self._position.number, self._saved, self._noted)

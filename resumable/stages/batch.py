@@ -19,7 +19,7 @@ from ..core.layout import LISTS, Layout, stacked_layout
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
 from ..core.prepared_items import PreparedItems
 from ..core.stage import ITEMS, NOTHING, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, StageIterator, blocks_of
 from ..core.transform import TransformIterator
 
 
@@ -183,7 +183,7 @@ class _BatchIterator(TransformIterator[Any]):
 
     def items(self) -> Items[Any]:
         stage, size = self._stage, self._stage.batch_size
-        blocks = self._upstream.blocks(size)
+        blocks = blocks_of(self._upstream, size)
         if stage.drop_last:
             blocks = (block for block in blocks if block_length(block) == size)
         if stage.collate is None:

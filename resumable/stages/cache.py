@@ -25,7 +25,7 @@ from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator
 from ..core.prepared_items import PreparedItems
 from ..core.stage import ITEMS, PARTS, RANK, Reliance, runs_ahead
-from ..core.stage_iterator import DeferredState, Items, StageIterator
+from ..core.stage_iterator import DeferredState, DefersState, Items, StageIterator
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
@@ -181,7 +181,7 @@ class _KeptRun(PreparedItems[T]):
         return self._prepared
 
 
-class _CacheIterator(StageIterator[T]):
+class _CacheIterator(DefersState[T]):
     """Hands out kept items, and reads upstream for missing ones."""
 
     def __init__(self, stage: Cache[T], epoch: int) -> None:
@@ -257,7 +257,7 @@ class _CacheIterator(StageIterator[T]):
     def get_state(self) -> State:
         return {"position": self._position}
 
-    def mark(self) -> DeferredState:
+    def defer_state(self) -> DeferredState:
         return partial(_state_at, self._position)
 
     def set_state(self, state: State) -> None:

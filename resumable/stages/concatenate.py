@@ -17,7 +17,7 @@ from ..core.function_state import CallsFunction
 from ..core.graph import walk
 from ..core.indexed import Indexed
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 
@@ -84,7 +84,7 @@ class Concatenate(Combine[T]):
         )
 
 
-class _ConcatenateIterator(StageIterator[T]):
+class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
     # Invariant: only the current upstream is open.
     def __init__(self, stage: Concatenate[T], epoch: int) -> None:
         self._stage = stage
@@ -119,7 +119,7 @@ class _ConcatenateIterator(StageIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         while self._index + 1 < len(self._stage.upstreams):
             rest: Block = []
-            for block in self._upstream.blocks(size):
+            for block in blocks_of(self._upstream, size):
                 if block_length(block) < size:
                     rest = block
                     break
@@ -130,7 +130,7 @@ class _ConcatenateIterator(StageIterator[T]):
                 yield completed
                 if block_length(completed) < size:
                     return
-        yield from self._upstream.blocks(size)
+        yield from blocks_of(self._upstream, size)
 
     def skip(self, count: int) -> int:
         missing = count

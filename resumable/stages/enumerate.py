@@ -14,7 +14,7 @@ from ..core.derived import derived
 from ..core.indexed import OWN_INDICES, Indexed
 from ..core.layout import INTEGERS, Layout, joined_layout
 from ..core.stage import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import CountingIterator, IndexedTransform
 
 
@@ -46,7 +46,7 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
         )
 
 
-class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
+class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[int, Any]]):
     def pull(self, count: int) -> Block:
         self._place.stop_counting()
         return self._numbered(self._upstream.pull(count))
@@ -63,7 +63,7 @@ class _EnumerateIterator(CountingIterator[tuple[int, Any]]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         self._place.stop_counting()
-        for block in self._upstream.blocks(size):
+        for block in blocks_of(self._upstream, size):
             yield self._numbered(block)
 
     def skip(self, count: int) -> int:

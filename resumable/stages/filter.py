@@ -16,7 +16,7 @@ from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.origin import Origin
 from ..core.stage import RANK, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import CallsOneByOne, Items, StageIterator
 from ..core.transform import SteadyIterator
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
         return _FilterIterator(self, epoch)
 
 
-class _FilterIterator(SteadyIterator[T]):
+class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
     _stage: Filter[T]
 
     # Items dropped before the first one passed on; below 0 after that one, and after the warning.

@@ -16,7 +16,7 @@ from ..core.derived import derived
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
 from ..core.prepared_items import choose, grouped
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import MovesInBlocks, StageIterator, pulled_blocks
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Interleave(Combine[T]):
         return _InterleaveIterator(self, epoch)
 
 
-class _InterleaveIterator(TurnsIterator[T]):
+class _InterleaveIterator(MovesInBlocks[T], TurnsIterator[T]):
     _stage: Interleave[T]
 
     def __init__(self, stage: Interleave[T], epoch: int) -> None:
@@ -83,7 +83,7 @@ class _InterleaveIterator(TurnsIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         upstreams = [each for each in self._upstreams if isinstance(each, IndexedIterator)]
         if len(upstreams) < len(self._upstreams):
-            yield from super().blocks(size)
+            yield from pulled_blocks(self, size)
             return
         length = size
         while length == size:

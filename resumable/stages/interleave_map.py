@@ -15,7 +15,7 @@ from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
 from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
-from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
+from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from ..core.transform import PassThrough, TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..state.columns import as_columns, as_rows
@@ -247,7 +247,7 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
         """The expansion of the next item, if there is one."""
         if self._ended:
             return None
-        before = self._upstream.mark()
+        before = state_deferrer(self._upstream)()
         item = next(upstream, END)
         if item is END:
             self._ended = True

@@ -17,7 +17,7 @@ from ..core.function_version import FunctionVersion
 from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import CallsOneByOne, Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State
@@ -201,7 +201,7 @@ class Map(CallsPerItem[T]):
     """
 
 
-class _MapIterator(SteadyIterator[T]):
+class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
     _stage: CallsInWorkers[T]
 
     def pull(self, count: int) -> Block:
@@ -209,7 +209,7 @@ class _MapIterator(SteadyIterator[T]):
 
     def blocks(self, size: int) -> Iterator[Block]:
         fn = self._stage.called
-        for block in self._upstream.blocks(size):
+        for block in blocks_of(self._upstream, size):
             yield mapped_by(self, fn, block_items(block))
 
     def skip(self, count: int) -> int:
@@ -227,7 +227,7 @@ class _MapIterator(SteadyIterator[T]):
         return self._upstream.origin(back)
 
 
-class _DroppingMapIterator(TransformIterator[T]):
+class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T]):
     """Drops the items for which the function raises."""
 
     _stage: CallsInWorkers[T]

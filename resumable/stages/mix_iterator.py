@@ -12,7 +12,7 @@ from ..core.block import Block, Indices
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
 from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
-from ..core.stage_iterator import in_blocks
+from ..core.stage_iterator import MovesInBlocks, in_blocks, pulled_blocks
 from ..order.changing import AnySchedule
 from ..state.value import State, unpack, unpack_count
 
@@ -22,7 +22,7 @@ MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
-class MixIterator(TurnsIterator[T]):
+class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
     """Motion of a mix that ends with an upstream, or leaves out those that have ended.
 
     Args:
@@ -61,7 +61,7 @@ class MixIterator(TurnsIterator[T]):
         return list(islice(chain.from_iterable(self._runs(min(count, TURNS_AHEAD))), count))
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return in_blocks(self.items(), size) if self._goes_singly else super().blocks(size)
+        return in_blocks(self.items(), size) if self._goes_singly else pulled_blocks(self, size)
 
     def _plan(self, count: int) -> Indices:
         self._planned, numbers = self._next_turns(count)

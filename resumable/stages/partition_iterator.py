@@ -13,7 +13,7 @@ from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
 from ..core.origin import Origin
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState
+from ..core.stage_iterator import DeferredState, DefersState, state_deferrer
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows
@@ -42,7 +42,7 @@ class _TurnProgress(NamedTuple):
     marks: list[DeferredState | None]
 
 
-class PartitionIterator(TurnsIterator[T], ReusesWorkers):
+class PartitionIterator(DefersState[T], TurnsIterator[T], ReusesWorkers):
     """Motion through partitions, which workers may run.
 
     Args:
@@ -165,12 +165,12 @@ class PartitionIterator(TurnsIterator[T], ReusesWorkers):
         return self._upstreams[self._numbers[self._taken - 1]].origin(1)
 
     def get_state(self) -> State:
-        return self.mark()()
+        return self.defer_state()()
 
-    def mark(self) -> DeferredState:
+    def defer_state(self) -> DeferredState:
         turns, positions, known = self._count(self._taken)
         marks = [
-            upstream.mark() if mark is None else mark
+            state_deferrer(upstream)() if mark is None else mark
             for upstream, mark in zip(self._upstreams, known, strict=True)
         ]
         # One assignment: an interrupt leaves either what was known or all that is.

@@ -15,7 +15,15 @@ from ..core.derived import derived
 from ..core.origin import Origin
 from ..core.skipped import skipped_items
 from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
-from ..core.stage_iterator import DeferredState, Items, StageIterator
+from ..core.stage_iterator import (
+    DeferredState,
+    DefersState,
+    Items,
+    MovesInBlocks,
+    StageIterator,
+    blocks_of,
+    state_deferrer,
+)
 from ..core.transform import PassThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
@@ -152,7 +160,7 @@ class RandomMap(CallsPerItem[T]):
         return _RandomMapIterator(self, mapped)
 
 
-class _MappedIterator(PassThroughIterator[T]):
+class _MappedIterator(MovesInBlocks[T], PassThroughIterator[T]):
     """Moves as a map over `RandomMap.read`."""
 
     _stage: RandomMap[T]
@@ -171,14 +179,14 @@ class _MappedIterator(PassThroughIterator[T]):
         return self._upstream.items()
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return self._upstream.blocks(size)
+        return blocks_of(self._upstream, size)
 
 
-class _OverPartitionsIterator(_MappedIterator[T]):
+class _OverPartitionsIterator(DefersState[T], _MappedIterator[T]):
     """A map over copies of the stages before it, which deliver items with their places."""
 
-    def mark(self) -> DeferredState:
-        return self._upstream.mark()
+    def defer_state(self) -> DeferredState:
+        return state_deferrer(self._upstream)()
 
     def set_state(self, state: State) -> None:
         try:

@@ -21,7 +21,7 @@ from ..core.lookup import IndexedIterator
 from ..core.origin import Origin
 from ..core.record_number import origin_by_index
 from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, pulled_blocks
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
@@ -126,7 +126,7 @@ class Repeat(Transform[T]):
         return epoch * passes + number
 
 
-class RepeatIterator(TransformIterator[T], ReusesWorkers):
+class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
     """Motion through one pass after the other."""
 
     _stage: Repeat[T]
@@ -169,7 +169,7 @@ class RepeatIterator(TransformIterator[T], ReusesWorkers):
 
     def blocks(self, size: int) -> Iterator[Block]:
         whole = self._looked_up()
-        return whole.blocks(size) if whole else super().blocks(size)
+        return whole.blocks(size) if whole else pulled_blocks(self, size)
 
     def _runs(self) -> Iterator[Iterable[T]]:
         """The items of each pass: the first one, which sets `_delivered`, then the rest."""

@@ -18,7 +18,7 @@ from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator, LookedUp, check_reach, countable
 from ..core.origin import Origin
 from ..core.stage import ENDS, ITEMS, RANK, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
@@ -140,7 +140,7 @@ class Shard(LookedUp[T], Transform[T]):
         return dealt
 
 
-class _IndexedShardIterator(StageIterator[T]):
+class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
     """Over random access: the position is that of the round in the global order."""
 
     # Rounds are counted from the position of the last resume, which need not be a multiple of
@@ -166,7 +166,7 @@ class _IndexedShardIterator(StageIterator[T]):
         return self._rest.items()
 
     def blocks(self, size: int) -> Iterator[Block]:
-        return self._rest.blocks(size)
+        return blocks_of(self._rest, size)
 
     def origin(self, back: int) -> Origin | None:
         found = self._rest.origin(back)

@@ -13,7 +13,7 @@ from ..core.derived import derived
 from ..core.indexed import Indexed
 from ..core.lookup import countable
 from ..core.stage import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import CountingIterator, Transform
 
 T = TypeVar("T")
@@ -66,7 +66,7 @@ class Take(Transform[T]):
         return self.upstream.indexed(epoch)
 
 
-class _TakeIterator(CountingIterator[T]):
+class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
     _stage: Take[T]
 
     def pull(self, count: int) -> Block:
@@ -87,7 +87,7 @@ class _TakeIterator(CountingIterator[T]):
         place.stop_counting()
         whole, rest = divmod(last - place.end, size)
         # As in `items`, the range comes first, so no block is asked for after the last one.
-        for _, block in zip(range(whole), self._upstream.blocks(size), strict=False):
+        for _, block in zip(range(whole), blocks_of(self._upstream, size), strict=False):
             length = block_length(block)
             place.end += length
             yield block

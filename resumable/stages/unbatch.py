@@ -20,7 +20,7 @@ from ..core.derived import derived
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.layout import Layout, rows_layout
 from ..core.stage import ITEMS, PARTS, RANK, Reliance
-from ..core.stage_iterator import DeferredState, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..core.transform import Transform
 from ..errors import MalformedItem
 
@@ -111,7 +111,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         if before is not None and not offset:
             whole, batch = _whole_lists(upstream, most)
         else:
-            before, batch = before or self._upstream.mark(), next(upstream, END)
+            before, batch = before or state_deferrer(self._upstream)(), next(upstream, END)
         if batch is UNREAD:
             return whole
         if batch is END:

@@ -18,7 +18,14 @@ from ..core.indexed import Indexed
 from ..core.layout import Layout, stacked_layout
 from ..core.lookup import check_reach, countable
 from ..core.stage import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
+from ..core.stage_iterator import (
+    DeferredState,
+    ItemByItem,
+    Items,
+    StageIterator,
+    blocks_of,
+    state_deferrer,
+)
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches
@@ -147,7 +154,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         follows = self._stage.step == self._stage.size and not self._starts and not self._gap
         if not follows:
             return Items(self._windows())
-        size, blocks = self._stage.size, self._upstream.blocks(self._stage.size)
+        size, blocks = self._stage.size, blocks_of(self._upstream, self._stage.size)
         if self._stage.drop_last:
             blocks = (block for block in blocks if block_length(block) == size)
         return Items(self._stage.upstream.block_layout.batches(blocks))
@@ -180,7 +187,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         parts, length = [self._shared], block_length(self._shared)
         while length < size:
             if len(self._starts) * step == length:
-                self._starts.append(self._upstream.mark())
+                self._starts.append(state_deferrer(self._upstream)())
             wanted = min(len(self._starts) * step, size) - length
             part = self._upstream.pull(wanted)
             parts.append(part)

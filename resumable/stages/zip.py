@@ -15,7 +15,7 @@ from ..core.derived import derived
 from ..core.indexed import Indexed
 from ..core.layout import Layout, joined_layout
 from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, StageIterator
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of, pulled_blocks
 from ..errors import InvalidArgument
 
 
@@ -104,7 +104,7 @@ class Zip(Combine[Any]):
         return dict(builtins.zip(self.names, parts, strict=True))
 
 
-class _ZipIterator(CombineIterator[Any]):
+class _ZipIterator(MovesInBlocks[Any], CombineIterator[Any]):
     _stage: Zip
 
     def pull(self, count: int) -> Block:
@@ -134,9 +134,9 @@ class _ZipIterator(CombineIterator[Any]):
     def blocks(self, size: int) -> Iterator[Block]:
         # As in `pull`, later upstreams are asked only for items of tuples that can be completed.
         whole = self._whole_blocks(size)
-        zipped, streams = self._stage.zipped, [each.blocks(size) for each in self._upstreams]
+        zipped, streams = self._stage.zipped, [blocks_of(each, size) for each in self._upstreams]
         yield from map(zipped, islice(builtins.zip(*streams, strict=False), whole))
-        yield from super().blocks(size)
+        yield from pulled_blocks(self, size)
 
     def _whole_blocks(self, size: int) -> int:
         """How many blocks all upstreams are known to have in full."""

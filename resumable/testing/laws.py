@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.block import block_items, block_length, is_columns
-from ..core.stage_iterator import StageIterator
+from ..core.stage_iterator import StageIterator, blocks_of, state_deferrer
 from ..errors import MalformedItem, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
 from ..state.encoding import dumps, loads
@@ -233,7 +233,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
     """
     with closing(pipeline.stage.start(0)) as moving, closing(pipeline.stage.start(0)) as pulled:
         for size in sizes:
-            for block in itertools.islice(moving.blocks(size), 3):
+            for block in itertools.islice(blocks_of(moving, size), 3):
                 expected = pulled.pull(size)
                 what = f"blocks({size}) against pull({size})"
                 require(is_columns(block) == is_columns(expected), f"{what}: another kind of block")
@@ -249,10 +249,11 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
     """`mark` notes the state of its moment, even if the iterator moves before the state is made."""
     with closing(pipeline.stage.start(0)) as moving:
-        states, marks = [through_bytes(moving)], [moving.mark()]
+        note_state = state_deferrer(moving)
+        states, marks = [through_bytes(moving)], [note_state()]
         for _ in itertools.islice(moving.items(), limit):
             states.append(through_bytes(moving))
-            marks.append(moving.mark())
+            marks.append(note_state())
         for number, (state, mark) in enumerate(zip(states, marks, strict=True)):
             require(dumps(mark()) == state, f"the mark after {number} items is another state")
 

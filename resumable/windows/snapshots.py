@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.block import Indices, block_items
 from ..core.position import Position
-from ..core.stage_iterator import DeferredState
+from ..core.stage_iterator import DeferredState, state_deferrer
 from ..core.transform import Transform
 from ..errors import StateMismatch
 from ..order.slots import OLDEST_WINDOWS
@@ -129,7 +129,7 @@ class SnapshotIterator(Reservoir[T]):
 
     def _take_snapshot(self) -> None:
         if not self._snapshots or self._snapshots[-1][0] < self._consumed.number:
-            self._snapshots.append((self._consumed.number, self._upstream.mark()))
+            self._snapshots.append((self._consumed.number, state_deferrer(self._upstream)()))
         needed = self._snapshot_before(self._position.number)
         while len(self._snapshots) > 1 and self._snapshots[1][0] <= needed:
             self._snapshots.popleft()

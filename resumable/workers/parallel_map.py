@@ -26,7 +26,7 @@ from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
 from ..core.origin import Origin
 from ..core.stage import Stage
-from ..core.stage_iterator import Items
+from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
@@ -267,7 +267,7 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
         return self._arriving
 
     def _position(self) -> UpstreamPosition:
-        return UpstreamPosition(self._upstream.mark(), self._upstream.epoch)
+        return UpstreamPosition(state_deferrer(self._upstream)(), self._upstream.epoch)
 
     def _hand_out(self, chunk: Chunk, outcome: Outcome, count: int) -> list[T]:
         """Pass up to ``count`` results and the items dropped among them; returns the results."""

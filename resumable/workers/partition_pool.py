@@ -23,7 +23,7 @@ from ..core.arguments import check_int
 from ..core.home_process import HomeProcess
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator
+from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items, StageIterator
 from ..errors import WorkerError
 from ..state.value import State
 from .executors import Workers, close_all
@@ -244,7 +244,7 @@ class _Worker:
 
 
 @final
-class WorkerPartition(ItemByItem[T]):
+class WorkerPartition(DefersState[T], ItemByItem[T]):
     """Motion through a partition that a worker runs; its state is that of the partition itself.
 
     Attributes:
@@ -395,14 +395,14 @@ class WorkerPartition(ItemByItem[T]):
 
     def get_state(self) -> State:
         place = self._place
-        state = self.mark()()
+        state = self.defer_state()()
         if place.beyond and self._handed_out is place:
             self._handed_out = place._replace(
                 state=PackedState(state), beyond=0
             )  # so it need not be made again
         return state
 
-    def mark(self) -> DeferredState:
+    def defer_state(self) -> DeferredState:
         return self._pool.marked(self._pool.task(self.number, self._place, 0, self._dropped, None))
 
     def set_state(self, state: State) -> None:

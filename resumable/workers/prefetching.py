@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
-from ..core.stage_iterator import DeferredState, StageIterator
+from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
@@ -47,7 +47,7 @@ class PrefetchIterator(TransformIterator[T]):
                 "this fork of it; iterate the pipeline anew here"
             )
         if self._handed_out is None:
-            self._handed_out = self._upstream.mark()
+            self._handed_out = state_deferrer(self._upstream)()
             self._threads.submit(self._production)
         entry = self._channel.get(self._threads.check_alive)
         if entry.kind == "error":
@@ -99,11 +99,12 @@ class PrefetchIterator(TransformIterator[T]):
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
     """Deliver upstream's items until the end, an error, or until the reader leaves."""
+    note_state = state_deferrer(upstream)
     try:
         for item in upstream.items():
-            if not channel.put(Entry(item, upstream.mark(), upstream.epoch, "item")):
+            if not channel.put(Entry(item, note_state(), upstream.epoch, "item")):
                 return
-        channel.put(Entry(None, upstream.mark(), upstream.epoch, "end"))
+        channel.put(Entry(None, note_state(), upstream.epoch, "end"))
     except BaseException as error:
         channel.put(Entry(error, dict, 0, "error"))
     finally:

@@ -22,7 +22,7 @@ from ..core.failed_item import described_item, key_in
 from ..core.graph import rebuilt, without_threads
 from ..core.skipped import iterators
 from ..core.stage import Stage
-from ..core.stage_iterator import ItemByItem, Items, StageIterator
+from ..core.stage_iterator import ItemByItem, Items, StageIterator, item_in_work
 from ..core.transform import PassThrough, PassThroughIterator
 from ..errors import WorkerError
 
@@ -149,7 +149,7 @@ class _WatchedFunction(StandIn[Callable[..., Any]]):
             return Call(None, described_item(self._stage, None, None, item_key))
         iterator = moving[-1]
         number = getattr(iterator, "number", None)
-        origin = iterator.inputs[0].origin(1) if iterator.one_by_one else None
+        origin = item_in_work(iterator)
         drops = getattr(self._stage, "on_error", "raise") == "skip"
         key = (self._number, iterator.epoch, number) if drops and number is not None else None
         return Call(key, described_item(self._stage, number, origin, item_key))

@@ -61,9 +61,7 @@ MUTATIONS: Final = [
     Mutation("stages/concatenate.py", "self._index = index", "self._index = 0"),
     Mutation("core/expansion.py", "position.end = left()", "pass"),
     Mutation("core/expansion.py", "self._offset.start_over()", "pass"),
-    Mutation(
-        "core/expansion.py", "before = known or self._upstream.mark()", "before = known or before"
-    ),
+    Mutation("core/expansion.py", "before = known or note_state()", "before = known or before"),
     Mutation("sources/recent.py", "int(next_sampled(last) == last)", "0"),
     Mutation("sources/iterable.py", "if offset != -1 or", "if"),
     Mutation("stages/enumerate.py", "self._place.end = end = first", "self._place.end = end ="),

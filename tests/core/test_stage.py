@@ -25,8 +25,8 @@ STAGE = {
     "state_levels", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
-    "being_read", "blocks", "close", "epoch", "get_state", "inputs", "items", "mark", "one_by_one",
-    "origin", "pull", "set_state", "skip", "state_at",
+    "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",
+    "state_at",
 }  # fmt: skip
 NESTING: dict[str, Callable[[rs.Pipeline[Any], rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
     "mix": lambda first, second: rs.mix(first, second, seed=0, stop="all"),

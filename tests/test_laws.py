@@ -14,6 +14,7 @@ from support.tiers import thinned
 
 import resumable as rs
 from resumable.testing import pipelines
+from resumable.testing.flows import items_flow_as_declared
 from resumable.testing.laws import (
     blocks_agree_with_pull,
     blocks_depend_on_items_alone,
@@ -110,6 +111,11 @@ def test_what_is_made_of_blocks_depends_on_their_items_alone(make: Maker) -> Non
     blocks_depend_on_items_alone(make())
 
 
+@each
+def test_items_flow_as_their_stage_says(make: Maker) -> None:
+    items_flow_as_declared(make())
+
+
 @some_of(RUN_TWICE, "skip")
 def test_skip_agrees_with_next(make: Maker) -> None:
     for counts in ([0, 1, 3, 0, 10], [25, 300], [7, 7, 7, 7, 7]):
@@ -145,6 +151,7 @@ def test_random_graphs_obey_every_law(
     blocks_agree_with_pull(pipeline, [cut + 1 for cut in cuts])
     marks_keep_their_moment(pipeline, 30)
     blocks_depend_on_items_alone(pipeline, cuts[:1])
+    items_flow_as_declared(pipeline)
     skip_agrees_with_next(pipeline, cuts)
     next_and_pull_may_be_mixed(pipeline.map(lambda item: item), cuts)
     gather_agrees_with_iteration(pipeline, 60)

@@ -6,21 +6,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..core.function_state import CallsFunction
 from ..core.graph import walk
 from ..core.lookup import looks_up
 from ..core.stage import Stage, runs_ahead
+from ..sources.arrays import FromArrays
+from ..stages.batch import Batch
+from ..stages.concatenate import Concatenate
+from ..stages.enumerate import Enumerate
+from ..stages.filter import Filter
+from ..stages.flat_map import FlatMap
+from ..stages.interleave import Interleave
+from ..stages.interleave_map import InterleaveMap
+from ..stages.map import Map
+from ..stages.mix import Mix
+from ..stages.part import Part
 from ..stages.partition import Partition
+from ..stages.prefetch import Prefetch
+from ..stages.random_map import RandomMap
+from ..stages.repeat import Repeat
+from ..stages.scan import Scan
+from ..stages.shard import Shard
+from ..stages.shuffle import Shuffle
+from ..stages.skip import Skip
+from ..stages.take import Take
+from ..stages.unbatch import Unbatch
+from ..stages.window_shuffle import WindowShuffle
+from ..stages.zip import Zip
 from .partitioned import ONE_PROCESSOR, advise_workers, partition_of
 from .report import brief
 
 IDLE: Final = 0.25
 """A process that computes for less than this share of the time mostly waits."""
 
-CALLED_BY: Final = {"Map": "map(fn", "RandomMap": "random_map(fn, seed"}
+CALLED_BY: Final[Mapping[type[Stage[Any]], str]] = {
+    Map: "map(fn",
+    RandomMap: "random_map(fn, seed",
+}
 """Stages that take workers, and how a call of their method begins."""
 
 
@@ -44,20 +69,20 @@ def advise(
       above: the stages after it, the nearest first.
       cpu_share: the part of the time in which the process computed, from 0 to 1; None if unknown.
     """
-    named = f"The bottleneck is {brief(stage.label)} at {path}: {share} % of the time."
-    name = type(stage).__name__
+    named = f"The bottleneck is {brief(str(stage))} at {path}: {share} % of the time."
+    kind = type(stage)
     if (partition := _of_workers(stage, above)) is not None:
         hint = _partition_hint(stage, partition, cpu_share)
-    elif runs_ahead(stage) and name not in ("Prefetch", "Partition"):
+    elif runs_ahead(stage) and kind not in (Prefetch, Partition):
         hint = _workers_hint(stage, cpu_share)
-    elif name in CALLED_BY:
+    elif kind in CALLED_BY:
         hint = _map_hint(stage, above, cpu_share)
-    elif name == "Batch":
+    elif kind is Batch:
         hint = _batch_hint(stage)
     elif not stage.inputs:
         hint = _source_hint(above, cpu_share)
-    elif name in HINTS:
-        text, is_followed, otherwise = HINTS[name]
+    elif kind in HINTS:
+        text, is_followed, otherwise = HINTS[kind]
         hint = otherwise if is_followed(stage, above) else text
     else:
         hint = ""
@@ -75,8 +100,8 @@ def advise_on_loop(share: int, last: Stage[Any]) -> str:
 def _gives_batches(stage: Stage[Any]) -> bool:
     """Whether its items are batches, judged by the nearest stage that makes or splits them."""
     for found, _ in walk(stage):
-        if type(found).__name__ in ("Batch", "Unbatch"):
-            return type(found).__name__ == "Batch"
+        if isinstance(found, (Batch, Unbatch)):
+            return isinstance(found, Batch)
     return False
 
 
@@ -85,7 +110,7 @@ def _gets_batches(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
 
 
 def _has_workers(stages: Iterable[Stage[Any]]) -> bool:
-    return any(type(found).__name__ in CALLED_BY and runs_ahead(found) for found in stages)
+    return any(type(found) in CALLED_BY and runs_ahead(found) for found in stages)
 
 
 def _workers_are_used(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
@@ -93,11 +118,11 @@ def _workers_are_used(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
 
 
 def _pieces_are_unbatched(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
-    return any(type(found).__name__ == "Unbatch" for found in above)
+    return any(isinstance(found, Unbatch) for found in above)
 
 
 def _batches_are_mapped(stage: Stage[Any], above: list[Stage[Any]]) -> bool:
-    return any(type(found).__name__ == "Map" and _gives_batches(found) for found in _before(stage))
+    return any(isinstance(found, Map) and _gives_batches(found) for found in _before(stage))
 
 
 def _before(stage: Stage[Any]) -> list[Stage[Any]]:
@@ -119,43 +144,40 @@ STEP_BY_STEP: Final = Hint(
     _workers_are_used,
     "Each step needs the one before: make its function faster.",
 )
-HINTS: Final = {
+HINTS: Final[Mapping[type[Stage[Any]], Hint]] = {
     **dict.fromkeys(
-        (
-            *("Concatenate", "Enumerate", "Interleave", "Mix", "Part", "Partition", "Repeat"),
-            *("Shard", "Skip", "Take", "Zip"),
-        ),
+        (Concatenate, Enumerate, Interleave, Mix, Part, Partition, Repeat, Shard, Skip, Take, Zip),
         HANDS_ON,
     ),
-    "Filter": ONE_BY_ONE,
-    "FlatMap": ONE_BY_ONE,
-    "InterleaveMap": Hint(
+    Filter: ONE_BY_ONE,
+    FlatMap: ONE_BY_ONE,
+    InterleaveMap: Hint(
         "It makes one item at a time from what its function opens: let the function return larger "
         "pieces, and unbatch() them.",
         _pieces_are_unbatched,
         "It makes one piece at a time from what its function opens: make the pieces larger.",
     ),
-    "Scan": STEP_BY_STEP,
-    "Unbatch": Hint(
+    Scan: STEP_BY_STEP,
+    Unbatch: Hint(
         "It takes batches apart into single Python objects: map whole batches where that is "
         "possible.",
         _batches_are_mapped,
         "It takes batches apart into single Python objects: leave it out if the stages after it "
         "can take batches.",
     ),
-    "Prefetch": Hint(
+    Prefetch: Hint(
         "Handing an item from thread to thread costs more than making it: put prefetch after "
         "batch, so that fewer and larger items are handed over, or leave it out.",
         _gets_batches,
         "Handing a batch from thread to thread costs more than making it: leave prefetch out, or "
         "make larger batches.",
     ),
-    "Shuffle": Hint(
+    Shuffle: Hint(
         "The order itself costs more than the items: shuffle whole batches.",
         _gets_batches,
         "The order itself costs more than the batches: make them larger, so that there are fewer.",
     ),
-    "WindowShuffle": Hint(
+    WindowShuffle: Hint(
         "It moves single Python objects: if the source can be indexed, use shuffle(seed) without a "
         "window, which moves only indices.",
         _gets_batches,
@@ -168,15 +190,15 @@ def _of_workers(stage: Stage[Any], above: list[Stage[Any]]) -> Partition[Any] | 
     """The partition whose workers could share what ``stage`` does; None if that does not help."""
     if isinstance(stage, Partition) and runs_ahead(stage) and stage.executor == "thread":
         return stage
-    name = type(stage).__name__
-    takes_workers = name in CALLED_BY or HINTS.get(name) in (ONE_BY_ONE, STEP_BY_STEP)
+    kind = type(stage)
+    takes_workers = kind in CALLED_BY or HINTS.get(kind) in (ONE_BY_ONE, STEP_BY_STEP)
     return partition_of(above) if takes_workers or not stage.inputs else None
 
 
 def _partition_hint(stage: Stage[Any], partition: Partition[Any], cpu_share: float | None) -> str:
     waits = cpu_share is not None and cpu_share < IDLE
     hint = advise_workers(partition, waits=waits, cpu_share=cpu_share)
-    if type(stage).__name__ in CALLED_BY and runs_ahead(stage):
+    if type(stage) in CALLED_BY and runs_ahead(stage):
         return f"{hint} Leave out the workers of its own: each partition has a pool of them."
     return hint
 
@@ -187,7 +209,7 @@ def _workers_hint(stage: Stage[Any], cpu_share: float | None) -> str:
     if executor == "thread" and cpu_share is not None and least <= cpu_share <= most:
         return (
             "Its workers are threads, which compute in Python in turn; processes share the work: "
-            f'{CALLED_BY.get(type(stage).__name__, "map(fn")}, workers=n, executor="process").'
+            f'{CALLED_BY.get(type(stage), "map(fn")}, workers=n, executor="process").'
         )
     if executor == "process" and workers >= (os.cpu_count() or 1):
         return "The loop waits for its workers, one for each processor: make its function faster."
@@ -198,7 +220,7 @@ def _map_hint(stage: Stage[Any], above: list[Stage[Any]], cpu_share: float | Non
     if isinstance(stage, CallsFunction) and stage.carries_state:
         return "Its function carries state, so it is called for one item at a time."
     waits = cpu_share is not None and cpu_share < IDLE
-    call = CALLED_BY[type(stage).__name__]
+    call = CALLED_BY[type(stage)]
     how = f"{call}, workers=n)" if waits else f'{call}, workers=n, executor="process")'
     reason = (
         "Its function mostly waits, and threads can wait together"
@@ -212,7 +234,7 @@ def _batch_hint(stage: Stage[Any]) -> str:
     if getattr(stage, "collate", None) is not None:
         return "Its collate puts the batches together: give it a faster one."
     before = _before(stage)
-    if not any(type(found).__name__ == "FromArrays" for found in before):
+    if not any(isinstance(found, FromArrays) for found in before):
         return (
             "It puts batches together from single Python objects: arrays from from_arrays move as "
             "whole columns; or give it a faster collate."
@@ -225,7 +247,7 @@ def _batch_hint(stage: Stage[Any]) -> str:
 
 
 def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:
-    if any(runs_ahead(later) and type(later).__name__ == "Prefetch" for later in above):
+    if any(runs_ahead(later) and isinstance(later, Prefetch) for later in above):
         return (
             "Reading the source is slower than the loop, though it is read ahead: read larger "
             "pieces at once, or several sources with interleave."

@@ -87,7 +87,7 @@ class _Measurement:
         self._timed = self._built(
             "the stages could not be timed", lambda stage: timed(run_here(stage), self._ledger)
         )
-        self._elsewhere = [found.label for found in run_elsewhere(self._stage).values()]
+        self._elsewhere = [str(found) for found in run_elsewhere(self._stage).values()]
         if self._timed is not None and self._elsewhere:
             self._notes.append(
                 f"the stages in {' and '.join(self._elsewhere)} were timed in this process, without "

@@ -28,6 +28,7 @@ from .block import take_rows as take_rows
 from .combine import Combine as Combine
 from .combine import CombineIterator as CombineIterator
 from .derived import derived as derived
+from .flow import Flow as Flow
 from .foreign_source import ExternalSource as ExternalSource
 from .function_state import CallsFunction as CallsFunction
 from .indexed import Indexed as Indexed
@@ -45,6 +46,8 @@ from .stage import NOTHING as NOTHING
 from .stage import PARTS as PARTS
 from .stage import RANK as RANK
 from .stage import Reliance as Reliance
+from .stage import RunsAhead as RunsAhead
+from .stage import SavedState as SavedState
 from .stage import Stage as Stage
 from .stage import by_index as by_index
 from .stage_iterator import DeferredState as DeferredState

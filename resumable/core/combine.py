@@ -17,7 +17,7 @@ from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
 from .indexed import Indexed
 from .prepared_items import grouped
-from .stage import MOST_ITEMS, Stage, as_stage
+from .stage import MOST_ITEMS, SavedState, Stage, as_stage
 from .stage_iterator import Items, StageIterator
 
 T = TypeVar("T")
@@ -42,7 +42,10 @@ class Combine(Stage[T]):
         all stages of the library, a resume refuses other names and another order of them.
     """
 
-    state_levels = 2
+    @property
+    def state_cost(self) -> SavedState:
+        return SavedState("not stated", levels=2)
+
     shown_as: ClassVar[Mapping[str, str]] = {"names": "names of pipelines"}
 
     upstreams: tuple[Stage[Any], ...]

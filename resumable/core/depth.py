@@ -7,7 +7,7 @@ from typing import Any, Final
 from ..errors import InvalidArgument
 from ..state.value import MAX_DEPTH
 from .lookup import looks_up
-from .stage import Stage
+from .stage import Stage, saved_state
 
 # The other 50 levels are for a checkpoint around the state, and for values in it that functions and
 # sources save.
@@ -26,7 +26,7 @@ def state_levels(stage: Stage[Any]) -> int:
         if looks_up(found):
             levels += 1
         else:
-            levels += found.state_levels
+            levels += saved_state(found).levels
             waiting += [(upstream, levels) for upstream in found.inputs]
         deepest = max(deepest, levels)
     return deepest

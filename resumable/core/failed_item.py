@@ -49,7 +49,7 @@ def described_item(
     """
     if number is None and origin is not None:
         number = origin.place
-    words = f"an item of {stage.label}" if number is None else f"item {number:,} of {stage.label}"
+    words = f"an item of {stage}" if number is None else f"item {number:,} of {stage}"
     if origin is not None:
         words += f", item {origin.number:,} of {type(origin.source).__name__}"
     if key is not None:

@@ -14,6 +14,7 @@ from ..state.value import State, TakenState, freeze, taken_state, unpack
 from .arguments import check_callable
 from .block import Block
 from .foreign_protocol import Protocol, protocol_of, taken_from
+from .stage import SavedState
 from .stage_iterator import Items, StageIterator
 from .transform import Transform
 
@@ -77,12 +78,10 @@ class CallsFunction(Transform[T]):
         return found
 
     @property
-    def state_levels(self) -> int:
-        return 2 if self.carries_state else 1
-
-    @property
-    def state_cost(self) -> str:
-        return "the function's state" if self.carries_state else "nothing"
+    def state_cost(self) -> SavedState:
+        return (
+            SavedState("the function's state", 2) if self.carries_state else SavedState("nothing")
+        )
 
 
 def check_stateless(name: str, fn: Callable[..., Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument
 from ..state.nodes import below
-from .stage import Stage
+from .stage import Stage, tuning_variants
 from .transform import PassThrough
 
 Tuning = Mapping[int, Mapping[str, Any]]
@@ -114,9 +114,9 @@ def variations(stage: Stage[Any]) -> list[Variation]:
 
 def _variants(stage: Stage[Any], place: int) -> Tuning:
     return {
-        number: found.tuning_variants[place]
+        number: variants[place]
         for number, (found, _) in enumerate(walk(stage))
-        if len(found.tuning_variants) > place
+        if len(variants := tuning_variants(found)) > place
     }
 
 

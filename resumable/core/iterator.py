@@ -40,7 +40,7 @@ from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk
 from .layout import Layout
 from .skipped import iterators, skipped_items
-from .stage import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Stage
+from .stage import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Stage, saved_state
 from .stage_iterator import SourceIterator, StageIterator
 
 T = TypeVar("T")
@@ -123,7 +123,7 @@ class PipelineIterator(StageIterator[T]):
 
     State: ``fingerprint`` (what identifies the pipeline), ``epoch``, ``step``, the nested
     positions of the stages, and ``ahead``, the number of items handed out since these
-    positions: 0, except after an exception. Behind a stage that `resumes_before`, it also has
+    positions: 0, except after an exception. Behind a stage that resumes before them (`SavedState`), it also has
     ``epoch_reached``, the epoch of the last item. Taking it is O(number of stages). A ``position`` counts
     the items that a stage has handed out in its epoch, singly or in batches; that of a `shard`
     counts the items of all ranks.
@@ -145,7 +145,7 @@ class PipelineIterator(StageIterator[T]):
         self._fingerprint = fingerprint(stage)
         stages = list(walk(stage))
         self._inexact = list(inexact_among(stages))
-        self._resumes_before = any([found.resumes_before for found, _ in stages])
+        self._resumes_before = any([saved_state(found).resumes_before for found, _ in stages])
         self._closed = False
         self.step = 0
         root = stage.start(epoch)

@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .arguments import check_int
 from .block import block_items
 from .callables import callables_in
 from .derived import derived
+from .flow import Flow
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .stage_iterator import StageIterator
@@ -38,6 +39,22 @@ ENDS: Final[Reliance] = frozenset({"ends"})
 """In `identity` alone: the field must be equal if a later stage `relies_on` anything. With it ``shard``
 names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
 ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS
+
+
+class SavedState(NamedTuple):
+    """What the state of a stage holds beside that of upstream.
+
+    Attributes:
+      text: what it adds, and what a resume reads again, in a few words.
+      levels: how many levels of dicts and lists it has around upstream's state.
+      resumes_before: whether it holds a state of upstream from before items that were handed out. The
+        state of the pipeline then has the epoch, which upstream cannot tell between a resume and the
+        next item.
+    """
+
+    text: str
+    levels: int = 1
+    resumes_before: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,16 +88,12 @@ class Stage(ABC, Generic[T]):
 
     The default is the careful choice: each rank of a ``shard`` then resumes from its own state."""
 
-    keeps_items: ClassVar[bool] = False
-    """Whether each item is an unchanged item of an upstream, so that `block_layout` is upstream's too."""
+    flow: ClassVar[Flow] = Flow.ANY
+    """What becomes of the items of `inputs`, for the stages that may stand around this one."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
     of an older version are passed to `set_state`, which recognises them by their keys."""
-
-    resumes_before: ClassVar[bool] = False
-    """Whether its state has a state of upstream from before items that were handed out. The state of the
-    pipeline then has the epoch, since upstream cannot tell it between a resume and the next item."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -134,18 +147,9 @@ class Stage(ABC, Generic[T]):
         A stage that makes its items of arrays overrides this. `pull` may return another form: a
         stage passes blocks on as it gets them.
         """
-        if not self.keeps_items:
+        if not self.flow.keeps_items:
             return LISTS
         return common_layout([one.block_layout for one in self.inputs])
-
-    @property
-    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
-        """Other values of its tuning fields, with which it must deliver the same items.
-
-        First without threads and workers, then with more of them; empty where nothing is computed
-        ahead.
-        """
-        return ()
 
     @property
     def user_functions(self) -> Mapping[str, Callable[..., Any]]:
@@ -157,13 +161,8 @@ class Stage(ABC, Generic[T]):
         return callables_in(self._configuration)
 
     @property
-    def state_levels(self) -> int:
-        """How many levels of dicts and lists its state has around that of upstream."""
-        return 1
-
-    @property
-    def state_cost(self) -> str:
-        """What it adds to the state, and what a resume reads again, in a few words."""
+    def state_cost(self) -> SavedState | str:
+        """What it saves; a string is short for a `SavedState` with that text."""
         return "not stated"
 
     def __iter__(self) -> StageIterator[T]:
@@ -223,8 +222,7 @@ class Stage(ABC, Generic[T]):
             return int(min(max(bounds), MOST_ITEMS))
         return len(self)
 
-    @property
-    def label(self) -> str:
+    def __str__(self) -> str:
         """Its name, and its arguments other than defaults, without the stages before it."""
         shown = []
         for field in dataclasses.fields(self):
@@ -240,7 +238,7 @@ class Stage(ABC, Generic[T]):
         inner = "".join(f"{stage!r} -> " for stage in self.inputs[:1])
         if len(self.inputs) > 1:
             inner = f"[{', '.join(map(repr, self.inputs))}] -> "
-        return inner + self.label
+        return inner + str(self)
 
 
 def as_stage(value: Any, name: str = "pipeline") -> Stage[Any]:
@@ -278,9 +276,33 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
     return indexed
 
 
+def saved_state(stage: Stage[Any]) -> SavedState:
+    """What ``stage`` says that it saves."""
+    cost = stage.state_cost
+    return SavedState(cost) if isinstance(cost, str) else cost
+
+
+class RunsAhead(Stage[T]):
+    """A stage that may compute items ahead, in threads or workers."""
+
+    @property
+    @abstractmethod
+    def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
+        """Other values of its tuning fields, with which it must deliver the same items.
+
+        First without threads and workers, then with more of them; empty where nothing is computed
+        ahead.
+        """
+
+
+def tuning_variants(stage: Stage[Any]) -> tuple[Mapping[str, Any], ...]:
+    """The `RunsAhead.tuning_variants` of ``stage``; empty if it computes nothing ahead."""
+    return stage.tuning_variants if isinstance(stage, RunsAhead) else ()
+
+
 def runs_ahead(stage: Stage[Any]) -> bool:
     """Whether iterating ``stage`` computes items ahead, in threads or workers."""
-    return bool(stage.tuning_variants)
+    return bool(tuning_variants(stage))
 
 
 def _name_of(value: Any) -> str:

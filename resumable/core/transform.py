@@ -9,10 +9,11 @@ from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
 from .derived import derived
+from .flow import Flow
 from .indexed import Indexed
 from .origin import Origin
 from .position import Position
-from .stage import NOTHING, Reliance, Stage, as_stage
+from .stage import NOTHING, Reliance, SavedState, Stage, as_stage
 from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
 T = TypeVar("T")
@@ -66,13 +67,12 @@ class PassThrough(IndexedTransform[T]):
     It can be added and removed between a save and a resume, and is left out of the fingerprint.
     """
 
-    keeps_items = True
+    flow = Flow.SAME
     blind: ClassVar[bool] = False
     """Whether it never looks at an item, so that items may come wrapped in something else."""
 
     relies_on: ClassVar[Reliance] = NOTHING
-    state_levels = 0
-    state_cost = "nothing"
+    state_cost = SavedState("nothing", levels=0)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self.upstream.start(epoch)

@@ -98,8 +98,7 @@ class RecordStream(Stage[LocatedRecord]):
     def start(self, epoch: int = 0) -> RecordStreamIterator:
         return RecordStreamIterator(self, epoch)
 
-    @property
-    def label(self) -> str:
+    def __str__(self) -> str:
         return f"{type(self).__name__}({self.files}, format={self.format_name})"
 
 

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
+from ..core.flow import Flow
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
 from ..core.transform import PassThroughIterator, Transform
@@ -31,6 +32,7 @@ class Groups(Transform[Block]):
     State: upstream's, after a whole block.
     """
 
+    flow = Flow.GROUPED
     _: KW_ONLY
     size: int
 

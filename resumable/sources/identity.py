@@ -46,7 +46,7 @@ def evidence_of(data: Any) -> Evidence:
             f"a pipeline without random access is no source of another one, got {stage!r}; use it as it is"
         )
     inner = fingerprint(stage, ITEMS | EPOCHS).encode()
-    return Evidence("fingerprint", [inner], [f"the pipeline that ends with {stage.label}"])
+    return Evidence("fingerprint", [inner], [f"the pipeline that ends with {stage}"])
 
 
 def _shown(text: str, parts: Any, size: str) -> str:

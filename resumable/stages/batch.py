@@ -13,6 +13,7 @@ import numpy as np
 from ..core.arguments import check_bool, check_int
 from ..core.block import Block, Indices, block_items, block_length
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout, stacked_layout
@@ -50,6 +51,7 @@ class Batch(CallsFunction[Any]):
     [array([0, 1]), array([2, 3]), array([4])]
     """
 
+    flow = Flow.GROUPED
     identity: ClassVar[Mapping[str, Reliance]] = {"batch_size": ITEMS, "drop_last": ITEMS}
     relies_on: ClassVar[Reliance] = NOTHING
     calls: ClassVar[str] = "collate"

@@ -13,9 +13,10 @@ import numpy as np
 from ..core.arguments import check_bool, check_int, check_seed
 from ..core.block import Block, block_items
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
@@ -67,10 +68,12 @@ class Bucket(FunctionVersion[Any]):
     [[[4, 4, 0], [2, 2, 2]], [[1], [3]]]
     """
 
+    flow = Flow.GROUPED
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last", "fn_version"), ALWAYS)  # fmt: skip
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    resumes_before = True
-    state_cost = "a group and an offset; a resume reads the group it is inside again"
+    state_cost = SavedState(
+        "a group and an offset; a resume reads the group it is inside again", resumes_before=True
+    )
 
     length_of: Callable[[Any], int]
     _: KW_ONLY

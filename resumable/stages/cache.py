@@ -20,6 +20,7 @@ import numpy as np
 
 from ..core.block import Block, Indices, block_items
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.graph import walk
 from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator
@@ -92,7 +93,7 @@ class Cache(IndexedTransform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    keeps_items = True
+    flow = Flow.REORDERED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     kept: CachedItems = field(init=False, repr=False, default_factory=CachedItems)

@@ -13,10 +13,11 @@ import numpy as np
 from ..core.block import Block, Indices, block_length, concatenate
 from ..core.combine import Combine
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.graph import walk
 from ..core.indexed import Indexed
-from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance, SavedState
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -44,11 +45,10 @@ class Concatenate(Combine[T]):
     [0, 1, 7, 8]
     """
 
-    keeps_items = True
+    flow = Flow.JOINED
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
-    state_levels = 1
-    state_cost = "which input it is in"
+    state_cost = SavedState("which input it is in")
 
     def __post_init__(self) -> None:
         super().__post_init__()

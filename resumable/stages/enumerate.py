@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.block import Block, Indices, block_length
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import OWN_INDICES, Indexed
 from ..core.layout import INTEGERS, Layout, joined_layout
 from ..core.stage import ITEMS, PARTS, Reliance
@@ -29,6 +30,7 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     [(0, 'a'), (1, 'b')]
     """
 
+    flow = Flow.COUNTED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
 from ..core.failed_item import mapped_by
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.origin import Origin
@@ -47,7 +48,7 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     [1, 3, 5]
     """
 
-    keeps_items = True
+    flow = Flow.FILTERED
     relies_on: ClassVar[Reliance] = RANK
     calls: ClassVar[str] = "predicate"
 
@@ -117,7 +118,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
         if self._dropped >= MOST_DROPPED:
             self._dropped = -1
             warnings.warn(
-                f"{self._stage.label} has dropped {MOST_DROPPED:,} items without passing one on since the "
+                f"{self._stage} has dropped {MOST_DROPPED:,} items without passing one on since the "
                 "pass began or was resumed; is its predicate the wrong way round?",
                 RuntimeWarning,
                 stacklevel=2,

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.expansion import ExpandingIterator
+from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ITEMS, PARTS, RANK, Reliance
+from ..core.stage import ITEMS, PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import StageIterator
 
 T = TypeVar("T")
@@ -39,9 +40,11 @@ class FlatMap(FunctionVersion[T]):
     ['a', 'b', 'c']
     """
 
+    flow = Flow.EXPANDED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    resumes_before = True
-    state_cost = "an offset; a resume reads the item it is inside again"
+    state_cost = SavedState(
+        "an offset; a resume reads the item it is inside again", resumes_before=True
+    )
 
     fn: Callable[[Any], Iterable[T]]
 

@@ -11,23 +11,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import chain, count, repeat
-from typing import Any, Final, NamedTuple, TypeAlias, final
+from typing import Any, NamedTuple, TypeAlias, final
 
 from ..core.block import Block, block_items, block_length
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import OWN_INDICES, Indexed
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import CountingIterator, IndexedTransform, PassThrough
+from ..core.transform import CountingIterator, IndexedTransform
 from ..order.random_bits import derive
 from ..state.value import State
-from .map import CallsPerItem
-from .part import Part
+from .dealing import Deals
 from .partition import Partition
-from .shard import Shard
-
-DEALING: Final = (Shard, Part)
-"""Stages that give a rank or a partition every n-th item."""
 
 Placed: TypeAlias = tuple[int, int, Any]
 """The key of an epoch, a place in it, and the item at that place."""
@@ -46,18 +42,16 @@ def deal_of(stage: Stage[Any]) -> Deal:
         return Deal(stage.index, stage.ranks)
     deals = [deal_of(upstream) for upstream in stage.inputs]
     deal = max(deals, key=lambda deal: deal.ranks, default=Deal())
-    if isinstance(stage, DEALING):
+    if isinstance(stage, Deals):
         return Deal(stage.index * deal.ranks + deal.rank, stage.count * deal.ranks)
     return deal
 
 
 def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
     """The order that was dealt out, if ``stage`` delivers a rank's items one for one; else None."""
-    while isinstance(stage, PassThrough) or (
-        isinstance(stage, CallsPerItem) and stage.on_error == "raise"
-    ):
-        stage = stage.upstream
-    dealt = isinstance(stage, DEALING) and deal_of(stage.upstream).ranks == 1
+    while stage.flow in (Flow.SAME, Flow.ONE_TO_ONE):
+        (stage,) = stage.inputs
+    dealt = isinstance(stage, Deals) and deal_of(stage.upstream).ranks == 1
     return stage.upstream if dealt else None  # type: ignore[attr-defined]
 
 
@@ -66,7 +60,7 @@ def is_dealt(stage: Stage[Any]) -> bool:
     waiting, seen = [stage], {id(stage)}
     while waiting:
         found = waiting.pop()
-        if isinstance(found, DEALING):
+        if isinstance(found, Deals):
             return True
         new = [upstream for upstream in found.inputs if id(upstream) not in seen]
         seen.update(map(id, new))
@@ -83,6 +77,7 @@ class Places(IndexedTransform[Placed]):
     access is kept.
     """
 
+    flow = Flow.COUNTED
     _: KW_ONLY
     seed: int
 

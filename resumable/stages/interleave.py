@@ -13,9 +13,10 @@ from ..core.arguments import check_int
 from ..core.block import Block, Indices, block_length
 from ..core.combine import Combine, TurnsIterator
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
 from ..core.prepared_items import choose, grouped
-from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance, SavedState
 from ..core.stage_iterator import MovesInBlocks, StageIterator, pulled_blocks
 from ..state.value import State, unpack, unpack_count
 
@@ -45,10 +46,10 @@ class Interleave(Combine[T]):
     [0, 7, 1, 8, 2]
     """
 
-    keeps_items = True
+    flow = Flow.JOINED
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
-    state_cost = "whose turn it is"
+    state_cost = SavedState("whose turn it is", levels=2)
 
     _: KW_ONLY
     block_length: int = 1

@@ -7,16 +7,17 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import takewhile
-from typing import Any, ClassVar, Final, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_int
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
+from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState, Stage
 from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
-from ..core.transform import PassThrough, TransformIterator
+from ..core.transform import TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..state.columns import as_columns, as_rows
 from ..state.encoding import dumps, loads
@@ -29,16 +30,11 @@ from ..state.value import (
     unpack_flag,
 )
 from .cache import Cache
-from .enumerate import Enumerate
-from .map import Map
-from .random_map import RandomMap
 
 T = TypeVar("T")
 
 # A state has at least two dicts for each place, and may have 500,000 in all.
 MOST_PLACES = 1 << 16
-ONE_FOR_ONE: Final = (PassThrough, Map, RandomMap, Enumerate)
-"""Stages that read one item of upstream for each of theirs, or a few more if some are dropped."""
 
 
 @final
@@ -71,6 +67,7 @@ class InterleaveMap(FunctionVersion[T]):
     ['a', 'x', 'b', 'y', 'c', 'z']
     """
 
+    flow = Flow.EXPANDED
     identity: ClassVar[Mapping[str, Reliance]] = {
         **FunctionVersion.identity,
         "cycle_length": ALWAYS,
@@ -78,7 +75,6 @@ class InterleaveMap(FunctionVersion[T]):
     }
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     version: ClassVar[int] = 2  # in the first, the shape of the state varied along the run
-    state_levels = 3
 
     fn: Callable[[Any], Iterable[T]]
     _: KW_ONLY
@@ -94,8 +90,9 @@ class InterleaveMap(FunctionVersion[T]):
         object.__setattr__(self, "block_length", length)
 
     @property
-    def state_cost(self) -> str:
-        return f"the places of up to {self.cycle_length} open items, which a resume reads again"
+    def state_cost(self) -> SavedState:
+        text = f"the places of up to {self.cycle_length} open items, which a resume reads again"
+        return SavedState(text, levels=3)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveMapIterator(self, epoch)
@@ -307,7 +304,7 @@ def _read_singly(stage: Stage[T]) -> Stage[T]:
     """
     # What a cache keeps belongs to it, so neither it nor what it reads is copied.
     stages = list(takewhile(lambda found: not isinstance(found, Cache), _stages(stage)))
-    last = len(list(takewhile(lambda found: isinstance(found, ONE_FOR_ONE), stages)))
+    last = len(list(takewhile(lambda found: found.flow.one_by_one, stages)))
     tuning = {
         number: changes
         for number, changes in threadless(stage).items()

@@ -12,11 +12,12 @@ from ..core.arguments import check_callable, check_choice
 from ..core.block import Block, block_items
 from ..core.derived import derived
 from ..core.failed_item import mapped_by
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.indexed import Indexed
 from ..core.origin import Origin
-from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, Stage
+from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, RunsAhead, SavedState, Stage
 from ..core.stage_iterator import CallsOneByOne, Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
+class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
     """A stage that calls a function with each item of `read`, in workers if there are any.
 
     Its arguments are those of `Map`.
@@ -108,10 +109,10 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
         return self.upstream.length if self.on_error == "raise" else None
 
     @property
-    def state_cost(self) -> str:
+    def state_cost(self) -> SavedState:
         parts = ["the numbers of items tried and skipped"] if self.on_error == "skip" else []
         parts += ["the function's state"] if self.carries_state else []
-        return " and ".join(parts) or "nothing"
+        return super().state_cost._replace(text=" and ".join(parts) or "nothing")
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         if self.workers:
@@ -132,7 +133,10 @@ class CallsInWorkers(FunctionVersion[T], CallsFunction[T]):
 class CallsPerItem(CallsInWorkers[T]):
     """A stage that makes one item of each item of upstream, unless it may drop some."""
 
-    calls_per_item: ClassVar[bool] = True
+    @property
+    def flow(self) -> Flow:  # type: ignore[override]
+        """What may drop items counts those that it has tried."""
+        return Flow.ONE_TO_ONE if self.on_error == "raise" else Flow.COUNTED
 
 
 @final

@@ -13,7 +13,7 @@ from ..core.block import Block
 from ..core.derived import derived
 from ..core.function_state import check_stateless
 from ..core.indexed import Indexed
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, Stage
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
@@ -61,7 +61,6 @@ class MapBatches(CallsInWorkers[Any]):
     """
 
     identity: ClassVar[Mapping[str, Reliance]] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
-    resumes_before = True
 
     _: KW_ONLY
     batch_size: int
@@ -80,13 +79,10 @@ class MapBatches(CallsInWorkers[Any]):
         return None
 
     @property
-    def state_levels(self) -> int:
-        return 2
-
-    @property
-    def state_cost(self) -> str:
-        own = super().state_cost
-        return "a group and an offset" + ("" if own == "nothing" else f", {own}")
+    def state_cost(self) -> SavedState:
+        own = super().state_cost.text
+        text = "a group and an offset" + ("" if own == "nothing" else f", {own}")
+        return SavedState(text, levels=2, resumes_before=True)
 
     @derived
     def read(self) -> Stage[Block]:

@@ -12,9 +12,10 @@ from ..core.arguments import check_bool, check_choice, check_seed
 from ..core.block import Indices
 from ..core.combine import Combine
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, countable
-from ..core.stage import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, Stage
+from ..core.stage import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, SavedState, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -68,7 +69,7 @@ class Mix(LookedUp[T], Combine[T]):
     [0, 70, 1, 2, 71, 3, 4, 72, 5, 6]
     """
 
-    keeps_items = True
+    flow = Flow.JOINED
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
         ("names", "parts", "changes", "seed", "stop", "reshuffle", "layout"), ALWAYS
     )
@@ -130,10 +131,11 @@ class Mix(LookedUp[T], Combine[T]):
         return countable(max(ends) if cycles else min(ends))
 
     @property
-    def state_cost(self) -> str:
+    def state_cost(self) -> SavedState:
         if self.random_access:
-            return "the position"
-        return "the turn" if self.stop != "cycle" else "the turn, and the epoch of each upstream"
+            return SavedState("the position")
+        own = "the turn" if self.stop != "cycle" else "the turn, and the epoch of each upstream"
+        return SavedState(own, levels=2)
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]

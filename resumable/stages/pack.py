@@ -9,8 +9,9 @@ from typing import ClassVar, final
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import InvalidType, MalformedItem, shorten
@@ -35,9 +36,9 @@ LONGEST = 2**31 - 1  # positions are int32
 class Packs(Transform[Columns]):
     """A stage that packs documents; `BestFitPack` says what its arguments are."""
 
+    flow = Flow.GROUPED
     shown_as: ClassVar[Mapping[str, str]] = {"row_length": "length"}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    resumes_before = True
     tails: ClassVar[tuple[str, ...]]
 
     row_length: int
@@ -118,7 +119,9 @@ class BestFitPack(Packs):
         ("row_length", "window", "key", "tail", "pad", "too_long"), ALWAYS
     )
     tails: ClassVar[tuple[str, ...]] = ("pad", "short")
-    state_cost = "a group and an offset; a resume reads the group it is inside again"
+    state_cost = SavedState(
+        "a group and an offset; a resume reads the group it is inside again", resumes_before=True
+    )
 
     _: KW_ONLY
     too_long: str = "cut"
@@ -193,7 +196,9 @@ class ConcatenatePack(Packs):
         ("row_length", "key", "tail", "pad"), ALWAYS
     )
     tails: ClassVar[tuple[str, ...]] = ("pad", "short", "drop")
-    state_cost = "an offset; a resume reads the documents that were read with it again"
+    state_cost = SavedState(
+        "an offset; a resume reads the documents that were read with it again", resumes_before=True
+    )
 
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
         return ConcatenatingIterator(

@@ -10,16 +10,16 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.block import Indices
 from ..core.derived import derived
 from ..core.indexed import Indexed
-from ..core.lookup import LookedUp, check_reach
+from ..core.lookup import check_reach
 from ..core.stage import ALWAYS, Reliance, Stage
-from ..core.transform import Transform
+from .dealing import Deals
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Part(LookedUp[T], Transform[T]):
+class Part(Deals[T]):
     """Upstream's items ``index``, ``index`` + ``count``, ``index`` + 2 ``count`` and so on.
 
     It stands only within a `Partition`, which makes one for each partition. It reads nothing of the
@@ -33,13 +33,9 @@ class Part(LookedUp[T], Transform[T]):
       count: number of partitions.
     """
 
-    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
     shown_as: ClassVar[Mapping[str, str]] = {"count": "count of partitions"}
     state_cost = "the position"
-
-    index: int
-    count: int
 
     @derived
     def length(self) -> int | float | None:

@@ -17,29 +17,27 @@ from typing import Any, ClassVar, TypeVar, final
 
 from ..core.arguments import check_below, check_choice
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.graph import walk, with_inputs
-from ..core.stage import PARTS, Reliance, Stage
+from ..core.stage import PARTS, Reliance, RunsAhead, SavedState, Stage
 from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThrough, Transform
+from ..core.transform import Transform
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
 from ..workers.skips import unheard
 from .even_steps import EvenIterator
-from .filter import Filter
-from .map import CallsPerItem
 from .part import Part, down_to_parts
 from .partition_iterator import PartitionIterator
 from .partition_pools import maps_with_processes
 from .placed_partitions import PlacedPartitionIterator
-from .repeat import Repeat
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Partition(Transform[T]):
+class Partition(RunsAhead[T], Transform[T]):
     """The items of independent partitions, one of each in turn.
 
     Partition k of ``count`` is a pipeline of its own: ``fn`` over the items k, k + ``count``,
@@ -105,8 +103,7 @@ class Partition(Transform[T]):
 
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("index", "ranks", "uneven"), PARTS)
     shown_as: ClassVar[Mapping[str, str]] = {"ranks": "count of ranks"}
-    state_cost = "the states of its partitions"
-    state_levels = 2
+    state_cost = SavedState("the states of its partitions", levels=2)
 
     _: KW_ONLY
     index: int = 0
@@ -130,15 +127,15 @@ class Partition(Transform[T]):
         for found in maps_with_processes(self.upstream) if self.workers else ():
             raise InvalidArgument(
                 f"workers must be 0 where a map in fn starts processes of its own, got {self.workers} "
-                f"and {found.label}; leave out the workers of the map: those of the partition run it"
+                f"and {found}; leave out the workers of the map: those of the partition run it"
             )
         for stage, _ in walk(self.upstream):
             if isinstance(stage, Partition):
-                raise InvalidArgument(f"fn must not partition again, got {stage.label} in it")
+                raise InvalidArgument(f"fn must not partition again, got {stage} in it")
             if getattr(stage, "carries_state", False):
                 raise InvalidArgument(
                     "functions in a partition must carry no state of their own, since all partitions "
-                    f"would share them, got {stage.label}"
+                    f"would share them, got {stage}"
                 )
         if self.ranks > self.count:
             raise InvalidArgument(
@@ -156,14 +153,13 @@ class Partition(Transform[T]):
                 f"{self.ranks} have none"
             )
 
-    @property
-    def label(self) -> str:
-        fields = super().label.partition("(")[2]
+    def __str__(self) -> str:
+        fields = super().__str__().partition("(")[2]
         return f"Partition(count={self.count}{', ' * (fields != ')')}{fields}"
 
     @property
-    def keeps_items(self) -> bool:  # type: ignore[override]
-        return not self.placing
+    def flow(self) -> Flow:  # type: ignore[override]
+        return Flow.ANY if self.placing else Flow.JOINED
 
     @derived
     def count(self) -> int:
@@ -278,13 +274,13 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
     """
     if isinstance(stage, Partition):
         return stage.dealt(index, count, uneven or stage.uneven)
-    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts items tried
-    if isinstance(stage, (PassThrough, CallsPerItem, Filter, Repeat)) and not drops:
-        upstream = dealt(stage.upstream, index, count, uneven)
-        return upstream and with_inputs(stage, (upstream,))
+    if stage.flow.by_item:
+        (upstream,) = stage.inputs
+        shared = dealt(upstream, index, count, uneven)
+        return shared and with_inputs(stage, (shared,))
     if has_partitions(stage):
         raise InvalidArgument(
-            f"shard cannot keep the partitions before {stage.label} apart; put shard right after "
+            f"shard cannot keep the partitions before {stage} apart; put shard right after "
             "partition, and what groups, counts, reorders or joins items after shard or in the "
             "function of the partition"
         )

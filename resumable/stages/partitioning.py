@@ -119,7 +119,7 @@ def _check_built(built: Stage[Any], parts: Mapping[str, Part[Any]], count: int) 
     for found in beginnings:
         if all(found is not part for part in parts.values()):
             raise InvalidArgument(
-                f"fn must build upon the parts that it gets alone, got {found.label} in it: each of the "
+                f"fn must build upon the parts that it gets alone, got {found} in it: each of the "
                 f"{count} partitions would deliver all of its items; to deal it out too, write "
                 "rs.partition({'name': pipeline, 'other': pipeline}, count, fn)"
             )

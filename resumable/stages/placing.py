@@ -47,8 +47,7 @@ def makes_one_of_one(stage: Stage[Any]) -> bool:
         return stage.blind
     if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
         return False
-    drops = isinstance(stage, CallsPerItem) and stage.on_error == "skip"  # and counts items tried
-    return not (drops or getattr(stage, "carries_state", False))
+    return stage.flow.by_item and not getattr(stage, "carries_state", False)
 
 
 def with_places(stage: Stage[Any]) -> Stage[InPartition]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_int
+from ..core.stage import RunsAhead
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough
 from ..workers.prefetching import PrefetchIterator
@@ -16,7 +17,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Prefetch(PassThrough[T]):
+class Prefetch(RunsAhead[T], PassThrough[T]):
     """Upstream's items, up to ``buffer_size`` of them computed ahead by a thread.
 
     The thread starts with the first item and ends with the last one, at `close`, when the

@@ -14,7 +14,7 @@ from ..core.block import Block
 from ..core.derived import derived
 from ..core.origin import Origin
 from ..core.skipped import skipped_items
-from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, Stage
+from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, SavedState, Stage
 from ..core.stage_iterator import (
     DeferredState,
     DefersState,
@@ -126,15 +126,11 @@ class RandomMap(CallsPerItem[T]):
         return own | ITEMS | (PARTS if counts_parts else NOTHING)
 
     @property
-    def state_levels(self) -> int:
-        return super().state_levels + (self.on_error == "skip")
-
-    @property
-    def state_cost(self) -> str:
-        own = super().state_cost
-        if self.over_partitions:
-            return own
-        return "the position" if own == "nothing" else f"the position and {own}"
+    def state_cost(self) -> SavedState:
+        text, levels, _ = super().state_cost
+        if not self.over_partitions:
+            text = "the position" if text == "nothing" else f"the position and {text}"
+        return SavedState(text, levels + (self.on_error == "skip"))
 
     @property
     def told(self) -> Told | None:

@@ -14,6 +14,7 @@ import numpy as np
 from ..core.arguments import check_int
 from ..core.block import Block, block_length, concatenate
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.function_state import restore_functions
 from ..core.graph import walk
 from ..core.indexed import Indexed
@@ -63,7 +64,7 @@ class Repeat(Transform[T]):
     [0, 1, 2, 0, 1, 2]
     """
 
-    keeps_items = True
+    flow = Flow.REPEATED
     identity: ClassVar[Mapping[str, Reliance]] = {"epochs": ITEMS | EPOCHS}
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the pass"

@@ -11,9 +11,10 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.block import Block, block_items
 from ..core.derived import derived
 from ..core.expansion import close_expansion
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction, check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ALWAYS, Reliance
+from ..core.stage import ALWAYS, Reliance, SavedState
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
@@ -93,8 +94,13 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
         return self.upstream.length if self.finish is None else None
 
     @property
-    def state_cost(self) -> str:
-        return "the carry" if self.finish is None else "the carry, and an offset after the end"
+    def flow(self) -> Flow:  # type: ignore[override]
+        return Flow.COUNTED if self.finish is None else Flow.ANY
+
+    @property
+    def state_cost(self) -> SavedState:
+        own = "the carry" if self.finish is None else "the carry, and an offset after the end"
+        return super().state_cost._replace(text=own)
 
     @property
     def initial_digest(self) -> str:

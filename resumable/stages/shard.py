@@ -15,13 +15,14 @@ from ..core.arguments import check_below, check_choice
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
 from ..core.indexed import Indexed
-from ..core.lookup import IndexedIterator, LookedUp, check_reach, countable
+from ..core.lookup import IndexedIterator, check_reach, countable
 from ..core.origin import Origin
 from ..core.stage import ENDS, ITEMS, RANK, Reliance
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import Transform, TransformIterator
+from ..core.transform import TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
+from .dealing import Deals
 from .skip import Skip
 
 T = TypeVar("T")
@@ -33,7 +34,7 @@ MISSING: Final = object()
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Shard(LookedUp[T], Transform[T]):
+class Shard(Deals[T]):
     """Every ``count``-th item: round r gives rank i the item r * count + i.
 
     State: O(1), the global position of the round: the same bytes on every rank, so one rank can
@@ -59,7 +60,6 @@ class Shard(LookedUp[T], Transform[T]):
     [1, 4]
     """
 
-    keeps_items = True
     identity: ClassVar[Mapping[str, Reliance]] = {
         "index": RANK,
         "index_at_end": ENDS,
@@ -69,8 +69,6 @@ class Shard(LookedUp[T], Transform[T]):
 
     shown_as: ClassVar[Mapping[str, str]] = {"index_at_end": "index"}
 
-    index: int
-    count: int
     _: KW_ONLY
     uneven: str = "drop"
     # The index, where ranks may end at different steps; None elsewhere.

@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int, check_seed
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
 from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
@@ -50,7 +51,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     [0, 1, 2, 3, 4]
     """
 
-    keeps_items = True
+    flow = Flow.REORDERED
     identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS, "block": ALWAYS}
     state_cost = "the position"
 

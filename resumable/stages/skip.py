@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar, final
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, check_reach
 from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
@@ -41,7 +42,7 @@ class Skip(LookedUp[T], Transform[T]):
     [3, 4]
     """
 
-    keeps_items = True
+    flow = Flow.SUBSET
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 

@@ -10,6 +10,7 @@ from typing import ClassVar, TypeVar, final
 from ..core.arguments import check_int
 from ..core.block import Block, block_length
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.lookup import countable
 from ..core.stage import ITEMS, PARTS, Reliance
@@ -41,7 +42,7 @@ class Take(Transform[T]):
     [0, 1, 2]
     """
 
-    keeps_items = True
+    flow = Flow.SUBSET
     identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
+from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
-from ..core.stage import PARTS, RANK, Reliance
+from ..core.stage import PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import TransformIterator
 from ..state.value import State, unpack, unpack_flag
@@ -39,16 +40,16 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     [3, 1]
     """
 
-    keeps_items = True
+    flow = Flow.SUBSET
     relies_on: ClassVar[Reliance] = PARTS | RANK
     calls: ClassVar[str] = "predicate"
 
     predicate: Callable[[Any], object]
 
     @property
-    def state_cost(self) -> str:
+    def state_cost(self) -> SavedState:
         own = " and the function's state" if self.carries_state else ""
-        return f"whether it has ended{own}"
+        return super().state_cost._replace(text=f"whether it has ended{own}")
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _TakeWhileIterator(self, epoch)

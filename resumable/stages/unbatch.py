@@ -18,8 +18,9 @@ from ..core.block import (
 )
 from ..core.derived import derived
 from ..core.expansion import END, ExpandingIterator, check_passed
+from ..core.flow import Flow
 from ..core.layout import Layout, rows_layout
-from ..core.stage import ITEMS, PARTS, RANK, Reliance
+from ..core.stage import ITEMS, PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..core.transform import Transform
 from ..errors import MalformedItem
@@ -44,9 +45,11 @@ class Unbatch(Transform[Any]):
     [0, 1, 2, 3, 4]
     """
 
+    flow = Flow.EXPANDED
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    resumes_before = True
-    state_cost = "an offset; a resume reads the batch it is inside again"
+    state_cost = SavedState(
+        "an offset; a resume reads the batch it is inside again", resumes_before=True
+    )
 
     @derived
     def block_layout(self) -> Layout:

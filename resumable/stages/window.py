@@ -14,10 +14,11 @@ import numpy as np
 from ..core.arguments import check_bool, check_int
 from ..core.block import Block, block_length, concatenate, slice_block, take_rows
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.layout import Layout, stacked_layout
 from ..core.lookup import check_reach, countable
-from ..core.stage import ITEMS, PARTS, Reliance
+from ..core.stage import ITEMS, PARTS, Reliance, SavedState
 from ..core.stage_iterator import (
     DeferredState,
     ItemByItem,
@@ -68,11 +69,11 @@ class Window(Transform[Any]):
     [array([0, 1, 2]), array([2, 3, 4]), array([4])]
     """
 
+    flow = Flow.GROUPED
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
         ("size", "shift", "drop_last"), ITEMS
     )
     relies_on: ClassVar[Reliance] = PARTS
-    resumes_before = True
 
     _: KW_ONLY
     size: int
@@ -101,10 +102,11 @@ class Window(Transform[Any]):
         return stacked_layout(self.upstream.block_layout)
 
     @property
-    def state_cost(self) -> str:
+    def state_cost(self) -> SavedState:
         if self.step >= self.size:
-            return "what to pass over"
-        return f"nothing; a resume reads up to {self.size - self.step} items again"
+            return SavedState("what to pass over", resumes_before=True)
+        again = self.size - self.step
+        return SavedState(f"nothing; a resume reads up to {again} items again", resumes_before=True)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)

@@ -7,7 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_int, check_seed
-from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from ..core.flow import Flow
+from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance, SavedState
 from ..core.stage_iterator import StageIterator
 from ..core.transform import IndexedTransform
 from ..windows.carrying import CarryingIterator
@@ -51,9 +52,8 @@ class WindowShuffle(IndexedTransform[T]):
     [0, 1, 2, 3, 4]
     """
 
-    keeps_items = True
+    flow = Flow.REORDERED
     identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("seed", "window", "carry"), ALWAYS)
-    resumes_before = True
 
     seed: int
     _: KW_ONLY
@@ -73,11 +73,13 @@ class WindowShuffle(IndexedTransform[T]):
         return ITEMS | PARTS | (RANK if self.carry else NOTHING)
 
     @property
-    def state_cost(self) -> str:
+    def state_cost(self) -> SavedState:
         if self.carry:
-            return f"the position and up to {self.window} items"
+            return SavedState(f"the position and up to {self.window} items", resumes_before=True)
         again = 9 * self.window + 256
-        return f"the position; a resume reads at most {again} items again"
+        return SavedState(
+            f"the position; a resume reads at most {again} items again", resumes_before=True
+        )
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         kind = CarryingIterator if self.carry else SnapshotIterator

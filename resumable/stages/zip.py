@@ -12,9 +12,10 @@ from ..core.arguments import check_bool
 from ..core.block import Block, block_items, block_length, slice_block
 from ..core.combine import Combine, CombineIterator
 from ..core.derived import derived
+from ..core.flow import Flow
 from ..core.indexed import Indexed
 from ..core.layout import Layout, joined_layout
-from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance
+from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance, SavedState
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of, pulled_blocks
 from ..errors import InvalidArgument
 
@@ -42,9 +43,10 @@ class Zip(Combine[Any]):
     [(0, 'a'), (1, 'b')]
     """
 
+    flow = Flow.GROUPED
     identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
-    state_cost = "nothing"
+    state_cost = SavedState("nothing", levels=2)
 
     _: KW_ONLY
     strict: bool = False

@@ -25,6 +25,7 @@ from ..stages.map_batches import MapBatches
 from ..state.encoding import dumps
 from . import laws
 from .comparing import assert_same
+from .flows import items_flow_as_declared
 from .fresh_process import resume_in_a_fresh_process
 from .laws import ENOUGH, first_items, require
 
@@ -322,6 +323,7 @@ _LAWS: Final[dict[str, Callable[[Pipeline[Any]], None]]] = {
     "skip agrees with next": _skips_agree,
     "a block may be columns": _takes_columns,
     "threads and resumes change no block": _blocks_depend_on_items_alone,
+    "its items flow as it says": items_flow_as_declared,
     "gather agrees with iteration": laws.gather_agrees_with_iteration,
     "close ends what it started": _closes,
     "its description can be pickled": _can_be_pickled,

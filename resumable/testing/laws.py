@@ -247,7 +247,7 @@ def blocks_agree_with_pull(pipeline: Pipeline[Any], sizes: Sequence[int]) -> Non
 
 
 def marks_keep_their_moment(pipeline: Pipeline[Any], limit: int = ENOUGH) -> None:
-    """`mark` notes the state of its moment, even if the iterator moves before the state is made."""
+    """A deferred state is the one of its moment, even if the iterator moves before the state is made."""
     with closing(pipeline.stage.start(0)) as moving:
         note_state = state_deferrer(moving)
         states, marks = [through_bytes(moving)], [note_state()]

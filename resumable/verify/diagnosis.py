@@ -313,7 +313,7 @@ class Diagnosis:
         stage, path = [*walk(self.stage)][number]
         return Finding(
             reason=reason.name,
-            stage=stage.label,
+            stage=str(stage),
             path=path,
             evidence=f"{reason.evidence} {_sentence(seen.text)}".strip(),
             hint=hint_for(reason, stage),

@@ -24,6 +24,14 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough, PassThroughIterator
 from ..errors import shorten
 from ..pipeline import Pipeline
+from ..stages.batch import Batch
+from ..stages.filter import Filter
+from ..stages.map import CallsPerItem
+from ..stages.scan import Scan
+from ..stages.shard import Shard
+from ..stages.skip import Skip
+from ..stages.take import Take
+from ..stages.zip import Zip
 from .opened import Opened, counting
 from .runs import Watch, draw
 from .work import Work
@@ -35,7 +43,7 @@ LIBRARY: Final = __name__.partition(".")[0]
 
 @final
 @dataclass
-class Flow:
+class FlowCounts:
     """What came out of one stage.
 
     Attributes:
@@ -64,12 +72,12 @@ class Flow:
 @final
 @dataclass(frozen=True)
 class Flows(Work):
-    """The `Flow` of each stage in a run of up to ``limit`` items, by the stage's number."""
+    """The `FlowCounts` of each stage in a run of up to ``limit`` items, by the stage's number."""
 
     limit: int | None
 
-    def do(self, stage: Stage[Any], watch: Watch) -> dict[int, Flow]:
-        flows: defaultdict[int, Flow] = defaultdict(Flow)
+    def do(self, stage: Stage[Any], watch: Watch) -> dict[int, FlowCounts]:
+        flows: defaultdict[int, FlowCounts] = defaultdict(FlowCounts)
 
         def watch_stage(number: int, found: Stage[Any]) -> Stage[Any]:
             return _Watched(counting(found, flows[number].opened), number, flows)
@@ -80,13 +88,13 @@ class Flows(Work):
         return dict(flows)
 
 
-def left_out(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
+def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
     """For each stage of the pipeline that leaves items out because of its arguments, how many."""
     for number, (found, _) in enumerate(walk(stage)):
-        entered, left, passes = _counts(found, flows.get(number, Flow()))
+        entered, left, passes = _counts(found, flows.get(number, FlowCounts()))
         if entered is None or left is None:
             continue
-        line = f"{found.label}: {entered:,} in, {left:,} out"
+        line = f"{found}: {entered:,} in, {left:,} out"
         if passes > 1:
             line += f" in {passes} passes"
         if (reason := _reason(found, entered, left)) is not None:
@@ -95,22 +103,22 @@ def left_out(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
             yield line
 
 
-def suspicions(stage: Stage[Any], flows: dict[int, Flow]) -> Iterator[str]:
+def suspicions(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
     """For each stage that seems to lose items at the end of an epoch, or to repeat them, why."""
     for number, (found, path) in enumerate(walk(stage)):
-        flow = flows.get(number, Flow())
+        flow = flows.get(number, FlowCounts())
         if flow.unlike_length is not None:
             yield (
-                f"{found.label} at {path} delivered {flow.unlike_length:,} items in an epoch, and its "
+                f"{found} at {path} delivered {flow.unlike_length:,} items in an epoch, and its "
                 f"length says {found.length:,}."
             )
         if flow.held is not None:
-            yield f"{found.label} at {path} {_of_held(found, flow.held)}"
+            yield f"{found} at {path} {_of_held(found, flow.held)}"
         if (told := _of_repeated(flow)) is not None:
-            yield f"{found.label} at {path} {told}"
+            yield f"{found} at {path} {told}"
 
 
-def _counts(stage: Stage[Any], flow: Flow) -> tuple[int | None, int | None, int]:
+def _counts(stage: Stage[Any], flow: FlowCounts) -> tuple[int | None, int | None, int]:
     """Items in and out, and of how many epochs: by their lengths if known, else as counted."""
     lengths = [_known(upstream) for upstream in stage.inputs]
     entered, left = max((one or 0 for one in lengths), default=None), _known(stage)
@@ -129,18 +137,18 @@ def _known(stage: Stage[Any]) -> int | None:
 def _reason(stage: Any, entered: int, left: int) -> str | None:
     """How many items were left out because of the stage's arguments; None if not."""
     lost, because = entered - left, None
-    match type(stage).__name__ if not is_the_users(stage) else "":
-        case "Batch" if stage.drop_last:
+    match stage:
+        case Batch() if stage.drop_last:
             lost, because = entered - left * stage.batch_size, "by drop_last"
-        case "Shard" if stage.uneven == "drop":
+        case Shard() if stage.uneven == "drop":
             lost, because = entered % stage.count, 'on all ranks together, by uneven="drop"'
-        case "Map" | "RandomMap" if stage.on_error == "skip":
+        case CallsPerItem() if stage.on_error == "skip":
             because = 'by on_error="skip"'
-        case "Filter":
+        case Filter():
             because = "by its predicate"
-        case "Take" | "Skip":
+        case Take() | Skip():
             because = f"by count={stage.count}"
-        case "Zip":
+        case Zip():
             because = "since another input ended first"
     return f"{lost:,} left out {because}" if because and lost else None
 
@@ -158,7 +166,7 @@ def _of_held(stage: Stage[Any], held: str) -> str:
     )
 
 
-def _of_repeated(flow: Flow) -> str | None:
+def _of_repeated(flow: FlowCounts) -> str | None:
     """What an epoch delivers more than once because of the stage; None if nothing."""
     epochs = max(len(flow.epochs), 1)
     shown = f"{epochs} epochs" if epochs > 1 else "one epoch"
@@ -185,7 +193,7 @@ class _Watched(PassThrough[T]):
     blind = True
 
     number: int
-    flows: dict[int, Flow] = field(repr=False)
+    flows: dict[int, FlowCounts] = field(repr=False)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _WatchedIterator(self, epoch)
@@ -199,7 +207,7 @@ class _WatchedIterator(PassThroughIterator[T]):
 
     def __init__(self, stage: _Watched[T], epoch: int) -> None:
         super().__init__(stage, epoch)
-        self._flow = stage.flows.setdefault(stage.number, Flow())
+        self._flow = stage.flows.setdefault(stage.number, FlowCounts())
         self._flow.epochs.add(epoch)
         self._delivered = 0
         self._ended = False
@@ -242,7 +250,7 @@ class _WatchedIterator(PassThroughIterator[T]):
         with suppress(Exception):  # a state that cannot be taken is found elsewhere
             if isinstance(stage, CallsFunction) and stage.carries_state:
                 return self._upstream.get_state()[FUNCTION]
-            if type(stage).__name__ == "Scan" and not getattr(stage, "finishes", False):
+            if isinstance(stage, Scan) and stage.finish is None:
                 return self._upstream.get_state()["carry"]
             if stage.inputs and is_the_users(stage):
                 state = self._upstream.get_state()

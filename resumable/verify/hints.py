@@ -7,11 +7,15 @@ from typing import Any, Final
 from ..core.function_state import CallsFunction
 from ..core.stage import Stage, runs_ahead
 from ..sources.iterable import FromIterable
+from ..stages.flat_map import FlatMap
+from ..stages.interleave_map import InterleaveMap
+from ..stages.map import Map
+from ..stages.scan import Scan
 from . import reasons
 from .reasons import Reason
 
 # A resume calls the function again for the current item, so the function can carry no state.
-CALL_AGAIN: Final = ("FlatMap", "InterleaveMap")
+CALL_AGAIN: Final = (FlatMap, InterleaveMap)
 
 
 def hint_for(reason: Reason, stage: Stage[Any]) -> str:
@@ -31,13 +35,13 @@ def hint_for(reason: Reason, stage: Stage[Any]) -> str:
 
 
 def _against_state(stage: Stage[Any]) -> str | None:
-    if type(stage).__name__ in CALL_AGAIN:
+    if isinstance(stage, CALL_AGAIN):
         return (
             "Let the function depend on the item alone: a resume calls it again for the item it was "
             "inside. What goes on from item to item is carried by scan(fn, initial) before it, "
             "whose output this function then expands."
         )
-    if type(stage).__name__ == "Scan":
+    if isinstance(stage, Scan):
         return "Let the carry hold all that the function remembers."
     if isinstance(stage, CallsFunction):
         workers = " and no workers" if runs_ahead(stage) else ""
@@ -62,7 +66,7 @@ def _against_chance(stage: Stage[Any]) -> str | None:
 def _against_randomness(stage: Stage[Any]) -> str | None:
     if not stage.inputs:
         return "Give the source a seed, and each of its passes the same one."
-    if type(stage).__name__ == "Map":
+    if isinstance(stage, Map):
         return None
     return (
         "Draw by random_map(fn, seed) before it, whose generator belongs to the item, or seed by "

@@ -34,7 +34,7 @@ class Opened:
 
 def counting(stage: Stage[Any], opened: Opened) -> Stage[Any]:
     """``stage``, such that what its function opens is counted."""
-    if type(stage).__name__ not in CALL_AGAIN:
+    if not isinstance(stage, CALL_AGAIN):
         return stage
     function: Any = stage
     return dataclasses.replace(function, fn=_Counting(function.fn, opened))
@@ -60,4 +60,4 @@ class _Counting:
     def _count(self, source: Stage[Any]) -> None:
         times = self._counts[source] = self._counts.get(source, 0) + 1
         if times > self._opened.times:
-            self._opened.times, self._opened.label = times, source.label
+            self._opened.times, self._opened.label = times, str(source)

@@ -71,7 +71,7 @@ def check_partitions(
         return None
     return Finding(
         reason=RANKS_DIFFER.name,
-        stage=found.label,
+        stage=str(found),
         path=path,
         evidence=" ".join([RANKS_DIFFER.evidence, *list(filter(None, told))[:1]]),
         hint=RANKS_DIFFER.hint,

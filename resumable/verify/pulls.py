@@ -44,7 +44,7 @@ def check_pulls(stage: Stage[Any], workers: TaskProcesses) -> Finding | str | No
     reason = reasons.DEPENDS_ON_PULLS
     return Finding(
         reason.name,
-        found.label,
+        str(found),
         path,
         reason.evidence,
         reason.hint,

@@ -72,7 +72,7 @@ def check_ranks(
         return None
     return Finding(
         reason=RANKS_DIFFER.name,
-        stage=shard.label,
+        stage=str(shard),
         path=path,
         evidence=" ".join([RANKS_DIFFER.evidence, *errors[:1]]),
         hint=RANKS_DIFFER.hint,

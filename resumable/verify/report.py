@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
 from ..core.graph import walk
-from ..core.stage import Stage
+from ..core.stage import Stage, saved_state
 from ..core.transform import PassThrough
 from ..state.encoding import dumps
 from ..state.value import State
@@ -117,9 +117,9 @@ def stage_costs(stage: Stage[Any], largest: State | None) -> tuple[StageCost, ..
             sizes[path] = sizes.get(path, 0) + len(dumps({name: saved})) - len(dumps({}))
     return tuple(
         StageCost(
-            found.label,
+            str(found),
             path,
-            found.state_cost,
+            saved_state(found).text,
             None
             if largest is None
             else 0

@@ -80,10 +80,10 @@ def check_several(
 def _why_not(stage: Stage[Any]) -> str | None:
     for found in deals(stage).values():
         if len(deals(found)) > 1:
-            return f"{found.label} deals out what was dealt out before"
+            return f"{found} deals out what was dealt out before"
     for _, found in partitions(stage):
         if found.count < SAVING:
-            return f"{found.label} has no more than one partition"
+            return f"{found} has no more than one partition"
     return None
 
 
@@ -189,7 +189,7 @@ class _Several:
             return way
         stages = [found for found, _ in walk(self.stage)]
         return (
-            f"{way}, without {stages[cut - 1].label} and what follows: from there on the items depend on "
+            f"{way}, without {stages[cut - 1]} and what follows: from there on the items depend on "
             "the number of ranks"
         )
 
@@ -238,7 +238,7 @@ class _Several:
         stage, path = [*walk(self.stage)][cut]
         return Finding(
             reason=wrong.reason.name,
-            stage=stage.label,
+            stage=str(stage),
             path=path,
             evidence=f"{wrong.reason.evidence} {wrong.told}".strip(),
             hint=wrong.reason.hint,

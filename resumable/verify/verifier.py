@@ -34,7 +34,7 @@ from .chains import FIRST_HASH_SEED, Link, follow, plan_chains, plan_everywhere
 from .conditions import Conditions
 from .diagnosis import Diagnosis
 from .estimate import Estimate, ProcessCost
-from .flow import Flow, Flows, left_out, suspicions
+from .flow import FlowCounts, Flows, left_out, suspicions
 from .partitions import check_partitions, partitions, rank_counts, why_ranks_are_fixed
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .pulls import check_pulls
@@ -155,7 +155,7 @@ class _Verification:
         self._links: list[Link] = []
         self._ranks_are_fixed = False
         self._costs: Costs | None = None
-        self._flows: dict[int, Flow] = {}
+        self._flows: dict[int, FlowCounts] = {}
         self._notes: list[str] = []
 
     def verify(self, positions: int, generations: int, rng: random.Random) -> Report:
@@ -333,14 +333,14 @@ class _Verification:
             try:
                 fixed = not ranks_may_change(self._stage, number)
             except ResumableError as error:
-                self._notes.append(f"the ranks of {shard.label} were not changed: {error}")
+                self._notes.append(f"the ranks of {shard} were not changed: {error}")
                 continue
             if fixed:
                 self._ranks_are_fixed = True
-                self._notes.append(f"a later stage fixes the ranks of {shard.label}")
+                self._notes.append(f"a later stage fixes the ranks of {shard}")
                 continue
             counts = other_counts(shard)
-            shown = f"{shard.label} with {' and '.join(map(str, counts))} ranks"
+            shown = f"{shard} with {' and '.join(map(str, counts))} ranks"
             self._resumed.append(shown)
             with self._bar(shown, None):
                 found = check_ranks(self._stage, number, counts, self._workers, self._limit)
@@ -356,13 +356,13 @@ class _Verification:
             saving, *others = rank_counts(found)
             if not others:
                 continue
-            shown = f"{found.label} with {' and '.join(map(str, others))} ranks after {saving}"
+            shown = f"{found} with {' and '.join(map(str, others))} ranks after {saving}"
             with self._bar(shown, None):
                 fixed = why_ranks_are_fixed(saving, self._workers)
                 told = check_partitions(self._stage, number, [saving, *others], self._workers)
             if fixed is not None:
                 self._ranks_are_fixed = True
-                self._notes.append(f"the ranks of {found.label} must stay the same: {fixed}")
+                self._notes.append(f"the ranks of {found} must stay the same: {fixed}")
             if isinstance(told, Finding):
                 return told
             if told is not None:

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ..core.lookup import looks_up
-from ..core.stage import Stage
+from ..core.stage import Stage, saved_state
 from .drawing import draw_tree
 from .table import table_lines
 
@@ -37,7 +37,7 @@ def _mermaid_lines(
     stage: Stage[Any], numbers: Iterator[int], above: int | None = None
 ) -> Iterator[str]:
     number = next(numbers)
-    text = stage.label.replace('"', "#quot;")
+    text = str(stage).replace('"', "#quot;")
     yield f'    s{number}["{text}"]'
     if above is not None:
         yield f"    s{number} --> s{above}"
@@ -63,9 +63,9 @@ def _inner(place: _StagePlace) -> list[_StagePlace]:
 
 def _row(place: _StagePlace) -> tuple[str, ...]:
     stage, looked_up = place
-    cost = "nothing: looked up by index" if looked_up else stage.state_cost
+    cost = "nothing: looked up by index" if looked_up else saved_state(stage).text
     access = "random access" if stage.random_access else "stream"
-    return stage.label, _length(stage), access, cost
+    return str(stage), _length(stage), access, cost
 
 
 def _length(stage: Stage[Any]) -> str:

@@ -104,7 +104,7 @@ class CallWatch:
             return stage
         watched = _WatchedFunction(self, number, stage, fn)
         changed = dataclasses.replace(stage, **{field: watched})
-        return _OneByOne(changed) if getattr(stage, "calls_per_item", False) else changed
+        return _OneByOne(changed) if stage.flow.one_by_one else changed
 
     @contextmanager
     def noted(self, call: Call) -> Iterator[None]:

@@ -20,9 +20,8 @@ from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, Stage
 from resumable.testing import check_stage
 
 STAGE = {
-    "tuning_variants", "block_layout", "identity", "indexed", "inputs", "keeps_items", "label",
-    "length", "random_access", "relies_on", "resumes_before", "shown_as", "start", "state_cost",
-    "state_levels", "user_functions", "version",
+    "block_layout", "flow", "identity", "indexed", "inputs", "length", "random_access", "relies_on",
+    "shown_as", "start", "state_cost", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
     "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",

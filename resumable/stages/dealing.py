@@ -1,0 +1,27 @@
+"""The base of stages that deal items out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..core.flow import Flow
+from ..core.lookup import LookedUp
+from ..core.transform import Transform
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Deals(LookedUp[T], Transform[T]):
+    """A stage that gives a rank or a partition every n-th item.
+
+    Args:
+      index: of the rank or the partition.
+      count: how many there are.
+    """
+
+    flow = Flow.SUBSET
+
+    index: int
+    count: int

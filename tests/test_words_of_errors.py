@@ -16,7 +16,8 @@ import resumable as rs
 from resumable.core.evidence import Evidence
 from resumable.core.fingerprint import explain_mismatch, fingerprint
 from resumable.core.graph import walk
-from resumable.core.stage import EPOCHS, ITEMS, PARTS, RANK, Stage
+from resumable.core.reliance import EPOCHS, ITEMS, PARTS, RANK
+from resumable.core.stage import Stage
 from resumable.errors import shorten
 from resumable.formats.records import records
 

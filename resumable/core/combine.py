@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack
 from .block import Block, Indices, block_length, concatenate, ungroup
 from .derived import derived
+from .identity import IdentityField
 from .indexed import Indexed
 from .prepared_items import grouped
+from .reliance import ALWAYS
 from .stage import MOST_ITEMS, SavedState, Stage, as_stage
 from .stage_iterator import Items, StageIterator
 
@@ -30,6 +32,12 @@ PLANNED_AT_ONCE: Final = 1 << 16
 # upstream at that turn.
 NO_ITEMS: Final[Iterator[Any]] = iter(())
 UNPLANNED: Final[Any] = iter([NO_ITEMS])
+
+NAMES: Final = IdentityField(
+    ALWAYS,
+    shown_as="names of pipelines",
+    hint="were inputs renamed, added, removed or put in another order?",
+)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,8 +53,6 @@ class Combine(Stage[T]):
     @property
     def state_cost(self) -> SavedState:
         return SavedState("not stated", levels=2)
-
-    shown_as: ClassVar[Mapping[str, str]] = {"names": "names of pipelines"}
 
     upstreams: tuple[Stage[Any], ...]
     _: KW_ONLY

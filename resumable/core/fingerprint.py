@@ -12,7 +12,9 @@ from typing import Any, Final, NamedTuple
 from ..errors import shorten
 from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
-from .stage import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance, Stage
+from .identity import IdentityField
+from .reliance import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from .stage import Stage
 from .transform import PassThrough
 
 LONGEST_VALUE: Final = 200
@@ -92,7 +94,7 @@ class _Identity(NamedTuple):
       name: name of the stage.
       version: version of the shape of its state.
       fields: value and default of each field that must not change.
-      shown_as: as in `Stage.shown_as`.
+      described: all of `Stage.identity`.
       upstreams: identities of the upstreams.
       stage: that is identified.
       relied_on: what later stages rely on.
@@ -101,7 +103,7 @@ class _Identity(NamedTuple):
     name: str
     version: int
     fields: dict[str, tuple[Any, Any]]
-    shown_as: Mapping[str, str]
+    described: Mapping[str, IdentityField]
     upstreams: list[_Identity]
     stage: Stage[Any]
     relied_on: Reliance
@@ -109,8 +111,8 @@ class _Identity(NamedTuple):
     @property
     def of_rank(self) -> list[str]:
         """The names of those of its fields that must be equal for the sake of the rank alone."""
-        identity = self.stage.identity
-        return [name for name in self.fields if not identity[name] & self.relied_on & SHARED]
+        considered = self.relied_on & SHARED
+        return [name for name in self.fields if not self.described[name].when & considered]
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
@@ -127,12 +129,13 @@ def _identified(
     if isinstance(stage, PassThrough):
         return _identified(stage.upstream, relied_on, considered)
     defaults = {field.name: field.default for field in dataclasses.fields(stage)}
+    described = stage._identity_fields
     # Sorted, because fingerprints are first compared as text.
     names = [
         name
         for what in sorted((relied_on | ALWAYS) & considered)
-        for name, when in stage.identity.items()
-        if what in when
+        for name, field in described.items()
+        if what in field.when
     ]
     values = {name: getattr(stage, name) for name in names}
     fields = {
@@ -142,8 +145,8 @@ def _identified(
     inputs = stage.inputs
     own = relied_on | _reliance(stage) if inputs else relied_on
     upstreams = [_identified(upstream, own, considered) for upstream in inputs]
-    name, version, shown_as = type(stage).__name__, stage.version, stage.shown_as
-    return _Identity(name, version, fields, shown_as, upstreams, stage, relied_on | ALWAYS)
+    name, version = type(stage).__name__, stage.version
+    return _Identity(name, version, fields, described, upstreams, stage, relied_on | ALWAYS)
 
 
 def _without_evidence(identity: _Identity) -> _Identity:
@@ -193,7 +196,7 @@ def _compare_nodes(
             if field in fields and (reason := current.contradiction(saved)):
                 return f"{name} at {path}: {reason}"
             continue
-        if field not in fields and ours.stage.identity[field] == ENDS:
+        if field not in fields and ours.described[field].when == ENDS:
             continue  # version 0.2 did not note it, or ranks ended at one step then
         if saved is MISSING and silent and field in ours.of_rank:
             return (
@@ -201,11 +204,12 @@ def _compare_nodes(
                 f"and this pipeline is of {field}={current}; a stage after it may hold something of its rank"
             )
         if saved != current and saved != _as_json(current):
-            argument = ours.shown_as.get(field, _cut(field))
+            described = ours.described.get(field, IdentityField(NOTHING))
+            argument = described.shown_as or _cut(field)
             shown = str if str(saved) != str(current) else repr  # the number 1 and the text "1"
             return (
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
-                f"{argument}={shown(current)}; {_likely_cause(name, field)}"
+                f"{argument}={shown(current)}; {described.hint}"
             )
     if len(upstreams) != len(ours.upstreams):
         return (
@@ -226,31 +230,3 @@ def _cut(value: Any, shown: Callable[[Any], str] = str) -> str:
 
 def _as_json(value: Any) -> Any:
     return list(map(_as_json, value)) if isinstance(value, tuple) else value
-
-
-def _likely_cause(name: str, field: str) -> str:
-    causes = {
-        "Part.count": "the number of partitions is fixed for a run",
-        "fn_version": "what the function drops or makes was changed since the save; go on with the function of "
-        "the save, or let a changed one keep the number and the order of its items",
-        "seed": "is the seed taken from the clock, the rank or a changed setting?",
-        "files": "were files added, removed, changed or listed in another order?",
-        "length": "did the data set grow or shrink since the save?",
-        "layout": "an earlier version rounded weights that need a long round, so its order differs",
-        "data_identity": "were items added, removed, replaced or put in another order?",
-        "names": "were inputs renamed, added, removed or put in another order?",
-        "count": "it may change only where no later stage counts, shuffles or filters items",
-        "Partition.index": "a stage or a function after it holds something of its rank, so each rank "
-        "resumes from its own state",
-        "index": "a stage or a function after it holds something of its rank or takes more items on one rank than "
-        "on another, so each rank resumes from its own state",
-        "ranks": "it may change only where no later stage holds items of its rank",
-        "over_ranks": "was a shard added or removed before it? An earlier version gave every rank "
-        "the same random numbers, and this version cannot continue them",
-        "over_partitions": "was a partition added or removed before it? Version 0.2 gave an item behind "
-        "partitions random numbers that depended on the number of ranks, and this version cannot continue "
-        "them",
-        "batch_size": "it may change only where no later stage counts or shuffles batches",
-    }
-    cause = causes.get(f"{name}.{field}") or causes.get(field)
-    return cause or "was the pipeline changed since the save?"

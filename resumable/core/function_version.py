@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InvalidType, shorten
-from .stage import ALWAYS, Reliance
+from .identity import IdentityField, IdentityFields
+from .reliance import ALWAYS
 from .transform import Transform
 
 T = TypeVar("T")
@@ -24,8 +24,14 @@ class FunctionVersion(Transform[T]):
       fn_version: must be equal at save and resume, or missing at both.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"fn_version": ALWAYS}
-    shown_as: ClassVar[Mapping[str, str]] = {"fn_version": "version"}
+    identity: ClassVar[IdentityFields] = {
+        "fn_version": IdentityField(
+            ALWAYS,
+            shown_as="version",
+            hint="what the function drops or makes was changed since the save; go on with the function of "
+            "the save, or let a changed one keep the number and the order of its items",
+        )
+    }
 
     fn_version: str | int | None = field(default=None, kw_only=True)
 

@@ -39,8 +39,9 @@ from .fingerprint import explain_mismatch, fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk
 from .layout import Layout
+from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK
 from .skipped import iterators, skipped_items
-from .stage import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Stage, saved_state
+from .stage import Stage, saved_state
 from .stage_iterator import SourceIterator, StageIterator
 
 T = TypeVar("T")

@@ -22,7 +22,8 @@ from .block import Block, Indices, block_items
 from .origin import Origin
 from .prepared_items import PreparedItems
 from .record_number import origin_by_index
-from .stage import ITEMS, MOST_ITEMS, PARTS, Reliance, Stage, by_index, runs_ahead
+from .reliance import ITEMS, PARTS, Reliance
+from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
 from .stage_iterator import (
     DeferredState,
     DefersState,

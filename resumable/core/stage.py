@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, overload
 
 import numpy as np
 
@@ -19,26 +19,15 @@ from .block import block_items
 from .callables import callables_in
 from .derived import derived
 from .flow import Flow
+from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
+from .reliance import ITEMS, PARTS, RANK, Reliance
 from .stage_iterator import StageIterator
 
 T = TypeVar("T")
 
 MOST_ITEMS: Final = 2**62
-
-Reliance: TypeAlias = frozenset[str]
-"""What a stage's state relies on in the stages before it; joined by ``|``."""
-NOTHING: Final[Reliance] = frozenset()
-ALWAYS: Final[Reliance] = frozenset({"always"})
-ITEMS: Final[Reliance] = frozenset({"items"})
-EPOCHS: Final[Reliance] = frozenset({"epochs"})
-RANK: Final[Reliance] = frozenset({"rank"})
-PARTS: Final[Reliance] = frozenset({"parts"})
-ENDS: Final[Reliance] = frozenset({"ends"})
-"""In `identity` alone: the field must be equal if a later stage `relies_on` anything. With it ``shard``
-names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
-ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS
 
 
 class SavedState(NamedTuple):
@@ -70,12 +59,12 @@ class Stage(ABC, Generic[T]):
     (Range(stop=9) -> Take(count=2), 2, [0, 1])
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {}
+    identity: ClassVar[IdentityFields] = {}
     """Fields of the fingerprint, and when they must be equal at save and resume: `ALWAYS`, or if a
-    later stage `relies_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`."""
+    later stage `relies_on` one of the named `ITEMS`, `EPOCHS`, `RANK` and `PARTS`. An `IdentityField`
+    also says what an error calls the field, and the likely cause."""
 
-    shown_as: ClassVar[Mapping[str, str]] = {}
-    """What errors call a field of `identity` if no argument has its name: ``{"begin": "start"}``."""
+    _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     """What the state takes for granted about the stages before this one, at save and resume:
@@ -97,10 +86,12 @@ class Stage(ABC, Generic[T]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        if not isinstance(cls.identity, Mapping) or not all(
-            isinstance(when, frozenset) and when and when <= ANYTHING
-            for when in cls.identity.values()
-        ):
+        named = isinstance(cls.identity, Mapping)
+        fields = (
+            {name: IdentityField.of(entry) for name, entry in cls.identity.items()} if named else {}
+        )
+        cls._identity_fields = fields
+        if not named or not all(field.is_valid for field in fields.values()):
             raise InvalidType(
                 f"identity of {cls.__name__} must be a mapping such as {{'seed': ALWAYS}} or "
                 f"{{'count': ITEMS | RANK}}, got {shorten(cls.identity)}"

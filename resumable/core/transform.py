@@ -13,7 +13,8 @@ from .flow import Flow
 from .indexed import Indexed
 from .origin import Origin
 from .position import Position
-from .stage import NOTHING, Reliance, SavedState, Stage, as_stage
+from .reliance import NOTHING, Reliance
+from .stage import SavedState, Stage, as_stage
 from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
 T = TypeVar("T")

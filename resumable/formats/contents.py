@@ -12,6 +12,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from ..core.evidence import UNKNOWN, Evidence
+from ..core.identity import IdentityField
+from ..core.reliance import ALWAYS
 from .data_files import AnyFile
 from .io.open_files import DataFile, ReadingAhead
 from .io.paths import file_name, without_query
@@ -25,6 +27,12 @@ MOST_READ: Final = 10_000
 """Most files whose ends are read; of more files, so many at even distances."""
 
 DIGEST: Final = 16
+
+FILES: Final = IdentityField(
+    ALWAYS,
+    shown_as="files of paths",
+    hint="were files added, removed, changed or listed in another order?",
+)
 
 
 def evidence_of(files: Sequence[AnyFile]) -> Evidence:

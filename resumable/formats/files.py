@@ -17,12 +17,13 @@ from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, Reliance
+from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
-from .contents import evidence_of
+from .contents import FILES, evidence_of
 from .data_files import AnyFile, found_data_files
 from .io.open_files import DataFile
 from .io.paths import Paths, file_name, without_query
@@ -37,8 +38,7 @@ T = TypeVar("T")
 class WholeFiles(LookedUp[T]):
     """What sources of whole files share: the list of files, and its identity."""
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "contents"), ALWAYS)
-    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
+    identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
     state_cost = "the position"
 
     _files: tuple[AnyFile, ...] = field(init=False, repr=False)
@@ -142,9 +142,7 @@ class Files(WholeFiles[Any]):
     [b'I am a.txt', b'I am b.txt']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "contents", "read"), ALWAYS
-    )
+    identity: ClassVar[IdentityFields] = {**WholeFiles.identity, "read": ALWAYS}
 
     paths: Paths
     _: KW_ONLY

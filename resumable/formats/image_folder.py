@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Final, NamedTuple, final
 
 from ..core.derived import derived
+from ..core.identity import IdentityFields
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from .contents import FILES
 from .files import WholeFiles, described, located
 
 SUFFIXES: Final = (
@@ -53,7 +55,10 @@ class ImageFolder(WholeFiles[Any]):
       InvalidType: if ``folder`` is not a path.
     """
 
-    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of folder"}
+    identity: ClassVar[IdentityFields] = {
+        **WholeFiles.identity,
+        "files": replace(FILES, shown_as="files of folder"),
+    }
 
     folder: str | os.PathLike[str]
     _: KW_ONLY

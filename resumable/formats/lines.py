@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import codecs
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final, TypeVar
@@ -12,7 +12,8 @@ from typing import Any, ClassVar, Final, TypeVar
 from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
-from ..core.stage import ALWAYS, Reliance
+from ..core.identity import IdentityFields
+from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MalformedItem
 from .line_file import LineFile, RemoteLines, stripped
 from .line_scan import scan_lines
@@ -147,9 +148,11 @@ class Lines(_LineFiles[Any]):
     ['first', 'second']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "contents", "encoding", "skip_blank"), ALWAYS
-    )
+    identity: ClassVar[IdentityFields] = {
+        **RecordFiles.identity,
+        "encoding": ALWAYS,
+        "skip_blank": ALWAYS,
+    }
 
     encoding: str | None = "utf-8"
     errors: str = "strict"

@@ -16,12 +16,13 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, Reliance
+from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .ahead import ReadAheadItems
-from .contents import evidence_of_indexes
+from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile, found_data_files
 from .io.open_files import ReadingAhead
 from .io.paths import Paths, file_name
@@ -45,8 +46,7 @@ class RecordFiles(LookedUp[T]):
     A subclass says what the format is, and makes items.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("files", "contents"), ALWAYS)
-    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths"}
+    identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
     state_cost = "the position"
 
     paths: Paths

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 from ..core.block import Indices
-from ..core.stage import ALWAYS, Reliance
+from ..core.identity import IdentityFields
 from ..errors import MalformedItem
 from .data_files import AnyFile, found_data_files
 from .io.paths import Paths, repeatable
@@ -20,7 +20,7 @@ from .record import ByteReader, Format, LocatedRecord
 from .record_file import AnyRecords
 from .record_files import Located, RecordFiles
 from .stream_file import StreamFile
-from .streams import RecordStream, stream_of
+from .streams import FORMAT_NAME, RecordStream, stream_of
 
 Records: TypeAlias = "Located | RecordStream"
 
@@ -94,13 +94,7 @@ class LocatedRecords(Located):
       MalformedItem: while iterating, if a file has changed since the pipeline was built.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "contents", "format_name"), ALWAYS
-    )
-    shown_as: ClassVar[Mapping[str, str]] = {
-        **RecordFiles.shown_as,
-        "format_name": "format of paths",
-    }
+    identity: ClassVar[IdentityFields] = {**RecordFiles.identity, "format_name": FORMAT_NAME}
 
     format: Format = field(kw_only=True)
 

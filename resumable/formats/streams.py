@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
 from typing import ClassVar, Final
@@ -12,17 +12,21 @@ from typing import ClassVar, Final
 from ..core.block import Block
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.identity import IdentityField, IdentityFields
 from ..core.position import Position
-from ..core.stage import ALWAYS, Reliance, Stage
+from ..core.reliance import ALWAYS
+from ..core.stage import Stage
 from ..core.stage_iterator import Items, SourceIterator
 from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
-from .contents import evidence_of
+from .contents import FILES, evidence_of
 from .data_files import AnyFile
 from .io.paths import is_remote
 from .io.pieces import Start
 from .record import Format, LocatedRecord
 from .stream_file import BEGINNING, RecordRun, StreamFile, StreamPosition, StreamReader
+
+FORMAT_NAME: Final = IdentityField(ALWAYS, shown_as="format of paths")
 
 MADE_AT_ONCE: Final = 512
 """Items that are made at once when they are asked for in order."""
@@ -57,13 +61,11 @@ class RecordStream(Stage[LocatedRecord]):
       MissingDependency: while iterating, if a package is missing that decompresses a file.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "contents", "format_name", "passes_over"), ALWAYS
-    )
-    shown_as: ClassVar[Mapping[str, str]] = {
-        "files": "files of paths",
-        "format_name": "format of paths",
-        "passes_over": "skip_blank",
+    identity: ClassVar[IdentityFields] = {
+        "files": FILES,
+        "contents": ALWAYS,
+        "format_name": FORMAT_NAME,
+        "passes_over": IdentityField(ALWAYS, shown_as="skip_blank"),
     }
     state_cost = "file, record and byte; reads a compressed file again up to there"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -17,12 +17,12 @@ from ..core.block import (
     take_rows,
 )
 from ..core.derived import derived
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import ColumnsLike, Layout
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, Reliance
 from ..errors import InvalidArgument, InvalidType, shorten
-from .identity import check_identity
+from .identity import DATA_IDENTITY, LENGTH, check_identity
 
 
 @final
@@ -51,10 +51,9 @@ class FromArrays(LookedUp[Any]):
     [{'x': 1, 'y': True}, {'x': 2, 'y': False}]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"length": ALWAYS, "data_identity": ALWAYS}
-    shown_as: ClassVar[Mapping[str, str]] = {
-        "length": "len(arrays)",
-        "data_identity": "identity",
+    identity: ClassVar[IdentityFields] = {
+        "length": replace(LENGTH, shown_as="len(arrays)"),
+        "data_identity": DATA_IDENTITY,
     }
     state_cost = "the position"
 

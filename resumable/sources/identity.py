@@ -8,11 +8,18 @@ from typing import Any, Final
 
 from ..core.evidence import UNKNOWN, Evidence
 from ..core.fingerprint import fingerprint
-from ..core.stage import EPOCHS, ITEMS, Stage
+from ..core.identity import IdentityField
+from ..core.reliance import ALWAYS, EPOCHS, ITEMS
+from ..core.stage import Stage
 from ..errors import InvalidType, shorten
 
 LONGEST_SHOWN: Final = 100
 DIGEST_BYTES: Final = 12
+
+LENGTH: Final = IdentityField(ALWAYS, hint="did the data set grow or shrink since the save?")
+DATA_IDENTITY: Final = IdentityField(
+    ALWAYS, shown_as="identity", hint="were items added, removed, replaced or put in another order?"
+)
 
 
 def check_identity(value: Any) -> str | None:

@@ -20,8 +20,8 @@ from ..core.block import Block
 from ..core.derived import derived
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
+from ..core.identity import IdentityFields
 from ..core.position import Position
-from ..core.stage import ALWAYS, Reliance
 from ..core.stage_iterator import (
     DeferredState,
     DefersState,
@@ -32,7 +32,7 @@ from ..core.stage_iterator import (
 )
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.value import State, freeze, unpack, unpack_count
-from .identity import check_identity
+from .identity import DATA_IDENTITY, check_identity
 from .inexact import Inexact, known_inexact
 from .iterable_kinds import is_factory, is_old_sequence, is_seekable, shallow_copy, takes_epoch
 from .one_place import OnePlace, taken_over
@@ -105,8 +105,7 @@ class FromIterable(ExternalSource[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"data_identity": ALWAYS}
-    shown_as: ClassVar[Mapping[str, str]] = {"data_identity": "identity"}
+    identity: ClassVar[IdentityFields] = {"data_identity": DATA_IDENTITY}
     version: ClassVar[int] = 2  # the first had no digest of items
 
     iterable: Iterable[T] | Callable[[], Iterable[T]] | Callable[[int], Iterable[T]]

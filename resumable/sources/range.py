@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
@@ -10,10 +10,12 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices
+from ..core.identity import IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import INTEGERS
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..core.reliance import ALWAYS
+from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, shorten
 
 INT64: Any = np.iinfo(np.int64)
@@ -42,8 +44,11 @@ class Range(LookedUp[int]):
     [2, 5, 8]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("stop", "begin", "step"), ALWAYS)
-    shown_as: ClassVar[Mapping[str, str]] = {"begin": "start"}
+    identity: ClassVar[IdentityFields] = {
+        "stop": ALWAYS,
+        "begin": IdentityField(ALWAYS, shown_as="start"),
+        "step": ALWAYS,
+    }
     block_layout = INTEGERS
     state_cost = "the position"
 

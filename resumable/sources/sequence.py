@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeVar, final
 
 import numpy as np
@@ -12,13 +12,15 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import UNKNOWN, Evidence
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, ColumnsLike, Layout
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..core.reliance import ALWAYS
+from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .arrays import check_no_mask, row_lookup, rows_between
-from .identity import check_identity, evidence_of
+from .identity import DATA_IDENTITY, LENGTH, check_identity, evidence_of
 
 T = TypeVar("T")
 
@@ -66,12 +68,10 @@ class FromSequence(LookedUp[T]):
     ['a', 'b', 'c']
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("length", "data_identity", "inner"), ALWAYS
-    )
-    shown_as: ClassVar[Mapping[str, str]] = {
-        "length": "len(sequence)",
-        "data_identity": "identity",
+    identity: ClassVar[IdentityFields] = {
+        "length": replace(LENGTH, shown_as="len(sequence)"),
+        "data_identity": DATA_IDENTITY,
+        "inner": ALWAYS,
     }
     state_cost = "the position"
 

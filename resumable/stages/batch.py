@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -15,11 +15,12 @@ from ..core.block import Block, Indices, block_items, block_length
 from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
+from ..core.identity import BATCH_SIZE_HINT, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout, stacked_layout
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
 from ..core.prepared_items import PreparedItems
-from ..core.stage import ITEMS, NOTHING, Reliance
+from ..core.reliance import ITEMS, NOTHING, Reliance
 from ..core.stage_iterator import Items, StageIterator, blocks_of
 from ..core.transform import TransformIterator
 
@@ -52,7 +53,10 @@ class Batch(CallsFunction[Any]):
     """
 
     flow = Flow.GROUPED
-    identity: ClassVar[Mapping[str, Reliance]] = {"batch_size": ITEMS, "drop_last": ITEMS}
+    identity: ClassVar[IdentityFields] = {
+        "batch_size": IdentityField(ITEMS, hint=BATCH_SIZE_HINT),
+        "drop_last": ITEMS,
+    }
     relies_on: ClassVar[Reliance] = NOTHING
     calls: ClassVar[str] = "collate"
 

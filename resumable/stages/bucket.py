@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import pairwise
@@ -16,7 +16,9 @@ from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState
+from ..core.identity import BATCH_SIZE_HINT, SEED, IdentityField, IdentityFields
+from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import Items, StageIterator
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
@@ -69,7 +71,13 @@ class Bucket(FunctionVersion[Any]):
     """
 
     flow = Flow.GROUPED
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("batch_size", "max_tokens", "window", "seed", "boundaries", "multiple_of", "drop_last", "fn_version"), ALWAYS)  # fmt: skip
+    identity: ClassVar[IdentityFields] = {
+        "batch_size": IdentityField(ALWAYS, hint=BATCH_SIZE_HINT),
+        **dict.fromkeys(("max_tokens", "window"), ALWAYS),
+        "seed": SEED,
+        **dict.fromkeys(("boundaries", "multiple_of", "drop_last"), ALWAYS),
+        **FunctionVersion.identity,
+    }
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = SavedState(
         "a group and an offset; a resume reads the group it is inside again", resumes_before=True

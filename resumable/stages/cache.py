@@ -25,7 +25,8 @@ from ..core.graph import walk
 from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator
 from ..core.prepared_items import PreparedItems
-from ..core.stage import ITEMS, PARTS, RANK, Reliance, runs_ahead
+from ..core.reliance import ITEMS, PARTS, RANK, Reliance
+from ..core.stage import runs_ahead
 from ..core.stage_iterator import DeferredState, DefersState, Items, StageIterator
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument, StateMismatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
@@ -11,13 +11,15 @@ from typing import Any, ClassVar, TypeVar, final
 import numpy as np
 
 from ..core.block import Block, Indices, block_length, concatenate
-from ..core.combine import Combine
+from ..core.combine import NAMES, Combine
 from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.graph import walk
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
-from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance, SavedState
+from ..core.reliance import ITEMS, PARTS, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -46,7 +48,7 @@ class Concatenate(Combine[T]):
     """
 
     flow = Flow.JOINED
-    identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"names": NAMES}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("which input it is in")
 

@@ -14,7 +14,7 @@ from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.indexed import OWN_INDICES, Indexed
 from ..core.layout import INTEGERS, Layout, joined_layout
-from ..core.stage import ITEMS, PARTS, Reliance
+from ..core.reliance import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import CountingIterator, IndexedTransform
 

@@ -16,7 +16,7 @@ from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
 from ..core.origin import Origin
-from ..core.stage import RANK, Reliance
+from ..core.reliance import RANK, Reliance
 from ..core.stage_iterator import CallsOneByOne, Items, StageIterator
 from ..core.transform import SteadyIterator
 

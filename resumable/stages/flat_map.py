@@ -10,7 +10,8 @@ from ..core.expansion import ExpandingIterator
 from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ITEMS, PARTS, RANK, Reliance, SavedState
+from ..core.reliance import ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import StageIterator
 
 T = TypeVar("T")

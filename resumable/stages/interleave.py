@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -11,12 +11,14 @@ import numpy as np
 
 from ..core.arguments import check_int
 from ..core.block import Block, Indices, block_length
-from ..core.combine import Combine, TurnsIterator
+from ..core.combine import NAMES, Combine, TurnsIterator
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import IdentityFields
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
 from ..core.prepared_items import choose, grouped
-from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance, SavedState
+from ..core.reliance import ALWAYS, ITEMS, PARTS, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import MovesInBlocks, StageIterator, pulled_blocks
 from ..state.value import State, unpack, unpack_count
 
@@ -47,7 +49,7 @@ class Interleave(Combine[T]):
     """
 
     flow = Flow.JOINED
-    identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS, "block_length": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"names": NAMES, "block_length": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("whose turn it is", levels=2)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
@@ -15,7 +15,9 @@ from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState, Stage
+from ..core.identity import IdentityFields
+from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState, Stage
 from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from ..core.transform import TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
@@ -68,7 +70,7 @@ class InterleaveMap(FunctionVersion[T]):
     """
 
     flow = Flow.EXPANDED
-    identity: ClassVar[Mapping[str, Reliance]] = {
+    identity: ClassVar[IdentityFields] = {
         **FunctionVersion.identity,
         "cycle_length": ALWAYS,
         "block_length": ALWAYS,

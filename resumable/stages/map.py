@@ -15,9 +15,11 @@ from ..core.failed_item import mapped_by
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
-from ..core.stage import ALWAYS, NOTHING, PARTS, RANK, Reliance, RunsAhead, SavedState, Stage
+from ..core.reliance import ALWAYS, NOTHING, PARTS, RANK, Reliance
+from ..core.stage import RunsAhead, SavedState, Stage
 from ..core.stage_iterator import CallsOneByOne, Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
@@ -36,7 +38,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
     Its arguments are those of `Map`.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {**FunctionVersion.identity, "on_error": ALWAYS}
+    identity: ClassVar[IdentityFields] = {**FunctionVersion.identity, "on_error": ALWAYS}
 
     fn: Callable[..., T]
     _: KW_ONLY

@@ -12,8 +12,10 @@ from ..core.arguments import check_int
 from ..core.block import Block
 from ..core.derived import derived
 from ..core.function_state import check_stateless
+from ..core.identity import BATCH_SIZE_HINT, IdentityField, IdentityFields
 from ..core.indexed import Indexed
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState, Stage
+from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
@@ -60,7 +62,10 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
+    identity: ClassVar[IdentityFields] = {
+        **CallsInWorkers.identity,
+        "batch_size": IdentityField(ALWAYS, hint=BATCH_SIZE_HINT),
+    }
 
     _: KW_ONLY
     batch_size: int

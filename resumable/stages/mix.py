@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_choice, check_seed
 from ..core.block import Indices
-from ..core.combine import Combine
+from ..core.combine import NAMES, Combine
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import SEED, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, countable
-from ..core.stage import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance, SavedState, Stage
+from ..core.reliance import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance
+from ..core.stage import SavedState, Stage
 from ..core.stage_iterator import StageIterator
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -70,14 +71,18 @@ class Mix(LookedUp[T], Combine[T]):
     """
 
     flow = Flow.JOINED
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("names", "parts", "changes", "seed", "stop", "reshuffle", "layout"), ALWAYS
-    )
-    shown_as: ClassVar[Mapping[str, str]] = {
-        **Combine.shown_as,
-        "parts": "weights",
-        "changes": "changes of weights",
-        "layout": "layout of weights",
+    identity: ClassVar[IdentityFields] = {
+        "names": NAMES,
+        "parts": IdentityField(ALWAYS, shown_as="weights"),
+        "changes": IdentityField(ALWAYS, shown_as="changes of weights"),
+        "seed": SEED,
+        "stop": ALWAYS,
+        "reshuffle": ALWAYS,
+        "layout": IdentityField(
+            ALWAYS,
+            shown_as="layout of weights",
+            hint="an earlier version rounded weights that need a long round, so its order differs",
+        ),
     }
 
     _: KW_ONLY

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 from ..core.arguments import check_choice, check_int
 from ..core.block import Block
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import IdentityField, IdentityFields
 from ..core.layout import LISTS, STACKED, Layout
-from ..core.stage import ALWAYS, ITEMS, PARTS, RANK, Reliance, SavedState
+from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import InvalidType, MalformedItem, shorten
@@ -30,6 +31,7 @@ from ..groups.packing import (
 
 WINDOW = 1024
 LONGEST = 2**31 - 1  # positions are int32
+ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,7 +39,6 @@ class Packs(Transform[Columns]):
     """A stage that packs documents; `BestFitPack` says what its arguments are."""
 
     flow = Flow.GROUPED
-    shown_as: ClassVar[Mapping[str, str]] = {"row_length": "length"}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
 
@@ -115,9 +116,10 @@ class BestFitPack(Packs):
     [4 5 0 0] [1 1 0 0] [0 1 0 0]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("row_length", "window", "key", "tail", "pad", "too_long"), ALWAYS
-    )
+    identity: ClassVar[IdentityFields] = {
+        "row_length": ROW_LENGTH,
+        **dict.fromkeys(("window", "key", "tail", "pad", "too_long"), ALWAYS),
+    }
     tails: ClassVar[tuple[str, ...]] = ("pad", "short")
     state_cost = SavedState(
         "a group and an offset; a resume reads the group it is inside again", resumes_before=True
@@ -192,9 +194,10 @@ class ConcatenatePack(Packs):
     [5 6] [1 2] [0 0]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("row_length", "key", "tail", "pad"), ALWAYS
-    )
+    identity: ClassVar[IdentityFields] = {
+        "row_length": ROW_LENGTH,
+        **dict.fromkeys(("key", "tail", "pad"), ALWAYS),
+    }
     tails: ClassVar[tuple[str, ...]] = ("pad", "short", "drop")
     state_cost = SavedState(
         "an offset; a resume reads the documents that were read with it again", resumes_before=True

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core.block import Indices
 from ..core.derived import derived
+from ..core.identity import IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import check_reach
-from ..core.stage import ALWAYS, Reliance, Stage
+from ..core.reliance import ALWAYS
+from ..core.stage import Stage
 from .dealing import Deals
 
 T = TypeVar("T")
@@ -33,8 +35,13 @@ class Part(Deals[T]):
       count: number of partitions.
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
-    shown_as: ClassVar[Mapping[str, str]] = {"count": "count of partitions"}
+    identity: ClassVar[IdentityFields] = {
+        "count": IdentityField(
+            ALWAYS,
+            shown_as="count of partitions",
+            hint="the number of partitions is fixed for a run",
+        )
+    }
     state_cost = "the position"
 
     @derived

@@ -19,7 +19,9 @@ from ..core.arguments import check_below, check_choice
 from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.graph import walk, with_inputs
-from ..core.stage import PARTS, Reliance, RunsAhead, SavedState, Stage
+from ..core.identity import IdentityField, IdentityFields
+from ..core.reliance import PARTS
+from ..core.stage import RunsAhead, SavedState, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import Transform
 from ..errors import InvalidArgument
@@ -101,9 +103,20 @@ class Partition(RunsAhead[T], Transform[T]):
     [[3, 6], [9]]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("index", "ranks", "uneven"), PARTS)
-    shown_as: ClassVar[Mapping[str, str]] = {"ranks": "count of ranks"}
     state_cost = SavedState("the states of its partitions", levels=2)
+    identity: ClassVar[IdentityFields] = {
+        "index": IdentityField(
+            PARTS,
+            hint="a stage or a function after it holds something of its rank, so each rank resumes from "
+            "its own state",
+        ),
+        "ranks": IdentityField(
+            PARTS,
+            shown_as="count of ranks",
+            hint="it may change only where no later stage holds items of its rank",
+        ),
+        "uneven": PARTS,
+    }
 
     _: KW_ONLY
     index: int = 0

@@ -12,9 +12,11 @@ import numpy as np
 from ..core.arguments import check_seed
 from ..core.block import Block
 from ..core.derived import derived
+from ..core.identity import SEED, IdentityField, IdentityFields
 from ..core.origin import Origin
+from ..core.reliance import ALWAYS, ITEMS, NOTHING, PARTS, Reliance
 from ..core.skipped import skipped_items
-from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, Reliance, SavedState, Stage
+from ..core.stage import SavedState, Stage
 from ..core.stage_iterator import (
     DeferredState,
     DefersState,
@@ -85,16 +87,22 @@ class RandomMap(CallsPerItem[T]):
     True
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {
-        "seed": ALWAYS,
+    identity: ClassVar[IdentityFields] = {
+        "seed": SEED,
         **CallsPerItem.identity,
-        "over_ranks": ALWAYS,
-        "over_partitions": ALWAYS,
-    }
-    shown_as: ClassVar[Mapping[str, str]] = {
-        **CallsPerItem.shown_as,
-        "over_ranks": "seed by rank",
-        "over_partitions": "seed by partition",
+        "over_ranks": IdentityField(
+            ALWAYS,
+            shown_as="seed by rank",
+            hint="was a shard added or removed before it? An earlier version gave every rank "
+            "the same random numbers, and this version cannot continue them",
+        ),
+        "over_partitions": IdentityField(
+            ALWAYS,
+            shown_as="seed by partition",
+            hint="was a partition added or removed before it? Version 0.2 gave an item behind "
+            "partitions random numbers that depended on the number of ranks, and this version cannot continue "
+            "them",
+        ),
     }
 
     _: KW_ONLY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
@@ -17,11 +17,13 @@ from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.function_state import restore_functions
 from ..core.graph import walk
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator
 from ..core.origin import Origin
 from ..core.record_number import origin_by_index
-from ..core.stage import EPOCHS, ITEMS, MOST_ITEMS, Reliance, by_index, runs_ahead
+from ..core.reliance import EPOCHS, ITEMS, Reliance
+from ..core.stage import MOST_ITEMS, by_index, runs_ahead
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, pulled_blocks
 from ..core.transform import Transform, TransformIterator
 from ..errors import InvalidArgument
@@ -65,7 +67,7 @@ class Repeat(Transform[T]):
     """
 
     flow = Flow.REPEATED
-    identity: ClassVar[Mapping[str, Reliance]] = {"epochs": ITEMS | EPOCHS}
+    identity: ClassVar[IdentityFields] = {"epochs": ITEMS | EPOCHS}
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the pass"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar, final
@@ -14,7 +14,9 @@ from ..core.expansion import close_expansion
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction, check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.stage import ALWAYS, Reliance, SavedState
+from ..core.identity import IdentityField, IdentityFields
+from ..core.reliance import ALWAYS
+from ..core.stage import SavedState
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import TransformIterator
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
@@ -65,15 +67,10 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
     [0, 1, 3, 6, 10]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {
+    identity: ClassVar[IdentityFields] = {
         **FunctionVersion.identity,
-        "initial_digest": ALWAYS,
-        "finishes": ALWAYS,
-    }
-    shown_as: ClassVar[Mapping[str, str]] = {
-        **FunctionVersion.shown_as,
-        "initial_digest": "digest of initial",
-        "finishes": "a finish",
+        "initial_digest": IdentityField(ALWAYS, shown_as="digest of initial"),
+        "finishes": IdentityField(ALWAYS, shown_as="a finish"),
     }
 
     fn: Callable[[Any, Any], tuple[Any, T]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, repeat
 from operator import itemgetter
@@ -14,10 +14,11 @@ import numpy as np
 from ..core.arguments import check_below, check_choice
 from ..core.block import Block, Indices, block_length, concatenate, take_rows
 from ..core.derived import derived
+from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import IndexedIterator, check_reach, countable
 from ..core.origin import Origin
-from ..core.stage import ENDS, ITEMS, RANK, Reliance
+from ..core.reliance import ENDS, ITEMS, RANK
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import TransformIterator
 from ..errors import InvalidArgument
@@ -60,15 +61,16 @@ class Shard(Deals[T]):
     [1, 4]
     """
 
-    identity: ClassVar[Mapping[str, Reliance]] = {
-        "index": RANK,
-        "index_at_end": ENDS,
-        "count": ITEMS | RANK,
+    identity: ClassVar[IdentityFields] = {
+        "index": IdentityField(
+            RANK,
+            hint="a stage or a function after it holds something of its rank or takes more items on one rank "
+            "than on another, so each rank resumes from its own state",
+        ),
+        "index_at_end": IdentityField(ENDS, shown_as="index"),
+        "count": IdentityField(ITEMS | RANK, hint=COUNT_HINT),
         "uneven": ITEMS | RANK,
     }
-
-    shown_as: ClassVar[Mapping[str, str]] = {"index_at_end": "index"}
-
     _: KW_ONLY
     uneven: str = "drop"
     # The index, where ranks may end at different steps; None elsewhere.

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_int, check_seed
 from ..core.flow import Flow
+from ..core.identity import SEED, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
-from ..core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ..core.reliance import ALWAYS
+from ..core.stage import MOST_ITEMS
 from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
 from ..order.block_permutation import block_permutation
@@ -52,7 +53,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     """
 
     flow = Flow.REORDERED
-    identity: ClassVar[Mapping[str, Reliance]] = {"seed": ALWAYS, "block": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"seed": SEED, "block": ALWAYS}
     state_cost = "the position"
 
     seed: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -11,9 +10,10 @@ from ..core.arguments import check_int
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, check_reach
-from ..core.stage import ALWAYS, ITEMS, PARTS, Reliance
+from ..core.reliance import ALWAYS, ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, StageIterator
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State, unpack, unpack_flag
@@ -43,7 +43,7 @@ class Skip(LookedUp[T], Transform[T]):
     """
 
     flow = Flow.SUBSET
-    identity: ClassVar[Mapping[str, Reliance]] = {"count": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"count": IdentityField(ALWAYS, hint=COUNT_HINT)}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 
     count: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
@@ -11,9 +11,10 @@ from ..core.arguments import check_int
 from ..core.block import Block, block_length
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import countable
-from ..core.stage import ITEMS, PARTS, Reliance
+from ..core.reliance import ITEMS, PARTS, Reliance
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import CountingIterator, Transform
 
@@ -43,7 +44,7 @@ class Take(Transform[T]):
     """
 
     flow = Flow.SUBSET
-    identity: ClassVar[Mapping[str, Reliance]] = {"count": ITEMS}
+    identity: ClassVar[IdentityFields] = {"count": IdentityField(ITEMS, hint=COUNT_HINT)}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"
 

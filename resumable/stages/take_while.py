@@ -9,7 +9,8 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
-from ..core.stage import PARTS, RANK, Reliance, SavedState
+from ..core.reliance import PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import ItemByItem, Items, StageIterator
 from ..core.transform import TransformIterator
 from ..state.value import State, unpack, unpack_flag

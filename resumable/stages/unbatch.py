@@ -20,7 +20,8 @@ from ..core.derived import derived
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.flow import Flow
 from ..core.layout import Layout, rows_layout
-from ..core.stage import ITEMS, PARTS, RANK, Reliance, SavedState
+from ..core.reliance import ITEMS, PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..core.transform import Transform
 from ..errors import MalformedItem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -15,10 +15,12 @@ from ..core.arguments import check_bool, check_int
 from ..core.block import Block, block_length, concatenate, slice_block, take_rows
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import Layout, stacked_layout
 from ..core.lookup import check_reach, countable
-from ..core.stage import ITEMS, PARTS, Reliance, SavedState
+from ..core.reliance import ITEMS, PARTS, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import (
     DeferredState,
     ItemByItem,
@@ -70,9 +72,7 @@ class Window(Transform[Any]):
     """
 
     flow = Flow.GROUPED
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("size", "shift", "drop_last"), ITEMS
-    )
+    identity: ClassVar[IdentityFields] = dict.fromkeys(("size", "shift", "drop_last"), ITEMS)
     relies_on: ClassVar[Reliance] = PARTS
 
     _: KW_ONLY

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
 from ..core.arguments import check_bool, check_int, check_seed
 from ..core.flow import Flow
-from ..core.stage import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance, SavedState
+from ..core.identity import SEED, IdentityFields
+from ..core.reliance import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from ..core.stage import SavedState
 from ..core.stage_iterator import StageIterator
 from ..core.transform import IndexedTransform
 from ..windows.carrying import CarryingIterator
@@ -53,7 +54,7 @@ class WindowShuffle(IndexedTransform[T]):
     """
 
     flow = Flow.REORDERED
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(("seed", "window", "carry"), ALWAYS)
+    identity: ClassVar[IdentityFields] = {"seed": SEED, "window": ALWAYS, "carry": ALWAYS}
 
     seed: int
     _: KW_ONLY

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
 from ..core.arguments import check_bool
 from ..core.block import Block, block_items, block_length, slice_block
-from ..core.combine import Combine, CombineIterator
+from ..core.combine import NAMES, Combine, CombineIterator
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.layout import Layout, joined_layout
-from ..core.stage import ALWAYS, ITEMS, MOST_ITEMS, PARTS, Reliance, SavedState
+from ..core.reliance import ITEMS, PARTS, Reliance
+from ..core.stage import MOST_ITEMS, SavedState
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of, pulled_blocks
 from ..errors import InvalidArgument
 
@@ -44,7 +46,7 @@ class Zip(Combine[Any]):
     """
 
     flow = Flow.GROUPED
-    identity: ClassVar[Mapping[str, Reliance]] = {"names": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"names": NAMES}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("nothing", levels=2)
 

@@ -49,8 +49,8 @@ MUTATIONS: Final = [
     Mutation("stages/batch.py", "(rest > 0 and not self._stage.drop_last)", "(rest > 0)"),
     Mutation(
         "stages/batch.py",
-        '{"batch_size": ITEMS, "drop_last": ITEMS}',
-        '{"batch_size": NOTHING, "drop_last": ITEMS}',
+        '"batch_size": IdentityField(ITEMS, hint',
+        '"batch_size": IdentityField(NOTHING, hint',
     ),
     Mutation(
         "stages/batch.py",
@@ -134,7 +134,7 @@ MUTATIONS: Final = [
         "position = self._base + self._rest.position * self._stage.count",
         "position = self._rest.position * self._stage.count",
     ),
-    Mutation("stages/shard.py", '"count": ITEMS | RANK,', '"count": RANK,'),
+    Mutation("stages/shard.py", "IdentityField(ITEMS | RANK, hint", "IdentityField(RANK, hint"),
     Mutation("stages/shard.py", "if dealt[-1] is MISSING:", "if dealt[0] is MISSING:"),
     Mutation("stages/shard.py", "[end + place]", "[place]"),
     Mutation(
@@ -214,7 +214,7 @@ MUTATIONS: Final = [
         "del self._stored_starts[:index]",
     ),
     Mutation("formats/io/pieces.py", 'self._input.lstrip(b"\\0") if not self._first else', ""),
-    Mutation("formats/tables/source.py", '("files", "contents", "names")', '("files", "contents")'),
+    Mutation("formats/tables/source.py", '"names": IdentityField(', '"contents": IdentityField('),
     Mutation("formats/contents.py", 'f"{names.pop()} {place}"', "names.pop()"),
     Mutation("formats/contents.py", "[(0, END), (size - END, size)]", "[(0, END)]"),
     Mutation("formats/contents.py", "[*pages, *digests_of_ends([file])]", "pages"),
@@ -279,7 +279,7 @@ MUTATIONS: Final = [
     Mutation("formats/csv_scan.py", "if quotes.closed or buffer[count] != self.quote else 0", ""),
     Mutation("formats/csv.py", "    if rows.line_num > 1:", "    if False:"),
     Mutation("formats/csv.py", "elif found not in (None, names):", "elif False:"),
-    Mutation("formats/records.py", '("files", "contents", "format_name")', '("files", "contents")'),
+    Mutation("formats/records.py", ', "format_name": FORMAT_NAME}', "}"),
     Mutation("formats/io/clock_cache.py", "            if oldest.used:", "            if False:"),
     Mutation(
         "formats/io/open_files.py",

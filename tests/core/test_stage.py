@@ -21,7 +21,7 @@ from resumable.testing import check_stage
 
 STAGE = {
     "block_layout", "flow", "identity", "indexed", "inputs", "length", "random_access", "relies_on",
-    "shown_as", "start", "state_cost", "user_functions", "version",
+    "start", "state_cost", "user_functions", "version",
 }  # fmt: skip
 ITERATOR = {
     "close", "epoch", "get_state", "inputs", "items", "origin", "pull", "set_state", "skip",

@@ -13,7 +13,7 @@ from support.graphs import SHARE_AN_OBJECT, catalogue, stream
 from testing import broken_stages as broken
 
 import resumable as rs
-from resumable.core.stage import ALWAYS
+from resumable.core.reliance import ALWAYS
 from resumable.stages.repeat import Repeat
 from resumable.testing import check_resumes_everywhere, check_stage
 

@@ -18,14 +18,16 @@ from ...core.block import (
 )
 from ...core.derived import derived
 from ...core.evidence import Evidence
+from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
 from ...core.lookup import LookedUp
 from ...core.prepared_items import grouped
-from ...core.stage import ALWAYS, MOST_ITEMS, Reliance
+from ...core.reliance import ALWAYS
+from ...core.stage import MOST_ITEMS
 from ...errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
 from ..ahead import ReadAheadItems
-from ..contents import evidence_of
+from ..contents import FILES, evidence_of
 from ..data_files import found_data_files
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
@@ -111,10 +113,15 @@ class RowGroup(Shelved[Rows]):
 class TableFiles(LookedUp[dict[str, Any]]):
     """What the sources of rows share: the files, the order of their groups, and the reading."""
 
-    identity: ClassVar[Mapping[str, Reliance]] = dict.fromkeys(
-        ("files", "contents", "names"), ALWAYS
-    )
-    shown_as: ClassVar[Mapping[str, str]] = {"files": "files of paths", "names": "columns"}
+    identity: ClassVar[IdentityFields] = {
+        "files": FILES,
+        "contents": ALWAYS,
+        "names": IdentityField(
+            ALWAYS,
+            shown_as="columns",
+            hint="were inputs renamed, added, removed or put in another order?",
+        ),
+    }
     state_cost = "the position"
 
     paths: Paths

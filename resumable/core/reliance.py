@@ -1,0 +1,18 @@
+"""What the state of a stage takes for granted about the stages before it."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+Reliance: TypeAlias = frozenset[str]
+"""What a stage's state relies on in the stages before it; joined by ``|``."""
+NOTHING: Final[Reliance] = frozenset()
+ALWAYS: Final[Reliance] = frozenset({"always"})
+ITEMS: Final[Reliance] = frozenset({"items"})
+EPOCHS: Final[Reliance] = frozenset({"epochs"})
+RANK: Final[Reliance] = frozenset({"rank"})
+PARTS: Final[Reliance] = frozenset({"parts"})
+ENDS: Final[Reliance] = frozenset({"ends"})
+"""In `Stage.identity` alone: the field must be equal if a later stage `relies_on` anything. With it
+``shard`` names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS

@@ -17,6 +17,7 @@ from resumable.core.function_state import CallsFunction
 from resumable.core.graph import walk
 from resumable.core.iterator import PipelineIterator
 from resumable.core.stage import Stage
+from resumable.core.stage_iterator import StageIterator
 
 __all__ = ["Failures"]
 
@@ -69,8 +70,8 @@ def stage_of(error: BaseException, stage: Stage[Any]) -> str | None:
         if frame.f_code in codes:
             return codes[frame.f_code]
         owner = frame.f_locals.get("self")
-        if not isinstance(owner, PipelineIterator):
-            found = stages.get(id(getattr(owner, "_stage", None)), found)
+        if isinstance(owner, StageIterator) and not isinstance(owner, PipelineIterator):
+            found = stages.get(id(owner._stage), found)
     return found
 
 

@@ -71,7 +71,7 @@ def _owned(stage: Stage[Any]) -> Partition[Any] | None:
     """
     while not isinstance(stage, Partition):
         if isinstance(stage, (Map, Filter, RandomMap)):
-            if stage.carries_state or getattr(stage, "on_error", "raise") != "raise":
+            if stage.carries_state or (not isinstance(stage, Filter) and stage.drops):
                 return None
             # A random map without places in partitions counts the items of the rank.
             if isinstance(stage, RandomMap) and not stage.over_partitions:

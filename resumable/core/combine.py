@@ -121,6 +121,8 @@ class CombineIterator(StageIterator[T]):
       reads: the stages whose items it reads, by default the inputs of ``stage``.
     """
 
+    _stage: Stage[Any]
+
     def __init__(
         self, stage: Stage[T], epoch: int, reads: Sequence[Stage[Any]] | None = None
     ) -> None:

@@ -135,7 +135,7 @@ class _Caller(NamedTuple):
 
 def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
     """The stages that may have called a function for the next item of ``root``."""
-    moving = {id(one._stage): one for one in _being_read(root) if hasattr(one, "_stage")}
+    moving = {id(one._stage): one for one in _being_read(root) if one._stage}
     for one in moving.values():
         # What is looked up by index has no iterators for the stages before it.
         for stage, _ in [(one._stage, "")] if one.inputs else walk(one._stage):
@@ -143,7 +143,7 @@ def _callers(root: StageIterator[Any]) -> Iterator[_Caller]:
                 yield _Caller(stage, moving.get(id(stage)))
 
 
-def _being_read(root: StageIterator[Any]) -> Iterator[Any]:
+def _being_read(root: StageIterator[Any]) -> Iterator[StageIterator[Any]]:
     yield root
     for upstream in root.being_read if isinstance(root, TurnsIterator) else root.inputs:
         yield from _being_read(upstream)

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from ..errors import shorten
 from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
+from .function_state import CallsFunction
 from .identity import IdentityField
 from .reliance import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from .stage import Stage
@@ -83,7 +84,7 @@ def _reliance(stage: Stage[Any]) -> Reliance:
     Such a function has seen items of its rank and of the partitions of that rank. `ENDS` is added to any
     reliance: if ranks end at different steps, a state tells how far its own rank was.
     """
-    held = PARTS | RANK if getattr(stage, "carries_state", False) else NOTHING
+    held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
 
 

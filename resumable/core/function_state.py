@@ -137,6 +137,8 @@ class _FunctionStateIterator(StageIterator[T]):
     In later epochs the function continues with the state that it has.
     """
 
+    _stage: CallsFunction[T]
+
     def __init__(self, stage: CallsFunction[T], inner: StageIterator[T], epoch: int) -> None:
         self._stage = stage
         self._inner = inner

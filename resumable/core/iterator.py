@@ -141,6 +141,8 @@ class PipelineIterator(StageIterator[T]):
     (0, 1, 2)
     """
 
+    _stage: Stage[T]
+
     def __init__(self, stage: Stage[T], epoch: int = 0) -> None:
         self._stage = stage
         self._fingerprint = fingerprint(stage)

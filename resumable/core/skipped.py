@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 from ..state.nodes import below
 from .graph import walk
 from .stage import Stage
 from .stage_iterator import StageIterator
+
+T = TypeVar("T")
+
+
+class CountsSkipped(StageIterator[T]):
+    """Motion of a stage that may drop items."""
+
+    @property
+    @abstractmethod
+    def skipped(self) -> int | None:
+        """How many items were dropped in this epoch; None where failing items are not dropped."""
+
+
+class MovesCopies(StageIterator[T]):
+    """Motion over copies of the stages before it."""
+
+    @abstractmethod
+    def skipped_in_copies(self, path: str) -> Iterable[Mapping[str, int]]:
+        """How many items the copied stages have dropped, by their paths, which begin with ``path``."""
 
 
 def skipped_items(
@@ -17,7 +37,7 @@ def skipped_items(
 ) -> dict[str, int]:
     """How many items each stage that may drop some has dropped so far in this epoch, by its path.
 
-    These are the stages whose iterator has a count ``skipped``. If inputs are read one after another,
+    These are the stages whose iterator `CountsSkipped`. If inputs are read one after another,
     only those being read are included. Iterators of a stage that stands in several places get its
     paths in order. Before a prefetch a stage counts what the thread has read. If a stage runs copies
     of the stages before it, the counts of all copies are added.
@@ -32,20 +52,19 @@ def skipped_items(
         paths[id(found)].append(place)
     skipped: defaultdict[str, int] = defaultdict(int)
 
-    def place_of(iterator: Any) -> str:
+    def place_of(iterator: StageIterator[Any]) -> str:
         places = paths[id(iterator._stage)]
         # A stage that goes through its inputs again has several iterators in one place.
         return places.pop(0) if len(places) > 1 else places[0]
 
-    def count(iterator: Any) -> None:
-        if hasattr(iterator, "skipped_in_copies"):
+    def count(iterator: StageIterator[Any]) -> None:
+        if isinstance(iterator, MovesCopies):
             before = below(place_of(iterator), (None,), 0)
             for counts in iterator.skipped_in_copies(before):
                 for place, number in counts.items():
                     skipped[place] += number
             return
-        dropped = getattr(iterator, "skipped", None)
-        if dropped is not None:
+        if isinstance(iterator, CountsSkipped) and (dropped := iterator.skipped) is not None:
             skipped[place_of(iterator)] += dropped
         for upstream in iterator.inputs:
             count(upstream)

@@ -84,6 +84,9 @@ class StageIterator(ABC, Generic[T]):
     (array([0, 1, 2]), 2)
     """
 
+    _stage: Any = None
+    """The stage whose motion it is; None if an iterator does not say."""
+
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         """The iterators that it reads."""

@@ -98,6 +98,8 @@ class TransformIterator(StageIterator[T]):
     [0, 2, 4, 6, 8]
     """
 
+    _stage: Transform[Any]
+
     def __init__(self, stage: Transform[T], epoch: int, reads: Stage[Any] | None = None) -> None:
         self._stage = stage
         self._upstream: StageIterator[Any] = (reads or stage.upstream).start(epoch)

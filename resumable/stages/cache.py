@@ -186,6 +186,8 @@ class _KeptRun(PreparedItems[T]):
 class _CacheIterator(DefersState[T]):
     """Hands out kept items, and reads upstream for missing ones."""
 
+    _stage: Cache[T]
+
     def __init__(self, stage: Cache[T], epoch: int) -> None:
         self._stage = stage
         self._epoch = epoch

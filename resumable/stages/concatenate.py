@@ -87,6 +87,8 @@ class Concatenate(Combine[T]):
 
 
 class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
+    _stage: Concatenate[T]
+
     # Invariant: only the current upstream is open.
     def __init__(self, stage: Concatenate[T], epoch: int) -> None:
         self._stage = stage

@@ -48,6 +48,8 @@ class OwnedPartitions(Protocol):
 class EvenIterator(StageIterator[T]):
     """Motion through the partitions of a rank, for as many steps as all ranks make."""
 
+    _stage: OwnedPartitions
+
     def __init__(self, stage: OwnedPartitions, epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch

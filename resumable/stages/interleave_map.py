@@ -31,6 +31,7 @@ from ..state.value import (
     unpack_count,
     unpack_flag,
 )
+from ..workers.tally import MayDropItems
 from .cache import Cache
 
 T = TypeVar("T")
@@ -324,7 +325,7 @@ def _needs_workers(stage: Stage[Any]) -> bool:
     executor = getattr(stage, "executor", "thread")
     if not isinstance(executor, str):
         return True
-    return executor == "process" and getattr(stage, "on_error", "raise") == "skip"
+    return executor == "process" and isinstance(stage, MayDropItems) and stage.drops
 
 
 def _stages(stage: Stage[Any]) -> Iterator[Stage[Any]]:

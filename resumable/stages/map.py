@@ -19,20 +19,21 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.origin import Origin
 from ..core.reliance import ALWAYS, NOTHING, PARTS, RANK, Reliance
+from ..core.skipped import CountsSkipped
 from ..core.stage import RunsAhead, SavedState, Stage
 from ..core.stage_iterator import CallsOneByOne, Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import SteadyIterator, TransformIterator
 from ..errors import InvalidArgument
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator
-from ..workers.tally import OnSkip, Tally, Told, told_of
+from ..workers.tally import MayDropItems, OnSkip, Tally
 from ..workers.worker_call import WorkerCall, check_call
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
+class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDropItems[T]):
     """A stage that calls a function with each item of `read`, in workers if there are any.
 
     Its arguments are those of `Map`.
@@ -53,7 +54,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
         check_call(self._calls)
         if self.on_skip is not None:
             check_callable("on_skip", self.on_skip)
-            if self.on_error != "skip":
+            if not self.drops:
                 raise InvalidArgument(
                     f"on_skip needs on_error='skip', got on_error={self.on_error!r}"
                 )
@@ -81,24 +82,18 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
         return found
 
     @property
-    def told(self) -> Told | None:
-        """What is called for an item of `read` that is dropped."""
-        return told_of(self.on_skip)
-
-    @property
     def _calls(self) -> WorkerCall:
-        drop = self.on_error == "skip"
-        return WorkerCall(self.called, drop, self.workers, self.executor, self.told)
+        return WorkerCall(self.called, self.drops, self.workers, self.executor, self.told)
 
     @property
     def version(self) -> int:  # type: ignore[override]
         """Version 2 added the number of items tried, for maps that may drop items."""
-        return 2 if self.on_error == "skip" else 1
+        return 2 if self.drops else 1
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
         """Ranks stay in step unless items may be dropped, since the state counts those too."""
-        return PARTS | RANK if self.on_error == "skip" else NOTHING
+        return PARTS | RANK if self.drops else NOTHING
 
     @property
     def tuning_variants(self) -> tuple[Mapping[str, Any], ...]:
@@ -108,24 +103,24 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T]):
 
     @derived
     def length(self) -> int | float | None:
-        return self.upstream.length if self.on_error == "raise" else None
+        return None if self.drops else self.upstream.length
 
     @property
     def state_cost(self) -> SavedState:
-        parts = ["the numbers of items tried and skipped"] if self.on_error == "skip" else []
+        parts = ["the numbers of items tried and skipped"] if self.drops else []
         parts += ["the function's state"] if self.carries_state else []
         return super().state_cost._replace(text=" and ".join(parts) or "nothing")
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         if self.workers:
             return ParallelMapIterator(self, epoch, self._calls, self.read)
-        if self.on_error == "skip":
+        if self.drops:
             return _DroppingMapIterator(self, epoch)
         return _MapIterator(self, epoch, self.read)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         fn, upstream = self.called, self.read.indexed(epoch)
-        if upstream is None or self.carries_state or self.on_error == "skip":
+        if upstream is None or self.carries_state or self.drops:
             return None
         blocks, items = partial(_mapped, fn), partial(map, fn)
         return Indexed.joined([upstream], blocks, items, every_epoch=upstream.every_epoch)
@@ -138,7 +133,7 @@ class CallsPerItem(CallsInWorkers[T]):
     @property
     def flow(self) -> Flow:  # type: ignore[override]
         """What may drop items counts those that it has tried."""
-        return Flow.ONE_TO_ONE if self.on_error == "raise" else Flow.COUNTED
+        return Flow.COUNTED if self.drops else Flow.ONE_TO_ONE
 
 
 @final
@@ -233,7 +228,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
         return self._upstream.origin(back)
 
 
-class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T]):
+class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped[T]):
     """Drops the items for which the function raises."""
 
     _stage: CallsInWorkers[T]
@@ -284,7 +279,6 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T]):
 
     @property
     def skipped(self) -> int:
-        """How many items were dropped in this epoch."""
         return self._tally.skipped
 
     def get_state(self) -> State:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.arguments import check_below, check_choice
 from ..core.derived import derived
 from ..core.flow import Flow
+from ..core.function_state import CallsFunction
 from ..core.graph import walk, with_inputs
 from ..core.identity import IdentityField, IdentityFields
 from ..core.reliance import PARTS
@@ -145,7 +146,7 @@ class Partition(RunsAhead[T], Transform[T]):
         for stage, _ in walk(self.upstream):
             if isinstance(stage, Partition):
                 raise InvalidArgument(f"fn must not partition again, got {stage} in it")
-            if getattr(stage, "carries_state", False):
+            if isinstance(stage, CallsFunction) and stage.carries_state:
                 raise InvalidArgument(
                     "functions in a partition must carry no state of their own, since all partitions "
                     f"would share them, got {stage}"

@@ -11,7 +11,7 @@ import numpy as np
 from ..core.block import Indices
 from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
 from ..core.origin import Origin
-from ..core.skipped import skipped_items
+from ..core.skipped import MovesCopies, skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, DefersState, state_deferrer
 from ..errors import StateMismatch, shorten
@@ -42,7 +42,7 @@ class _TurnProgress(NamedTuple):
     marks: list[DeferredState | None]
 
 
-class PartitionIterator(DefersState[T], TurnsIterator[T], ReusesWorkers):
+class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], ReusesWorkers):
     """Motion through partitions, which workers may run.
 
     Args:
@@ -152,7 +152,6 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], ReusesWorkers):
         )
 
     def skipped_in_copies(self, path: str) -> Iterator[dict[str, int]]:
-        """How many items each stage of each partition has dropped, as far as that is known here."""
         for pipeline, upstream in zip(self._pipelines, self._upstreams, strict=True):
             if isinstance(upstream, WorkerPartition):
                 yield upstream.skipped_in(pipeline, path)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar, final
 import numpy as np
 
 from ..core.callables import StandIn
+from ..core.function_state import CallsFunction
 from ..core.graph import walk, with_inputs
 from ..core.stage import Stage
 from ..core.transform import PassThrough
@@ -47,7 +48,8 @@ def makes_one_of_one(stage: Stage[Any]) -> bool:
         return stage.blind
     if not isinstance(stage, (CallsPerItem, Filter, Repeat)):
         return False
-    return stage.flow.by_item and not getattr(stage, "carries_state", False)
+    carries_state = isinstance(stage, CallsFunction) and stage.carries_state
+    return stage.flow.by_item and not carries_state
 
 
 def with_places(stage: Stage[Any]) -> Stage[InPartition]:

@@ -15,7 +15,7 @@ from ..core.derived import derived
 from ..core.identity import SEED, IdentityField, IdentityFields
 from ..core.origin import Origin
 from ..core.reliance import ALWAYS, ITEMS, NOTHING, PARTS, Reliance
-from ..core.skipped import skipped_items
+from ..core.skipped import MovesCopies, skipped_items
 from ..core.stage import SavedState, Stage
 from ..core.stage_iterator import (
     DeferredState,
@@ -138,7 +138,7 @@ class RandomMap(CallsPerItem[T]):
         text, levels, _ = super().state_cost
         if not self.over_partitions:
             text = "the position" if text == "nothing" else f"the position and {text}"
-        return SavedState(text, levels + (self.on_error == "skip"))
+        return SavedState(text, levels + self.drops)
 
     @property
     def told(self) -> Told | None:
@@ -186,7 +186,7 @@ class _MappedIterator(MovesInBlocks[T], PassThroughIterator[T]):
         return blocks_of(self._upstream, size)
 
 
-class _OverPartitionsIterator(DefersState[T], _MappedIterator[T]):
+class _OverPartitionsIterator(DefersState[T], _MappedIterator[T], MovesCopies[T]):
     """A map over copies of the stages before it, which deliver items with their places."""
 
     def defer_state(self) -> DeferredState:
@@ -201,7 +201,6 @@ class _OverPartitionsIterator(DefersState[T], _MappedIterator[T]):
             raise
 
     def skipped_in_copies(self, path: str) -> Iterator[Mapping[str, int]]:
-        """How many items the stages that it reads have dropped, by their paths, which begin with ``path``."""
         (reading,) = self._upstream.inputs
         yield skipped_items(self._stage.read, reading, path)
 
@@ -211,7 +210,7 @@ class _RandomMapIterator(_MappedIterator[T]):
 
     def __init__(self, stage: RandomMap[T], mapped: StageIterator[T]) -> None:
         super().__init__(stage, mapped)
-        self._flat = stage.on_error == "raise"
+        self._flat = not stage.drops
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         found = self._upstream.state_at(offset)

@@ -146,6 +146,8 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
     # Rounds are counted from the position of the last resume, which need not be a multiple of
     # `count`: the rest of the global order is dealt out as a pipeline of its own.
 
+    _stage: Shard[T]
+
     def __init__(self, stage: Shard[T], epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch

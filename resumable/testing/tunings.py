@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from ..core.function_state import CallsFunction
 from ..core.graph import rebuilt, tuned, variations, walk
 from ..core.stage import Stage
 from ..errors import InvalidArgument, InvalidType
@@ -20,7 +21,7 @@ def tunings(pipeline: Pipeline[Any]) -> Iterator[tuple[str, Pipeline[Any]]]:
     pipeline at a time.
     """
     stage = pipeline.stage
-    if any(getattr(found, "carries_state", False) for found, _ in walk(stage)):
+    if any(isinstance(found, CallsFunction) and found.carries_state for found, _ in walk(stage)):
         return
     for label, tuning in variations(stage):
         if tuning:

@@ -142,7 +142,7 @@ def _reason(stage: Any, entered: int, left: int) -> str | None:
             lost, because = entered - left * stage.batch_size, "by drop_last"
         case Shard() if stage.uneven == "drop":
             lost, because = entered % stage.count, 'on all ranks together, by uneven="drop"'
-        case CallsPerItem() if stage.on_error == "skip":
+        case CallsPerItem() if stage.drops:
             because = 'by on_error="skip"'
         case Filter():
             because = "by its predicate"

@@ -25,6 +25,7 @@ from ..core.block import Block, block_length
 from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
 from ..core.origin import Origin
+from ..core.skipped import CountsSkipped
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
@@ -46,7 +47,7 @@ REST_SECONDS: Final = 0.1
 """How long an epoch that ends early waits for calls in work, to keep its workers for the next."""
 
 
-class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
+class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers):
     """Motion of a map with workers; its state is that of the same map without them."""
 
     def __init__(
@@ -124,7 +125,6 @@ class ParallelMapIterator(TransformIterator[T], ReusesWorkers):
 
     @property
     def skipped(self) -> int | None:
-        """How many items were dropped in this epoch; None where failing items are not dropped."""
         return self._tally.skipped if self._calls.drop else None
 
     @property

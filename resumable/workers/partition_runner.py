@@ -26,6 +26,7 @@ from ..core.stage_iterator import StageIterator
 from ..state.value import State, TakenState, take_state, taken_state
 from .failure import Failure
 from .skips import DroppedItem, noting
+from .tally import MayDropItems
 from .watching import CallWatch, ItemKey
 
 LONGEST_SECONDS: Final = 0.05
@@ -348,7 +349,9 @@ def _make(running: _Running, most: int) -> Delivery:
 
 def _skipped(running: _Running) -> dict[str, int] | None:
     """How many items each stage has dropped."""
-    drops = any(getattr(stage, "on_error", "") == "skip" for stage, _ in walk(running.pipeline))
+    drops = any(
+        isinstance(stage, MayDropItems) and stage.drops for stage, _ in walk(running.pipeline)
+    )
     return skipped_items(running.pipeline, running.iterator, "") if drops else None
 
 

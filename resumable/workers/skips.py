@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, final
 from ..core.graph import rebuilt, walk
 from ..core.stage import Stage
 from .failure import Failure
-from .tally import takes_item, told_of
+from .tally import MayDropItems, takes_item
 
 
 class DroppedItem(NamedTuple):
@@ -65,10 +65,9 @@ def unheard(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline without the functions ``on_skip`` of the user, for workers."""
 
     def change(_: int, found: Stage[Any]) -> Stage[Any]:
-        on_skip = getattr(found, "on_skip", None)
-        if on_skip is None:
+        if not isinstance(found, MayDropItems) or found.on_skip is None:
             return found
-        return _replaced(found, Unheard(takes_item(on_skip)))
+        return _replaced(found, Unheard(takes_item(found.on_skip)))
 
     return rebuilt(stage, change)
 
@@ -77,10 +76,9 @@ def noting(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
     """What `unheard` has returned, in a worker; dropped items are noted in ``skips``."""
 
     def change(number: int, found: Stage[Any]) -> Stage[Any]:
-        on_skip = getattr(found, "on_skip", None)
-        if not isinstance(on_skip, Unheard):
+        if not isinstance(found, MayDropItems) or not isinstance(found.on_skip, Unheard):
             return found
-        return _replaced(found, _Noting(number, on_skip.takes_item, skips))
+        return _replaced(found, _Noting(number, found.on_skip.takes_item, skips))
 
     return rebuilt(stage, change)
 
@@ -94,7 +92,7 @@ def tell(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:
     """Call the functions ``on_skip`` in the pipeline up to ``stage``."""
     stages = [found for found, _ in walk(stage)]
     for skip in skips:
-        told = told_of(getattr(stages[skip.stage], "on_skip", None))
+        found = stages[skip.stage]
         error: Any = skip.failure.error
-        if told is not None:
-            told(skip.number, error, skip.item)
+        if isinstance(found, MayDropItems) and found.told is not None:
+            found.told(skip.number, error, skip.item)

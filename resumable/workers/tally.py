@@ -5,16 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from inspect import Parameter, signature
-from typing import Any, Final, final
+from typing import Any, Final, TypeVar, final
 
 from ..core.origin import Origin
+from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
+
+T = TypeVar("T")
 
 OnSkip = Callable[..., object]
 """A function of the user, called with a number and an error, and with the item if it takes three arguments."""
 Told = Callable[[int, Exception, Any], object]
 """Called with a number, an error and an item."""
+
+
+class MayDropItems(Stage[T]):
+    """A stage that may leave out the items for which its function raises.
+
+    Attributes:
+      on_error: ``"skip"`` to leave them out, ``"raise"`` to pass the exception on.
+      on_skip: called for each item left out.
+    """
+
+    on_error: str
+    on_skip: OnSkip | None
+
+    @property
+    def drops(self) -> bool:
+        """Whether it leaves out the items for which its function raises."""
+        return self.on_error == "skip"
+
+    @property
+    def told(self) -> Told | None:
+        """What is called for an item that is left out."""
+        return told_of(self.on_skip)
+
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
 """The keys of a state of version 1; also of later ones if the number of items tried is unknown."""

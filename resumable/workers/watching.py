@@ -25,6 +25,7 @@ from ..core.stage import Stage
 from ..core.stage_iterator import ItemByItem, Items, StageIterator, item_in_work
 from ..core.transform import PassThrough, PassThroughIterator
 from ..errors import WorkerError
+from .tally import MayDropItems
 
 T = TypeVar("T")
 
@@ -141,16 +142,17 @@ class _WatchedFunction(StandIn[Callable[..., Any]]):
     def _call(self, arguments: tuple[Any, ...]) -> Call:
         """What is about to be called."""
         item_key = next((key for one in arguments if (key := key_in(one)) is not None), None)
-        running: Iterator[Any] = iterators(self._watch.root)
         moving = [
-            one for one in running if any(value is self for value in vars(one._stage).values())
+            one
+            for one in iterators(self._watch.root)
+            if one._stage and any(value is self for value in vars(one._stage).values())
         ]
         if not moving:  # nothing moves where items are looked up by index
             return Call(None, described_item(self._stage, None, None, item_key))
         iterator = moving[-1]
         number = getattr(iterator, "number", None)
         origin = item_in_work(iterator)
-        drops = getattr(self._stage, "on_error", "raise") == "skip"
+        drops = isinstance(self._stage, MayDropItems) and self._stage.drops
         key = (self._number, iterator.epoch, number) if drops and number is not None else None
         return Call(key, described_item(self._stage, number, origin, item_key))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
@@ -76,6 +76,9 @@ class Combine(Stage[T]):
     @property
     def inputs(self) -> tuple[Stage[Any], ...]:
         return self.upstreams
+
+    def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
+        return replace(self, upstreams=inputs)
 
     @derived
     def lengths(self) -> tuple[int | float | None, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from operator import is_not
 from typing import Any, NamedTuple
 
 from ..errors import InvalidArgument
@@ -57,27 +58,15 @@ def rebuilt(stage: Stage[Any], change: Callable[[int, Stage[Any]], Stage[Any]]) 
 
 
 def with_inputs(stage: Stage[Any], inputs: tuple[Stage[Any], ...]) -> Stage[Any]:
-    """``stage`` with other upstreams, in whichever fields it keeps them."""
-    new = dict(zip(map(id, stage.inputs), inputs, strict=True))
-    changes: dict[str, Any] = {}
-    for field in dataclasses.fields(stage):
-        value = getattr(stage, field.name)
-        if id(value) in new:
-            changes[field.name] = new[id(value)]
-        elif isinstance(value, tuple) and value and all(id(part) in new for part in value):
-            # By place, since one stage may be upstream several times.
-            changes[field.name] = (
-                inputs if value == stage.inputs else tuple(new[id(part)] for part in value)
-            )
+    """``stage`` with other upstreams."""
     try:
-        changed = dataclasses.replace(stage, **changes)
+        changed = stage._with_inputs(inputs)
     except TypeError as error:
         raise InvalidArgument(f"{type(stage).__name__} cannot be copied: {error}") from error
-    if len(changed.inputs) != len(inputs) or any(
-        now is not wanted for now, wanted in zip(changed.inputs, inputs, strict=True)
-    ):
+    if len(changed.inputs) != len(inputs) or any(map(is_not, changed.inputs, inputs)):
         raise InvalidArgument(
-            f"the upstreams of {type(stage).__name__} must be fields of it, or a tuple in one field"
+            f"the upstreams of {type(stage).__name__} must be fields of it, in the order of `inputs`, or "
+            "those of a Combine"
         )
     return changed
 

@@ -105,6 +105,15 @@ class Stage(ABC, Generic[T]):
         """The upstream stages."""
         return ()
 
+    def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
+        """A copy with other upstreams in its fields, which have them in the order of `inputs`."""
+        names = [
+            field.name
+            for field in dataclasses.fields(self)
+            if any(getattr(self, field.name) is upstream for upstream in self.inputs)
+        ]
+        return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
+
     @property
     def length(self) -> int | float | None:
         """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.

@@ -1,0 +1,81 @@
+"""Pipelines divided into partitions, and those of one rank of several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import resumable as rs
+from resumable.testing.samples import stream, with_noise
+
+from .samples import document, double, fails_on_thirds
+
+__all__ = ["PARTITIONS"]
+
+PARTITIONS: dict[str, Callable[[], rs.Pipeline[Any]]] = {
+    "partition": lambda: (
+        rs.range(60)
+        .shuffle(1)
+        .partition(4, lambda part: part.filter(lambda item: item % 3).batch(4))
+        .repeat(2)
+    ),
+    "partition of a rank": lambda: (
+        rs.range(23).partition(5, lambda part: part.map(double)).map(double).shard(1, 3).batch(2)
+    ),
+    "partition in workers": lambda: rs.range(50).partition(
+        4,
+        lambda part: part.map(fails_on_thirds, on_error="skip").shuffle(2, window=5),
+        workers=2,
+        buffer_size=3,
+    ),
+    "partition of epochs": lambda: (
+        rs.range(7).partition(3, lambda part: part.shuffle(2).repeat(3)).shard(0, 2, uneven="drop")
+    ),
+    "partition evened out": lambda: (
+        rs.range(9).shuffle(3).partition(4, lambda part: part.map(double)).shard(3, 4, uneven="pad")
+    ),
+    "partition packed": lambda: (
+        rs.range(40)
+        .partition(3, lambda part: part.map(document).pack(16, window=4))
+        .shard(1, 2)
+        .prefetch(2)
+        .take(9)
+    ),
+    "partition of several": lambda: rs.partition(
+        {"few": rs.range(19).shuffle(2), "many": rs.range(100, 160)},
+        4,
+        lambda few, many: rs.mix(
+            few.filter(lambda item: item % 4).repeat(),
+            many.shuffle(3, window=5),
+            weights=(1, 3),
+        ).batch(3),
+        workers=2,
+    ).shard(0, 2),
+    "partition of several evened out": lambda: rs.partition(
+        (rs.range(9), rs.range(100, 105)),
+        4,
+        lambda one, two: rs.concatenate(one, two.map(double)),
+    ).shard(2, 3, uneven="pad"),
+    "partition drawn": lambda: (
+        rs.range(40)
+        .partition(4, lambda part: part.filter(lambda item: item % 7))
+        .random_map(with_noise, 3)
+        .shard(1, 2)
+        .filter(lambda item: item[0] % 5)
+        .random_map(with_noise, 4)
+    ),
+    "partition drawn by batches": lambda: (
+        rs.range(40)
+        .partition(4, lambda part: part.map(double))
+        .shard(1, 3)
+        .batch(2)
+        .random_map(with_noise, 3)
+    ),
+    "partition empty": lambda: rs.range(2).partition(4, lambda part: part).shard(1, 4),
+    "shard drop": lambda: rs.range(23).shuffle(1).shard(1, 4).repeat(2),
+    "shard pad": lambda: rs.range(23).shard(3, 4, uneven="pad").batch(2),
+    "shard keep": lambda: rs.range(23).shard(3, 4, uneven="keep").repeat(2),
+    "shard stream": lambda: stream(23).shard(1, 4, uneven="pad").repeat(2),
+    "shard stream keep": lambda: stream(21).shard(0, 4, uneven="keep"),
+    "shard shuffled after": lambda: rs.range(23).shard(1, 4, uneven="keep").shuffle(2),
+}

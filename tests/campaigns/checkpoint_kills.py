@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
-from campaigns.lives import live_and_be_killed, run_campaign
+from campaigns.harness import live_and_be_killed, run_kills
 from resumable_tf import CheckpointableInput
 
 import resumable as rs
@@ -92,4 +92,4 @@ def _life(folder: Path) -> tuple[int, list[int]]:
 
 
 if __name__ == "__main__":
-    sys.exit(run_campaign(campaign, "checkpoint-kills", __doc__))
+    sys.exit(run_kills(campaign, "checkpoint-kills", __doc__))

@@ -11,14 +11,13 @@ import os
 import random
 import sys
 import warnings
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from campaigns.lives import live_and_be_killed, run_campaign
+from campaigns import harness
 from tf_adapter.keras_runs import STEPS, fit, pipeline
 
 MOST_BATCHES = 6
@@ -28,21 +27,8 @@ LONGEST = 0.03
 PLAN = {"backup": "ours", "freq": 1, "input_freq": 1, "per_execution": 1, "epochs": 10**6}
 
 
-@dataclass
-class Report:
-    """What a campaign found."""
-
-    kills: int = 0
-    steps: int = 0
-    """Up to which the run came."""
-    unfinished: int = 0
-    """Kills that fell into the write of a model."""
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        """Whether every life went on, at the batch after those of the model that it restored."""
-        return not self.problems
+class Report(harness.Report):
+    """Says too how many epochs the steps were."""
 
     def __str__(self) -> str:
         return f"{self!r}, epochs={self.steps / STEPS:.1f}"
@@ -66,7 +52,7 @@ def campaign(kills: int, seed: int, folder: Path) -> Report:
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(kills):
         batches = chosen.randint(1, MOST_BATCHES)
-        live_and_be_killed(partial(_train, folder), chosen.uniform(0, LONGEST), batches)
+        harness.live_and_be_killed(partial(_train, folder), chosen.uniform(0, LONGEST), batches)
         report.kills += 1
         report.unfinished += bool([*folder.glob("backup/.*")])
         life = [json.loads(line) for line in (folder / "log").read_text().splitlines()]
@@ -88,4 +74,4 @@ def _train(folder: Path, descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_campaign(campaign, "keras-kills", __doc__))
+    sys.exit(harness.run_kills(campaign, "keras-kills", __doc__))

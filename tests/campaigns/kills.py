@@ -3,23 +3,20 @@
 Run as `PYTHONPATH=tests python -m campaigns.kills --kills 5000`; the suite runs a short form.
 """
 
-# Each loop runs in a fork of this process, so that a start costs milliseconds and the kill falls
-# into a save as often as not. It reports each acknowledged save through a pipe, after the fact.
+# A start costs so little that the kill falls into a save as often as not. The loop reports each
+# acknowledged save through a pipe, after the fact.
 
 from __future__ import annotations
 
-import argparse
 import os
 import random
-import shutil
-import signal
 import struct
 import sys
-import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+from campaigns.harness import Progress, fresh_folders, live_and_be_killed, run_kills
 
 import resumable as rs
 from resumable.checkpoint.ranks.survey import survey
@@ -73,53 +70,32 @@ class Acknowledge(rs.CheckpointListener):
         os.write(self.descriptor, STEP.pack(step))
 
 
-def campaign(kills: int, seed: int, folder: Path, shown: Callable[[int], object]) -> Report:
+def campaign(kills: int, seed: int, folder: Path) -> Report:
     """Kill ``kills`` loops that save in ``folder``, in all modes alike."""
     chosen = random.Random(seed)
-    report = Report()
+    report, progress = Report(), Progress(kills, every=500)
     known: set[int] = set()
-    place, mode = folder, ""
+    mode = ""
     in_a_folder = min(MOST_KILLS_A_FOLDER, -(-kills // len(MODES)))
-    for number in range(kills):
+    for number, place in zip(range(kills), fresh_folders(folder, in_a_folder), strict=False):
         if number % in_a_folder == 0:
-            shutil.rmtree(place, ignore_errors=True)
-            mode = list(MODES)[number // in_a_folder % len(MODES)]
-            place, known = folder / f"{number}", set()
-        acknowledged = _one_life(place, mode, chosen.uniform(0, LONGEST_LIFE))
+            mode, known = list(MODES)[number // in_a_folder % len(MODES)], set()
+        train = partial(_train, place, mode)
+        told = live_and_be_killed(train, chosen.uniform(0, LONGEST_LIFE))
+        acknowledged = {step for (step,) in STEP.iter_unpack(told)}
         known |= acknowledged
         report.kills += 1
         report.acknowledged += len(acknowledged)
         _check(place, mode, known, report)
-        shown(1)
+        progress.add()
     return report
-
-
-def _one_life(folder: Path, mode: str, seconds: float) -> set[int]:
-    """Let a loop live for ``seconds``; returns the steps it acknowledged."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _train(folder, mode, writing)
-    os.close(writing)
-    time.sleep(seconds)
-    os.kill(child, signal.SIGKILL)
-    with open(reading, "rb") as pipe:
-        data = pipe.read()
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), f"the loop ended by itself: {os.waitstatus_to_exitcode(status)}"
-    return {step for (step,) in STEP.iter_unpack(data)}
 
 
 def _train(folder: Path, mode: str, descriptor: int) -> None:
     """Save until killed."""
-    try:
-        with MODES[mode](folder, Acknowledge(descriptor)) as checkpointer:
-            for _ in checkpointer.resume(NUMBERS):
-                pass
-    finally:
-        sys.excepthook(*sys.exc_info())
-        os._exit(1)
+    with MODES[mode](folder, Acknowledge(descriptor)) as checkpointer:
+        for _ in checkpointer.resume(NUMBERS):
+            pass
 
 
 def _check(folder: Path, mode: str, known: set[int], report: Report) -> None:
@@ -145,28 +121,5 @@ def _check(folder: Path, mode: str, known: set[int], report: Report) -> None:
             report.wrong += next(iterator).tolist() != NUMBERS[step].tolist()
 
 
-def main() -> int:
-    """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=5000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--folder", type=Path, help="where to save (default: a temporary folder)")
-    options = parser.parse_args()
-    folder = options.folder or Path(tempfile.mkdtemp(prefix="resumable-kills-"))
-    started = time.perf_counter()
-    done = 0
-
-    def shown(count: int) -> None:
-        nonlocal done
-        done += count
-        if done % 500 == 0:
-            print(f"{done} of {options.kills} kills", file=sys.stderr)
-
-    report = campaign(options.kills, options.seed, folder, shown)
-    shutil.rmtree(folder, ignore_errors=True)
-    print(f"{report}\n{time.perf_counter() - started:.0f} s")
-    return 0 if report.clean else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_kills(campaign, "kills", __doc__, kills=5000))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import sys
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
-from campaigns.lives import live_and_be_killed, run_campaign
+from campaigns.harness import Report, fresh_folders, live_and_be_killed, run_kills
 from resumable_tf import AsyncCheckpointSaverHook
 from tf_adapter.model_runs import problems_of, train_model
 from tf_adapter.sessions import models
@@ -24,23 +22,6 @@ from tf_adapter.sessions import models
 LONGEST_LIFE = 0.8
 SIZE = 50_000
 KILLS_A_FOLDER = 20
-
-
-@dataclass
-class Report:
-    """What a campaign found."""
-
-    kills: int = 0
-    steps: int = 0
-    """The newest steps of all folders."""
-    unfinished: int = 0
-    """Kills that fell into the write of a model."""
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        """Whether the newest model and its input were of one step, always."""
-        return not self.problems
 
 
 class Began(tf1.train.SessionRunHook):  # type: ignore[misc]
@@ -57,14 +38,9 @@ def campaign(kills: int, seed: int, folder: Path) -> Report:
     """Kill ``kills`` trainings; each goes on where the one before was killed, up to `KILLS_A_FOLDER`."""
     chosen = random.Random(seed)
     report = Report()
-    place = folder
-    for number in range(kills):
-        if number % KILLS_A_FOLDER == 0:
-            shutil.rmtree(place, ignore_errors=True)
-            place = folder / f"{number}"
+    for number, place in zip(range(kills), fresh_folders(folder, KILLS_A_FOLDER), strict=False):
         place.mkdir(parents=True, exist_ok=True)
-        train = partial(_train, place)
-        live_and_be_killed(train, chosen.uniform(0, LONGEST_LIFE))
+        live_and_be_killed(partial(_train, place), chosen.uniform(0, LONGEST_LIFE), marks=1)
         report.kills += 1
         report.unfinished += bool(list(place.glob(".*.unfinished")))
         report.problems += [f"kill {number}: {problem}" for problem in problems_of(place)]
@@ -85,4 +61,4 @@ def _train(folder: Path, descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(run_campaign(campaign, "model-kills", __doc__))
+    sys.exit(run_kills(campaign, "model-kills", __doc__))

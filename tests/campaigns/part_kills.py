@@ -3,38 +3,45 @@
 Run as `PYTHONPATH=tests python -m campaigns.part_kills --kills 1000`; the suite runs a short form.
 """
 
-# Each rank is a fork of this process. In one half of the eras all ranks resume before one of them
-# begins, as in a training where they exchange gradients; in the other each begins as soon as it can, and
-# one that was killed may begin anew beside those that run on. Each logs, by single appends, where
-# it resumed, its items, and the saves that were acknowledged.
+# In one half of the eras all ranks resume before one of them begins, as in a training where they
+# exchange gradients; in the other each begins as soon as it can, and one that was killed may begin
+# anew while the others run on. Each logs where it resumed, its items, and the saves that were acknowledged.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import random
-import shutil
 import signal
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from campaigns.harness import (
+    KILLED,
+    Log,
+    Progress,
+    command_line,
+    fresh_folders,
+    kill,
+    logged,
+    run_campaign,
+    start,
+)
 from support.descendants import descendants, is_worker
+from support.waiting import wait_until
 
 import resumable as rs
 from resumable.checkpoint.ranks.survey import survey
 
 MOST_RANKS = 4
 EVERY = 3
-PATIENCE = 60
 Pipelines: TypeAlias = "Callable[[int, int], rs.Pipeline[int]]"
 RETENTIONS = [None, rs.Retention(1), rs.Retention(3)]
 
@@ -129,24 +136,6 @@ class Report:
         )
 
 
-class Log(rs.CheckpointListener):
-    """Appends what happens to a rank to ``path``, each as one line by one write."""
-
-    def __init__(self, path: Path, rank: int) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        self.rank = rank
-
-    def after_save(self, step: int, path: str) -> None:
-        self.write("saved", step)
-
-    def write(self, event: str, step: int, item: int = 0) -> None:
-        line = json.dumps([event, self.rank, step, item]) + "\n"
-        os.write(self._descriptor, line.encode())
-
-    def close(self) -> None:
-        os.close(self._descriptor)
-
-
 @dataclass
 class History:
     """What became of a folder so far.
@@ -175,7 +164,7 @@ class History:
         run = self.run_of(ranks)
         saved: dict[int, set[int]] = {}
         due = dict.fromkeys(range(ranks), self.newest)
-        for event, rank, step, item in map(json.loads, log.read_text().splitlines()):
+        for event, rank, step, item in logged(log):
             if event == "item":
                 report.wrong += run.setdefault((step, rank), item) != item
             elif event == "saved":
@@ -223,16 +212,15 @@ class Era:
     def __init__(self, folder: Path, log: Path, ranks: int, kind: Kind, together: bool) -> None:
         self._folder, self._log = folder, log
         self._ranks, self._kind = ranks, kind
+        log.touch()
         self.running: dict[int, int] = {}
         self._begin(range(ranks), together)
 
     def kill(self, chosen: random.Random, report: Report) -> int:
         """Kill one of them; returns its rank."""
         number = chosen.choice(list(self.running))
-        os.kill(number, signal.SIGKILL)
-        _, status = os.waitpid(number, 0)
         report.kills += 1
-        report.crashes += os.waitstatus_to_exitcode(status) != -signal.SIGKILL
+        report.crashes += kill(number) != KILLED
         return self.running.pop(number)
 
     def kill_worker(self, chosen: random.Random, report: Report) -> None:
@@ -251,10 +239,7 @@ class Era:
     def _begin(self, ranks: Iterable[int], together: bool) -> None:
         reading, writing = os.pipe()
         for rank in ranks:
-            log = Log(self._log, rank)
-            child = start(self._folder, log, self._ranks, self._kind, (reading, writing))
-            self.running[child] = rank
-            log.close()
+            self.running[start(partial(self._train, rank, (reading, writing)))] = rank
         if together:
             self.wait_for("resumed", self._ranks)
         os.close(reading)
@@ -262,62 +247,40 @@ class Era:
 
     def wait_for(self, event: str, count: int) -> None:
         """Wait until the ranks have logged ``event`` so often."""
-        ends = time.monotonic() + PATIENCE
-        while self._log.read_text().count(event) < count:
-            assert time.monotonic() < ends, f"the ranks have not logged {event} {count} times"
-            time.sleep(0.002)
+        wait_until(lambda: self._log.read_text().count(event) >= count)
 
-
-def start(folder: Path, log: Log, ranks: int, kind: Kind, go_on: tuple[int, int]) -> int:
-    """The number of a fork that is a rank; it begins once all have closed the end of ``go_on``."""
-    child = os.fork()
-    if child:
-        return child
-    try:
+    def _train(self, rank: int, go_on: tuple[int, int]) -> None:
+        """Save until killed; begins once all have closed the second end of ``go_on``."""
         os.close(go_on[1])
-        train(folder, log, ranks, kind, go_on[0])
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(1)
+        chosen = random.Random(str(self._folder))
+        log = Log(self._log, rank)
+        checkpointer = rs.Checkpointer(
+            self._folder,
+            rs.EverySteps(EVERY),
+            rank=rank,
+            ranks=self._ranks,
+            listeners=[log],
+            retention=chosen.choice(RETENTIONS),
+            asynchronous=chosen.random() < 0.5,
+        )
+        log.write("begins")
+        loop = checkpointer.resume(self._kind.run(rank, self._ranks))
+        log.write("resumed", loop.step)
+        os.read(go_on[0], 1)
+        for item in loop:
+            log.write("item", loop.step, item)
+            time.sleep(self._kind.pause)
 
 
-def train(folder: Path, log: Log, ranks: int, kind: Kind, go_on: int) -> None:
-    """Save until killed."""
-    chosen = random.Random(str(folder))
-    checkpointer = rs.Checkpointer(
-        folder,
-        rs.EverySteps(EVERY),
-        rank=log.rank,
-        ranks=ranks,
-        listeners=[log],
-        retention=chosen.choice(RETENTIONS),
-        asynchronous=chosen.random() < 0.5,
-    )
-    log.write("begins", 0)
-    loop = checkpointer.resume(kind.run(log.rank, ranks))
-    log.write("resumed", loop.step)
-    os.read(go_on, 1)
-    for item in loop:
-        log.write("item", loop.step, item)
-        time.sleep(kind.pause)
-
-
-def campaign(
-    kills: int,
-    seed: int,
-    folder: Path,
-    shown: Callable[[int], object],
-    kind: Kind = KINDS["shards"],
-) -> Report:
+def campaign(kills: int, seed: int, kind: Kind, folder: Path) -> Report:
     """Kill so many ranks that save in ``folder``, and their workers."""
     chosen = random.Random(seed)
-    report = Report()
-    history, place = History(kind.pipelines), folder
+    report, progress = Report(), Progress(kills, every=100)
+    history, places = History(kind.pipelines), fresh_folders(folder, kind.eras)
     while report.kills < kills:
+        place = next(places)
         if report.eras % kind.eras == 0:
-            shutil.rmtree(place, ignore_errors=True)
-            place, history = folder / f"{report.eras}", History(kind.pipelines)
+            history = History(kind.pipelines)
             place.mkdir(parents=True)
         before, log = report.kills, folder / f"log-{report.eras}"
         ranks, together = chosen.randint(1, MOST_RANKS), chosen.random() < 0.5
@@ -335,30 +298,17 @@ def campaign(
         report.eras += 1
         history.check(place, ranks, log, together, report)
         log.unlink()
-        shown(report.kills - before)
+        progress.add(report.kills - before)
     return report
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main() -> int:
     """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = command_line(__doc__, kills=1000)
     parser.add_argument("--kind", choices=KINDS, default="shards", help="what ranks own")
-    options = parser.parse_args(arguments)
-    started = time.perf_counter()
-    done = 0
-
-    def shown(count: int) -> None:
-        nonlocal done
-        done += count
-        if done // 100 > (done - count) // 100:
-            print(f"{done} of {options.kills} kills", file=sys.stderr)
-
-    with tempfile.TemporaryDirectory(prefix="resumable-part-kills-") as folder:
-        report = campaign(options.kills, options.seed, Path(folder), shown, KINDS[options.kind])
-    print(f"{report}\n{time.perf_counter() - started:.0f} s")
-    return 0 if report.clean else 1
+    options = parser.parse_args()
+    run = partial(campaign, options.kills, options.seed, KINDS[options.kind])
+    return run_campaign(run, "part-kills", options.folder)
 
 
 if __name__ == "__main__":

@@ -3,28 +3,35 @@
 Run as `PYTHONPATH=tests python -m campaigns.preemptions --signals 500`; the suite runs a short form.
 """
 
-# Each loop runs in a fork of this process. It writes one byte when it can be signalled, and the
-# number of each step whose work is done; at the end whether the previous handler is back.
+# Each loop tells through a pipe when it can be signalled, the number of each step whose work is
+# done, and at the end whether the previous handler is back.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import multiprocessing
 import os
 import random
-import shutil
 import signal
 import struct
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from campaigns.harness import (
+    command_line,
+    fresh_folders,
+    kill,
+    run_campaign,
+    start_telling,
+    status_of,
+)
 
 import resumable as rs
 
@@ -90,6 +97,15 @@ class Report:
     steps: int = 0
     problems: list[str] = field(default_factory=list)
 
+    @property
+    def clean(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        counted = f"{self.signals} signals, {self.steps} steps, {len(self.problems)} problems"
+        return "\n".join([*self.problems, counted])
+
 
 def slow_disk(seconds: float) -> None:
     """Let the two `fsync` of a save take so many seconds."""
@@ -102,38 +118,30 @@ def slow_disk(seconds: float) -> None:
     vars(os)["fsync"] = fsync
 
 
-def campaign(signals: int, seed: int, folder: Path, shown: Callable[[int], object]) -> Report:
+def campaign(signals: int, seed: int, folder: Path) -> Report:
     """Interrupt ``signals`` loops, in all modes alike."""
     chosen = random.Random(seed)
     report = Report()
-    for number in range(signals):
+    for number, place in zip(range(signals), fresh_folders(folder, 1), strict=False):
         name = list(MODES)[number % len(MODES)]
-        place = folder / f"{number}"
         problem = _one_life(MODES[name], place, chosen.uniform(0, LONGEST_WAIT), report)
         if problem is not None:
             report.problems.append(f"{name}: {problem}")
         report.signals += 1
-        shutil.rmtree(place, ignore_errors=True)
-        shown(1)
     return report
 
 
 def _one_life(mode: Mode, folder: Path, seconds: float, report: Report) -> str | None:
     """Interrupt one loop after ``seconds``; returns what is wrong with what it left."""
-    reading, writing = os.pipe()
     own_handler = random.Random(seconds).random() < 0.5
-    child = os.fork()
-    if child == 0:
-        os.close(reading)
-        _train(mode, folder, writing, own_handler)
-    os.close(writing)
-    with open(reading, "rb", buffering=0) as pipe:
+    child, pipe = start_telling(partial(_train, mode, folder, own_handler))
+    with pipe:
         assert pipe.read(RECORD.size) == RECORD.pack(0), "the loop did not begin"
         time.sleep(seconds)
         for _ in range(mode.signals):
             with contextlib.suppress(ProcessLookupError):
                 (os.killpg if mode.group else os.kill)(child, signal.SIGTERM)
-        status = _status_of(child)
+        status = _end_of(child)
         with contextlib.suppress(ProcessLookupError):  # workers that outlived it
             os.killpg(child, signal.SIGKILL)
         records = [record for (record,) in RECORD.iter_unpack(_rest_of(pipe))]
@@ -150,15 +158,13 @@ def _one_life(mode: Mode, folder: Path, seconds: float, report: Report) -> str |
         return None if next(iterator) == NUMBERS[finished] else "it resumes at another item"
 
 
-def _status_of(child: int) -> int | str:
+def _end_of(child: int) -> int | str:
     deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
+        if (status := status_of(child)) is not None:
+            return status
         time.sleep(0.001)
-    os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    kill(child)
     return f"SIGKILL, since it had not ended after {PATIENCE} s"
 
 
@@ -168,26 +174,19 @@ def _rest_of(pipe: Any) -> bytes:
     return b"".join(iter(lambda: pipe.read(1 << 16) or b"", b""))
 
 
-def _train(mode: Mode, folder: Path, descriptor: int, own_handler: bool) -> None:
-    """Train until asked to stop; never returns."""
-    status = 1
-    try:
-        os.setsid()
-        previous = signal.signal(signal.SIGTERM, _note if own_handler else signal.SIG_DFL)
-        previous = signal.getsignal(signal.SIGTERM)
-        if mode.saving:
-            slow_disk(mode.saving)
-        warnings.filterwarnings("ignore", "the pipeline failed after a signal to stop")
-        for record in _records(mode, folder):
-            os.write(descriptor, RECORD.pack(record))
-        back = signal.getsignal(signal.SIGTERM) is previous
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        os.write(descriptor, RECORD.pack(RESTORED if back else NOT_RESTORED))
-        status = 0
-    finally:
-        if status:
-            sys.excepthook(*sys.exc_info())
-        os._exit(status)
+def _train(mode: Mode, folder: Path, own_handler: bool, descriptor: int) -> None:
+    """Train until asked to stop."""
+    os.setsid()
+    signal.signal(signal.SIGTERM, _note if own_handler else signal.SIG_DFL)
+    previous = signal.getsignal(signal.SIGTERM)
+    if mode.saving:
+        slow_disk(mode.saving)
+    warnings.filterwarnings("ignore", "the pipeline failed after a signal to stop")
+    for record in _records(mode, folder):
+        os.write(descriptor, RECORD.pack(record))
+    back = signal.getsignal(signal.SIGTERM) is previous
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(descriptor, RECORD.pack(RESTORED if back else NOT_RESTORED))
 
 
 def _note(number: int, frame: object) -> None:
@@ -209,21 +208,9 @@ def _records(mode: Mode, folder: Path) -> Iterator[int]:
 
 def main() -> int:
     """Run a campaign; 0 if nothing was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--signals", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="resumable-preemptions-"))
-    started = time.perf_counter()
-    report = campaign(options.signals, options.seed, folder, lambda count: None)
-    shutil.rmtree(folder, ignore_errors=True)
-    for problem in report.problems:
-        print(problem)
-    print(
-        f"{report.signals} signals, {report.steps} steps, {len(report.problems)} problems, "
-        f"{time.perf_counter() - started:.0f} s"
-    )
-    return 1 if report.problems else 0
+    options = command_line(__doc__, signals=500).parse_args()
+    run = partial(campaign, options.signals, options.seed)
+    return run_campaign(run, "preemptions", options.folder, printed="{report}, {seconds:.0f} s")
 
 
 if __name__ == "__main__":

@@ -5,27 +5,27 @@ With ``--no-locks`` it is as on a file system without locks, where the jobs do c
 way: then only what one of them acknowledged is checked, which the other must not replace.
 """
 
-# Each job is a fork of this process. It logs by single appends what it has resumed from and what
+# Each job logs by single appends what it has resumed from and what
 # was acknowledged, each as a step and a digest, and with the locks on whoever is refused ends.
 # The loops take their state from numbers that differ between any two runs, so that two
 # checkpoints of one step are never the same bytes.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 import os
 import random
-import signal
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from campaigns import harness
+from campaigns.harness import KILLED, command_line, kill, logged, run_campaign, start, status_of
 
 import resumable as rs
 from resumable.checkpoint import locking
@@ -57,27 +57,20 @@ class Run:
         self.position = state["position"]
 
 
-class Log(rs.CheckpointListener):
-    """Appends what happens to ``path``, each as one line by one write."""
-
-    def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+class Log(harness.Log):
+    """Has with each save the digest of what was saved."""
 
     def after_save(self, step: int, path: str) -> None:
         self.write("saved", step, digest(Path(path).read_bytes()))
-
-    def write(self, event: str, step: int = 0, digest: str = "") -> None:
-        line = json.dumps([event, os.getpid(), step, digest]) + "\n"
-        os.write(self._descriptor, line.encode())
 
 
 def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def job(folder: Path, log: Log) -> None:
+def job(folder: Path) -> None:
     """Save at every step, until killed; or be refused."""
-    store = rs.Directory(folder)
+    store, log = rs.Directory(folder / "run"), Log(folder / "log", os.getpid())
     try:
         with rs.Checkpointer(store, rs.EverySteps(1), listeners=[log]) as checkpointer:
             loop = checkpointer.resume(rs.from_iterable(Run))
@@ -88,21 +81,6 @@ def job(folder: Path, log: Log) -> None:
         log.write("refused")
     except rs.SaveError:  # without locks the other one was first
         log.write("failed")
-
-
-def start(folder: Path, log: Log) -> int:
-    """The number of a fork that does a job."""
-    child = os.fork()
-    if child:
-        return child
-    status = 1
-    try:
-        job(folder, log)
-        status = 0
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(status)
 
 
 @dataclass
@@ -131,32 +109,29 @@ class Report:
         return not (self.replaced or self.disordered or self.damaged or self.crashes)
 
 
-def campaign(folder: Path, seconds: float, seed: int, *, locks: bool) -> Report:
+def campaign(seconds: float, seed: int, folder: Path, *, locks: bool) -> Report:
     """Let the jobs begin and end for so many seconds, and check what they have left."""
     chosen = random.Random(seed)
     report = Report()
-    log = Log(folder / "log")
+    (folder / "log").touch()
     running: dict[int, float] = {}
     pauses = [0.0] * JOBS
     deadline = time.monotonic() + seconds
     while (now := time.monotonic()) < deadline or not _has_saved(folder, until=deadline + PATIENCE):
         for number, killed_at in list(running.items()):
-            if now >= killed_at:
-                os.kill(number, signal.SIGKILL)
-                report.kills += 1
-            done, status = os.waitpid(number, 0 if now >= killed_at else os.WNOHANG)
-            if done:
+            report.kills += now >= killed_at
+            status = kill(number) if now >= killed_at else status_of(number)
+            if status is not None:
                 del running[number]
-                report.crashes += os.waitstatus_to_exitcode(status) not in (0, -signal.SIGKILL)
+                report.crashes += status not in (0, KILLED)
                 pauses.append(now + chosen.uniform(0, LONGEST_PAUSE))
         for begins in [begins for begins in pauses if begins <= now]:
             pauses.remove(begins)
             longest = LONGEST_LIFE + max(0.0, now - deadline)
-            running[start(folder / "run", log)] = now + chosen.uniform(0, longest)
+            running[start(partial(job, folder))] = now + chosen.uniform(0, longest)
         time.sleep(0.001)
     for number in running:
-        os.kill(number, signal.SIGKILL)
-        os.waitpid(number, 0)
+        kill(number)
     check(folder, report, locks=locks)
     return report
 
@@ -175,8 +150,7 @@ def check(folder: Path, report: Report, *, locks: bool) -> None:
     report.damaged += len(list(store.folder.glob("*.damaged*")))
     acknowledged: dict[int, str] = {}
     newest, writer = 0, 0
-    for line in (folder / "log").read_text().splitlines():
-        event, process, step, seen = json.loads(line)
+    for event, process, step, seen in logged(folder / "log"):
         report.events[event] += 1
         if event == "saved":
             report.replaced += step in acknowledged or found.get(step) != seen
@@ -194,9 +168,7 @@ def check(folder: Path, report: Report, *, locks: bool) -> None:
 
 def main() -> int:
     """Run a campaign; 0 if it was clean."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--seed", type=int, default=0)
+    parser = command_line(__doc__, seconds=60.0)
     parser.add_argument("--no-locks", action="store_true")
     options = parser.parse_args()
     if options.no_locks:
@@ -206,10 +178,8 @@ def main() -> int:
 
         locking._lock = refuse
         warnings.simplefilter("ignore", RuntimeWarning)
-    with tempfile.TemporaryDirectory(prefix="resumable-two-writers-") as folder:
-        report = campaign(Path(folder), options.seconds, options.seed, locks=not options.no_locks)
-    print(report)
-    return 0 if report.clean else 1
+    run = partial(campaign, options.seconds, options.seed, locks=not options.no_locks)
+    return run_campaign(run, "two-writers", options.folder, printed="{report}")
 
 
 if __name__ == "__main__":

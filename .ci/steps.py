@@ -92,8 +92,8 @@ PYTHONPATH=. python -m pytest -m deep --ignore tests/formats/test_fuzzed_files.p
 """),
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
 export PYTHONPATH=.
-MYPYPATH=benchmarks mypy \\
-    adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/torch_*.py \\
+MYPYPATH=benchmarks/workloads/scripts mypy \\
+    adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/workloads/scripts/torch_*.py \\
     examples/images_lightning.py
 python -m pytest --require-packages tests/torch_adapter \\
     tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py

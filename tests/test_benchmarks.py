@@ -28,7 +28,7 @@ from benchmarks.by_hand.turns import take_turns  # noqa: E402
 from benchmarks.delivered import Delivered, Tally  # noqa: E402
 from benchmarks.digest import Digest, MultisetsDiffer, check_same, digest  # noqa: E402
 from benchmarks.discovery import load, names  # noqa: E402
-from benchmarks.elastic import ITEMS  # noqa: E402
+from benchmarks.elastic_loaders import ITEMS  # noqa: E402
 from benchmarks.plots import write_plots  # noqa: E402
 from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
 from benchmarks.timings import Timings, table_of  # noqa: E402

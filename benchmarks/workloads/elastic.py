@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.elastic import GLOBAL_BATCH, ITEMS, LOADERS, Part, installed
+from benchmarks.elastic_loaders import GLOBAL_BATCH, ITEMS, LOADERS, Part, installed
 from benchmarks.fresh import fresh_process
 from benchmarks.result import Options, Result, Table
 

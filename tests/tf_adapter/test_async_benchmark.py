@@ -15,9 +15,9 @@ pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
 def test_it_prints_a_line_for_each_way_to_save() -> None:
     root = Path(__file__).parents[2]
-    script = [str(root / "benchmarks" / "tf_async_saves.py"), "--megabytes", "1"]
+    script = root / "benchmarks" / "workloads" / "scripts" / "tf_async_saves.py"
     done = subprocess.run(
-        [sys.executable, *script, "--saves", "2", "--rounds", "1"],
+        [sys.executable, str(script), "--megabytes", "1", "--saves", "2", "--rounds", "1"],
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "adapters")])},
         capture_output=True,
         text=True,

@@ -1,6 +1,6 @@
 """Measure an input's checkpoint, ours and tf.data's own, for growing shuffle buffers."""
 
-# python benchmarks/tf_checkpoints.py, with TensorFlow installed
+# python benchmarks/workloads/scripts/tf_checkpoints.py, with TensorFlow installed
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Items and batches a second into a graph: a pipeline, a bare generator, and tf.data alone."""
 
-# python benchmarks/tf_feed.py, with TensorFlow installed; --quick for a test
+# python benchmarks/workloads/scripts/tf_feed.py, with TensorFlow installed; --quick for a test
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How long a save of a large model holds up its training: in a thread, and without one."""
 
-# python benchmarks/tf_async_saves.py, with TensorFlow installed. The hooks take turns in one process. The steps
-# at which the model is saved are timed; between two of them there is time to write. Only where saves come
+# python benchmarks/workloads/scripts/tf_async_saves.py, with TensorFlow installed. The hooks take turns
+# in one process. The steps at which the model is saved are timed; between two of them there is time to write. Only where saves come
 # without a pause there is none, and then it is also timed how long a save waits for the one before.
 
 from __future__ import annotations

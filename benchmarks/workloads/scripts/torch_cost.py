@@ -1,6 +1,6 @@
 """Compare the torch adapter with torch's own sampler and torchdata's loader, in one run."""
 
-# python benchmarks/torch_cost.py, with torch and torchdata installed
+# python benchmarks/workloads/scripts/torch_cost.py, with torch and torchdata installed
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Measure a durable save against its bare system calls, and an asynchronous one in the loop.
 
-Run as `python benchmarks/save_cost.py [--folder DIR]`, with DIR on the disk in question.
+Run as `python benchmarks/workloads/scripts/save_cost.py [--folder DIR]`, with DIR on the disk in question.
 """
 
 # The two sides of each comparison take turns in one run, so that other work on the machine slows
@@ -71,7 +71,8 @@ def durable(folder: Path, saves: int, kept: int | None) -> tuple[list[float], li
 
 def between_steps(folder: Path, saves: int) -> tuple[list[float], list[float]]:
     """Seconds from one step to the next without a save and with an asynchronous one."""
-    plain, saving = [], []
+    plain: list[float] = []
+    saving: list[float] = []
     with rs.Checkpointer(folder, rs.EverySteps(2), asynchronous=True) as checkpointer:
         loop = checkpointer.resume(PIPELINE)
         next(loop)

@@ -1,7 +1,7 @@
 """Count the instructions of an item, in the library and in a loop by hand, without a clock.
 
-Run as `python benchmarks/instructions.py [WORKLOAD ...]`, on Linux with valgrind installed. The
-workloads are those of the speed budget: arrays in batches, a mapped range in batches, a mapped
+Run as `python benchmarks/workloads/scripts/instructions.py [WORKLOAD ...]`, on Linux with valgrind
+installed. The workloads are those of the speed budget: arrays in batches, a mapped range in batches, a mapped
 and filtered range item by item, a step of a checkpointed loop between two saves, and a state of six
 stages (whose loop by hand makes the dict of the same positions). For each workload, callgrind
 counts the instructions of two processes that run it at two lengths, each after a short pass that
@@ -36,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 

@@ -1,7 +1,8 @@
 """Count and time what partitions cost, from 1 rank to 1,024 in one process.
 
-Run as `python benchmarks/partition_scaling.py [PARTITIONS]`. The first table has, for each number of ranks, the
-partitions that a rank holds, the bytes of its state, and microseconds of the processor for each partition held: to
+Run as `python benchmarks/workloads/scripts/partition_scaling.py [PARTITIONS]`.
+
+The first table has, for each number of ranks, the partitions that a rank holds, the bytes of its state, and microseconds of the processor for each partition held: to
 build and start the rank up to its first item, to take its state when that of no partition is known, to resume up to
 the next item, and to merge the states of all. Where they stay the same, cost is linear in what a rank holds; with few
 partitions, what a rank costs by itself is seen. The second one counts how often an item of the source is read in an epoch by all ranks together.
@@ -18,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 if str(ROOT) not in sys.path:
     sys.path.insert(0, str(ROOT))
 
@@ -72,7 +73,7 @@ def costs(pipeline: rs.Pipeline[Any], partitions: int, ranks: int) -> list[str]:
 
     def resumed() -> None:
         for rank, state in zip(some, states, strict=True):
-            with iter(pipeline.shard(rank, ranks).resume(state)) as iterator:
+            with pipeline.shard(rank, ranks).resume(state) as iterator:
                 next(iterator)
 
     start, iterators = timed(started)

@@ -1,6 +1,6 @@
 """Count the instructions of the main process for a batch of each loader, without a clock."""
 
-# python benchmarks/torch_instructions.py, with torch, torchdata and valgrind installed.
+# python benchmarks/workloads/scripts/torch_instructions.py, with torch, torchdata and valgrind installed.
 # Each loader runs for two numbers of batches; the difference leaves out the start.
 
 from __future__ import annotations

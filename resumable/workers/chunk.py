@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items, block_length, slice_block
 from ..core.stage_iterator import DeferredState
 from .executors import Outcome
 from .failure import Failure
 from .threads import Answer
-
-DEATHS_IN_COMPANY: Final = 2
-"""Deaths after which a chunk goes alone, item by item."""
+from .worker_deaths import Deaths
 
 
 class UpstreamPosition(NamedTuple):
@@ -28,27 +26,20 @@ class Chunk:
 
     Attributes:
       positions: upstream's position after each item, where it is a stream.
+      deaths: of workers that had these items in work.
       answer: the outcome to come, once the items are submitted.
       outcome: once it has been waited for.
       failure: the error of the first item, to be raised before it is tried again.
       passed: how many of the items were handed out or dropped.
-      deaths: how often a worker died while these items were in work.
-      deaths_alone: how often that was with nothing else in work.
     """
 
     block: Block
-    positions: list[UpstreamPosition] = field(default_factory=list)
+    positions: list[UpstreamPosition]
+    deaths: Deaths
     answer: Answer[Any] | None = None
     outcome: Outcome | None = None
     failure: Failure | None = None
     passed: int = 0
-    deaths: int = 0
-    deaths_alone: int = 0
-
-    @property
-    def goes_alone(self) -> bool:
-        """Whether nothing else may be in work with it."""
-        return self.deaths >= DEATHS_IN_COMPANY
 
     @property
     def left(self) -> int:
@@ -62,7 +53,7 @@ class Chunk:
     def part(self, start: int, stop: int) -> Chunk:
         """The items from ``start`` to ``stop`` as a chunk that is not submitted."""
         block = slice_block(self.block, start, stop)
-        return Chunk(block, self.positions[start:stop], deaths=self.deaths)
+        return Chunk(block, self.positions[start:stop], self.deaths)
 
     def rest(self) -> Chunk:
         """The items that were not passed, as a chunk that is not submitted."""

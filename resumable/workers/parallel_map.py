@@ -29,7 +29,6 @@ from ..core.skipped import CountsSkipped
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
-from ..errors import WorkerError
 from ..state.value import State
 from .chunk import Chunk, UpstreamPosition
 from .executors import Outcome, Workers
@@ -37,12 +36,11 @@ from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
 from .worker_call import WorkerCall
+from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error
 
 T = TypeVar("T")
 
 CHUNKS_PER_WORKER: Final = 2
-DEATHS_ALONE: Final = 2
-"""Deaths with nothing else in work after which an item is dropped, where failing items are."""
 REST_SECONDS: Final = 0.1
 """How long an epoch that ends early waits for calls in work, to keep its workers for the next."""
 
@@ -56,6 +54,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         super().__init__(stage, epoch, reads)
         self._calls = calls
         self._tally = Tally(calls.told, by_index=stage.upstream.random_access)
+        self._no_deaths = Deaths(DROPPING_MAP if calls.drop else RAISING_MAP)
         self._window: deque[Chunk] = deque()
         self._waiting = False  # whether it may hold chunks that are not submitted
         self._window_size = CHUNKS_PER_WORKER * calls.workers
@@ -216,7 +215,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             if block_length(block) < count and self._failure is None:
                 self._end = self._position()
             if block_length(block):
-                self._window.append(Chunk(block, positions, self._workers.submit(block)))
+                answer = self._workers.submit(block)
+                self._window.append(Chunk(block, positions, self._no_deaths, answer))
         if self._end is not None and not self._window:
             self._handed_out = self._end
             self._dismiss()
@@ -336,7 +336,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         for chunk in list(self._window):
             if chunk.failure is not None:
                 return False  # raised before anything is tried again
-            if chunk.goes_alone:
+            if chunk.deaths.go_alone:
                 if chunk is self._window[0]:
                     self._submit_alone(chunk)
                 return False
@@ -378,12 +378,11 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 failure.throw()
             assert chunk.answer is not None
             return self._workers.outcome(chunk.answer)
-        except BrokenExecutor as error:
-            if self._workers.replaces_dead:
+        except (BrokenExecutor, CancelledError) as error:
+            if self._workers.replaces_dead and isinstance(error, BrokenExecutor):
                 return self._after_death(chunk, error)
-            raise self._died(error) from error
-        except CancelledError as error:
-            raise self._died(error) from error
+            work = f"{self._tally.place()} or another item in work at that time"
+            raise death_error(self._stage, work, error) from error
         except Exception as error:
             if chunk.answer is not None and chunk.answer.error is not error:
                 raise  # a signal handler raised it
@@ -393,29 +392,20 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
 
     def _after_death(self, chunk: Chunk, error: BrokenExecutor) -> Outcome | None:
         """The outcome of the first chunk where a worker died, and a new one takes its place."""
-        if not chunk.goes_alone:
+        if not chunk.deaths.go_alone:
             for other in self._window:
                 if other.answer is None or not other.answer.succeeded:
                     self._take_back(other)
-                    other.deaths += 1
+                    other.deaths = other.deaths.and_one()
             return None
-        chunk.deaths += 1
-        chunk.deaths_alone += 1
-        found = WorkerError(
-            f"a worker of {self._stage!r} died {chunk.deaths} times while it worked on "
-            f"{self._tally.place()}, the last time with nothing else in work: {error!r}"
-        )
-        if not self._calls.drop:
-            raise found from error
+        deaths = chunk.deaths = chunk.deaths.and_one_alone()
+        work = f"{self._tally.place()}, the last time with nothing else in work"
+        died = death_error(self._stage, work, error, deaths.count)
+        if deaths.too_many and not self._calls.drop:
+            raise died from error
         self._take_back(chunk)
-        if chunk.deaths_alone < DEATHS_ALONE:
+        if not deaths.too_many:
             return None
         for other in self._window:
-            other.deaths = 0  # their deaths came from this item
-        return Outcome([], {0: found})
-
-    def _died(self, error: BaseException) -> WorkerError:
-        return WorkerError(
-            f"a worker of {self._stage!r} died before it delivered {self._tally.place()} or "
-            f"another item in work at that time: {error!r}"
-        )
+            other.deaths = self._no_deaths  # they came from this item
+        return Outcome([], {0: died})

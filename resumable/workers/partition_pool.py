@@ -41,13 +41,11 @@ from .skips import DroppedItem, tell
 from .threads import PATIENCE, Answer
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
+from .worker_deaths import PARTITIONS, Deaths, death_error
 
 T = TypeVar("T")
 
-MOST_DEATHS: Final = 2
-"""How often a worker may die with nothing but one item in work, and at the same call of a function."""
-MOST_UNLIKE_DEATHS: Final = 4
-"""How often, where it was not the same: something else may have killed it, once or twice."""
+NO_DEATHS: Final = Deaths(PARTITIONS)
 MOST_SLOTS: Final = 16
 """Large deliveries of one worker that are in shared memory at a time."""
 
@@ -88,11 +86,14 @@ class PartitionPool:
       config: which workers, and what they run.
       stage: the stage that it belongs to, for errors.
       epoch: of the pass.
+
+    Attributes:
+      stage: the argument.
     """
 
     def __init__(self, config: PartitionWorkersConfig, stage: Stage[Any], epoch: int) -> None:
         self._config = config
-        self._stage = stage
+        self.stage = stage
         self._run = uuid.uuid4().hex
         self._epoch = epoch
         self._source: WorkerSource = NEW_WORKERS
@@ -130,7 +131,7 @@ class PartitionPool:
 
     def tell(self, skips: Sequence[DroppedItem]) -> None:
         """Call the functions of the user that are told of dropped items."""
-        tell(self._stage.inputs[0], skips)
+        tell(self.stage.inputs[0], skips)
 
     @property
     def buffer_size(self) -> int:
@@ -139,7 +140,7 @@ class PartitionPool:
 
     def check_home(self) -> None:
         """Refuse to go on in a forked process, which does not have the workers."""
-        self._process.check_workers_of(self._stage)
+        self._process.check_workers_of(self.stage)
 
     def begin(self) -> None:
         """Start the workers and let them begin, unless they have."""
@@ -164,7 +165,7 @@ class PartitionPool:
         if not self._source.closed:
             workers, self._workers = self._workers, []  # now the next epoch's
             for worker in workers:
-                self._source.put(self._stage, worker.pool)
+                self._source.put(self.stage, worker.pool)
         self.close()
 
     def _one_of(self, count: int) -> Workers:
@@ -175,21 +176,10 @@ class PartitionPool:
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)
-        return self._source.take(self._stage, call, slots)
+        return self._source.take(self.stage, call, slots)
 
     def _living(self) -> list[WorkerPartition[Any]]:
         return [part for found in self._parts if (part := found()) is not None]
-
-    def died(
-        self, number: int, made: int, deaths: int, call: Call | None, error: BaseException
-    ) -> WorkerError:
-        """The error for workers that died over a partition."""
-        times = f"{deaths} times " if deaths > 1 else ""
-        item = "" if call is None else f"{call.words}, in "
-        return WorkerError(
-            f"a worker of {self._stage!r} died {times}while it worked on {item}partition {number}, after "
-            f"{made} of its items in this run: {error!r}"
-        )
 
     def close(self) -> None:
         """End the workers; may be called again."""
@@ -200,7 +190,7 @@ class PartitionPool:
             worker.end_watch()
         if not close_all([worker.pool for worker in workers]):
             warnings.warn(
-                f"workers of {self._stage!r} are still busy after {PATIENCE:g} s; they end when "
+                f"workers of {self.stage!r} are still busy after {PATIENCE:g} s; they end when "
                 "their items are done",
                 RuntimeWarning,
                 stacklevel=3,
@@ -266,9 +256,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._failure: Failure | None = None  # of the item after those that are ready
         self._answer: Answer[Any] | None = None
         self._alone = False  # whether the task in work, of one item, is the worker's only one
-        self._deaths = 0  # over this partition, one after another
-        self._deaths_alone = 0
-        self._last_call: Call | None = None  # the one made at the last of these
+        self._deaths = NO_DEATHS  # over this partition
         self._dropped: dict[ItemKey, str] = {}  # items that end their worker
         self._skipped: Mapping[str, int] | None = None
         self._deaths_known = 0  # of the worker, when the task was submitted
@@ -338,7 +326,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
             return
         delivery: Delivery = outcome.results[0]
         self.worker.suspects.discard(self.number)
-        self._deaths = self._deaths_alone = 0
+        self._deaths = NO_DEATHS
         self._ready.extend(zip(delivery.items, delivery.places, strict=True))
         if delivery.places:
             self._received = delivery.places[-1]
@@ -350,27 +338,30 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._pool.tell(delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
-        worker, made = self.worker, self._place.made
+        worker = self.worker
         if not worker.pool.replaces_dead:
-            raise self._pool.died(self.number, made, 1, None, error) from error
+            raise self._died(NO_DEATHS.and_one(), error) from error
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
         worker.deaths += 1
-        self._deaths += 1
-        worker.suspects.update(self._pool.in_work(worker), [self.number])
-        if not self._alone:
+        if self._alone:
+            self._deaths = self._deaths.and_one_alone(worker.last_call())
+        else:
+            self._deaths = self._deaths.and_one()
+        if self._deaths.go_alone:
+            worker.suspects.update(self._pool.in_work(worker), [self.number])
+        if not self._deaths.too_many:
             return
-        self._deaths_alone += 1
-        before, call = self._last_call, worker.last_call()
-        self._last_call = call
-        if self._deaths_alone < (MOST_DEATHS if call == before else MOST_UNLIKE_DEATHS):
-            return
-        died = self._pool.died(self.number, made, self._deaths, call, error)
-        if call is None or call.key is None or call != before:
+        died, call = self._died(self._deaths, error), self._deaths.call
+        if call is None or call.key is None or not self._deaths.alike:
             raise died from error
         self._dropped[call.key] = str(died)  # by its map, if that may drop items
-        self._deaths = self._deaths_alone = 0
-        self._last_call = None
+        self._deaths = NO_DEATHS
+
+    def _died(self, deaths: Deaths, error: BaseException) -> WorkerError:
+        item = "" if deaths.call is None else f"{deaths.call.words}, in "
+        work = f"{item}partition {self.number}, after {self._place.made} of its items in this run"
+        return death_error(self._pool.stage, work, error, deaths.count)
 
     def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
         """How many items each stage of ``pipeline`` has dropped, as far as workers have said.

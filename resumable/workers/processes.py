@@ -25,6 +25,7 @@ from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .executors import Outcome
 from .threads import Answer
+from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup, Reply
 
 CHUNK_SECONDS: Final = 0.01
@@ -33,8 +34,6 @@ CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
 IDLE_SECONDS: Final = 300
 FEEDER_SECONDS: Final = 1.0
-MOST_STARTS: Final = 3
-"""How often in a row new processes may die before they are given an item."""
 
 
 def pickled(fn: Callable[[Any], Any]) -> bytes:

@@ -406,7 +406,7 @@ MUTATIONS: Final = [
         "return Chunk(block, self.positions[start:stop],",
         "return Chunk(block, self.positions,",
     ),
-    Mutation(PARALLEL, "if chunk.deaths_alone < DEATHS_ALONE:", "if False:"),
+    Mutation(PARALLEL, "if not deaths.too_many:", "if False:"),
     Mutation(PARALLEL, "self._tally.pass_over(number - at)", "pass"),
     Mutation(PARALLEL, "self._upstream.state_at(self._taken - self._in_work)", "None"),
     Mutation(PARALLEL, "self._window[0].passed + self._taken - 1]", "-1]"),

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.block import Block, block_items, block_length, slice_block
-from ..core.stage_iterator import DeferredState
+from .after_item import AfterItem
 from .executors import Outcome
 from .failure import Failure
 from .threads import Answer
 from .worker_deaths import Deaths
-
-
-class UpstreamPosition(NamedTuple):
-    """Upstream's state and epoch."""
-
-    state: DeferredState
-    epoch: int
 
 
 @dataclass
@@ -34,7 +27,7 @@ class Chunk:
     """
 
     block: Block
-    positions: list[UpstreamPosition]
+    positions: list[AfterItem]
     deaths: Deaths
     answer: Answer[Any] | None = None
     outcome: Outcome | None = None

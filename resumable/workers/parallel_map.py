@@ -30,7 +30,8 @@ from ..core.stage import Stage
 from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
 from ..state.value import State
-from .chunk import Chunk, UpstreamPosition
+from .after_item import AfterItem
+from .chunk import Chunk
 from .executors import Outcome, Workers
 from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
@@ -70,9 +71,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self._run: Iterator[T] | None = None
         # Upstream's position after the last item handed out, once workers run. Not kept up to date
         # where upstream is looked up by index: its `state_at` gives that state.
-        self._handed_out: UpstreamPosition | None = None
+        self._handed_out: AfterItem | None = None
         # Upstream's position once it has ended. It is not pulled again: that may move it.
-        self._end: UpstreamPosition | None = None
+        self._end: AfterItem | None = None
 
     def pull(self, count: int) -> Block:
         self._process.check_workers_of(self._stage)
@@ -160,7 +161,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return len(chunk.outcome.results) - length_hint(self._run) - chunk.passed
 
     @property
-    def _last_position(self) -> UpstreamPosition | None:
+    def _last_position(self) -> AfterItem | None:
         """Upstream's position after the last item handed out, where it is known."""
         if self._taken and (positions := self._window[0].positions):
             return positions[self._window[0].passed + self._taken - 1]
@@ -224,7 +225,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             raise self._failure
         return bool(self._window)
 
-    def _read(self, count: int) -> tuple[Block, list[UpstreamPosition]]:
+    def _read(self, count: int) -> tuple[Block, list[AfterItem]]:
         """Up to ``count`` items of upstream, and, of a stream, the position after each.
 
         An error is kept until the items before it are handed out. Upstream is not pulled again: it
@@ -266,8 +267,8 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             self._arriving = iter(self._upstream.items())
         return self._arriving
 
-    def _position(self) -> UpstreamPosition:
-        return UpstreamPosition(state_deferrer(self._upstream)(), self._upstream.epoch)
+    def _position(self) -> AfterItem:
+        return AfterItem(state_deferrer(self._upstream)(), self._upstream.epoch)
 
     def _hand_out(self, chunk: Chunk, outcome: Outcome, count: int) -> list[T]:
         """Pass up to ``count`` results and the items dropped among them; returns the results."""

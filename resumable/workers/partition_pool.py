@@ -26,17 +26,11 @@ from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items, StageIterator
 from ..errors import WorkerError
 from ..state.value import State
+from .after_item import AfterItem, PackedState
 from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
-from .partition_runner import (
-    AfterItem,
-    Delivery,
-    PackedState,
-    PartitionRunner,
-    PartitionTask,
-    state_at,
-)
+from .partition_runner import Delivery, PartitionRunner, PartitionTask, state_at
 from .skips import DroppedItem, tell
 from .threads import PATIENCE, Answer
 from .watching import Call, CallLog, ItemKey

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,8 @@ from ..core.graph import walk, without_threads
 from ..core.skipped import skipped_items
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
-from ..state.value import State, TakenState, take_state, taken_state
+from ..state.value import State, take_state
+from .after_item import AfterItem, PackedState
 from .failure import Failure
 from .skips import DroppedItem, noting
 from .tally import MayDropItems
@@ -42,43 +42,6 @@ IDLE_SECONDS: Final = 60.0
 
 Key: TypeAlias = tuple[str, int]
 """The run and the number of a partition."""
-
-
-@final
-class PackedState:
-    """A state that goes to and fro between processes, and is pickled only once."""
-
-    def __init__(self, taken: TakenState | None, packed: bytes | None = None) -> None:
-        self._taken = taken
-        self._packed = packed
-
-    def state(self) -> State:
-        """The state itself; raises the error if taking it raised one."""
-        if self._taken is None:
-            assert self._packed is not None
-            self._taken = pickle.loads(self._packed)
-        return taken_state(self._taken)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self._packed is None:
-            self._packed = pickle.dumps(self._taken, 5)
-        return PackedState, (None, self._packed)
-
-
-class AfterItem(NamedTuple):
-    """Where a partition stands after an item.
-
-    Attributes:
-      state: of its pipeline, after that item or one before it.
-      epoch: of the item.
-      made: number of items since the run began or was resumed.
-      beyond: how many of them came after ``state``.
-    """
-
-    state: PackedState
-    epoch: int
-    made: int
-    beyond: int = 0
 
 
 class PartitionTask(NamedTuple):
@@ -305,7 +268,7 @@ class PartitionRunner:
         if watch is not None:
             watch.root = iterator
         try:
-            iterator.set_state(task.place.state.state())
+            iterator.set_state(task.place.state())
             iterator.skip(task.place.beyond)
             items = iter(iterator.items())
         except BaseException:
@@ -318,7 +281,7 @@ class PartitionRunner:
 def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
     """The state of a partition at the place of ``task``, where its items are made again up to there."""
     if not task.place.beyond:
-        return task.place.state.state()
+        return task.place.state()
     running = PartitionRunner(lambda number: without_threads(pipeline(number)))._started(task)
     with closing(running.iterator) as iterator:
         return iterator.get_state()

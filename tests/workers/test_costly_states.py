@@ -15,9 +15,8 @@ import resumable as rs
 from resumable.core.stage import Stage
 from resumable.windows.carrying import CarryingIterator
 from resumable.workers import partition_runner
+from resumable.workers.after_item import AfterItem, PackedState
 from resumable.workers.partition_runner import (
-    AfterItem,
-    PackedState,
     PartitionRunner,
     PartitionTask,
 )

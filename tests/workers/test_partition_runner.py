@@ -12,11 +12,10 @@ from support.clocks import Clock
 import resumable as rs
 from resumable.state.value import take_state
 from resumable.workers import partition_runner
+from resumable.workers.after_item import AfterItem, PackedState
 from resumable.workers.partition_runner import (
     IDLE_SECONDS,
     MOST_RUNS,
-    AfterItem,
-    PackedState,
     PartitionRunner,
     PartitionTask,
 )

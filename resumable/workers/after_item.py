@@ -1,0 +1,46 @@
+"""Where a pipeline stands after an item that a worker got, or made."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, NamedTuple, final
+
+from ..core.stage_iterator import DeferredState
+from ..state.value import State, TakenState, taken_state
+
+
+class AfterItem(NamedTuple):
+    """Where a pipeline stands after an item.
+
+    Attributes:
+      state: gives its state after that item or, in a partition, one before it.
+      epoch: of the item.
+      made: number of items since the run of a partition began or was resumed.
+      beyond: how many of them came after ``state``.
+    """
+
+    state: DeferredState
+    epoch: int
+    made: int = 0
+    beyond: int = 0
+
+
+@final
+class PackedState:
+    """Gives a state that goes to and fro between processes, and is pickled only once."""
+
+    def __init__(self, taken: TakenState | None, packed: bytes | None = None) -> None:
+        self._taken = taken
+        self._packed = packed
+
+    def __call__(self) -> State:
+        """The state itself; raises the error if taking it raised one."""
+        if self._taken is None:
+            assert self._packed is not None
+            self._taken = pickle.loads(self._packed)
+        return taken_state(self._taken)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._packed is None:
+            self._packed = pickle.dumps(self._taken, 5)
+        return PackedState, (None, self._packed)

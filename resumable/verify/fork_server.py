@@ -5,8 +5,12 @@
 # begins where `ready` returns. A fork finds what was imported, but no traces of other forks and
 # nothing of the process that asks.
 #
-# A request is one message over a socket, with three descriptors: standard input, output, and a
-# socket. Over that socket, a fork that waits for the new process tells its number and how it ended.
+# A request is one message over a socket, with three descriptors: a pipe for the number of the new
+# process and for its exit status, its standard input, and its output.
+#
+# The server of worker processes (`workers/fork_server.py`) reports in the same way. It differs in two things.
+# Here each process has a session of its own, so that all that the user's code starts there is ended with it. And
+# a second fork waits for it. So the server runs no handler of SIGCHLD, which the process would inherit.
 
 from __future__ import annotations
 
@@ -14,34 +18,36 @@ import gc
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from contextlib import suppress
+from multiprocessing.connection import wait
 from typing import Any, Final, final
 
-from ..workers.fork import fork
+from ..workers.fork import fork, next_number, send_number
 
 # Not on macOS, whose frameworks do not work after a fork.
 CAN_FORK: Final = sys.platform == "linux"
 MOST_BYTES: Final = 1 << 17
 PATIENCE: Final = 10.0
 """Seconds after which a process that does not end is killed."""
-NUMBER: Final = struct.Struct("<q")
 
 
 @final
 class Forked:
     """A running process, with the methods of a `subprocess.Popen` that are used."""
 
-    def __init__(self, control: socket.socket, stdin: int) -> None:
+    def __init__(self, report: int, stdin: int) -> None:
         self.stdin = open(stdin, "wb")  # noqa: SIM115  # to be closed by who ends the process
         self.returncode: int | None = None
-        self._control = control
+        self._report = open(report, "rb", buffering=0)  # noqa: SIM115  # closed at its end
         try:
-            self.pid = self._told()
+            pid = next_number(report)
+            if pid is None:
+                raise ConnectionError("the fork server is gone")
+            self.pid = pid
         except BaseException:
-            control.close()
+            self._report.close()
             self.stdin.close()
             raise
 
@@ -58,14 +64,13 @@ class Forked:
           subprocess.TimeoutExpired: if it does not end within ``timeout`` seconds.
         """
         if self.returncode is None:
-            self._control.settimeout(timeout)
-            try:
-                self.returncode = self._told()
-            except (BlockingIOError, TimeoutError):
-                raise subprocess.TimeoutExpired("a fork", timeout or 0) from None
-            except ConnectionError:  # the fork that should tell was killed too
-                self.returncode = -signal.SIGKILL
-            self._control.close()
+            report = self._report.fileno()
+            if not wait([report], timeout):
+                raise subprocess.TimeoutExpired("a fork", timeout or 0)
+            status = next_number(report)
+            # Without a status, the fork that should tell was killed too.
+            self.returncode = -signal.SIGKILL if status is None else status
+            self._report.close()
         return self.returncode
 
     def kill(self) -> None:
@@ -73,13 +78,6 @@ class Forked:
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-
-    def _told(self) -> int:
-        told = self._control.recv(NUMBER.size, socket.MSG_WAITALL)
-        if len(told) < NUMBER.size:
-            raise ConnectionError("the fork server is gone")
-        number: int = NUMBER.unpack(told)[0]
-        return number
 
 
 @final
@@ -117,19 +115,18 @@ class ForkServer:
         Raises:
           OSError: if the fork server is gone.
         """
-        control, theirs = socket.socketpair()
+        report, theirs = os.pipe()
         reading, writing = os.pipe()
         try:
-            with theirs:
-                descriptors = [theirs.fileno(), reading, output.fileno()]
-                socket.send_fds(self._requests, [wish], descriptors)
+            socket.send_fds(self._requests, [wish], [theirs, reading, output.fileno()])
         except BaseException:
-            control.close()
+            os.close(report)
             os.close(writing)
             raise
         finally:
+            os.close(theirs)
             os.close(reading)
-        return Forked(control, writing)
+        return Forked(report, writing)
 
     def close(self) -> None:
         """End it; the processes that it has started go on."""
@@ -155,7 +152,7 @@ def ready() -> bytes:
             sys.exit()
         if fork() == 0:
             requests.close()
-            _begin_child(socket.socket(fileno=received[0]), *received[1:])
+            _begin_child(*received)
             return wish
         for number in received:
             os.close(number)
@@ -164,19 +161,17 @@ def ready() -> bytes:
                 pass
 
 
-def _begin_child(control: socket.socket, standard_input: int, output: int) -> None:
+def _begin_child(report: int, standard_input: int, output: int) -> None:
     """Fork once more: the child goes on, and the parent tells how the child ends."""
     child = fork()
     if child:
         os.close(0)  # the requests, which end when no process can read them
         os.close(standard_input)
         os.close(output)
-        with suppress(OSError):  # the reader may be gone
-            control.sendall(NUMBER.pack(child))
-            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-            control.sendall(NUMBER.pack(status))
+        send_number(report, child)
+        send_number(report, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         os._exit(0)
-    control.close()
+    os.close(report)
     os.setsid()
     for number, stream in ((standard_input, 0), (output, 1), (output, 2)):
         os.dup2(number, stream)

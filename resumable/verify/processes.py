@@ -103,7 +103,7 @@ class TaskProcesses:
         self.at_once = at_once
         self._directory = os.getcwd()
         self._environment = dict(os.environ)
-        self._nurseries: dict[int, ForkServer] = {}
+        self._fork_servers: dict[int, ForkServer] = {}
         self._stopped = False
         self.started = 0
 
@@ -111,8 +111,8 @@ class TaskProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
-        while self._nurseries:
-            self._nurseries.popitem()[1].close()
+        while self._fork_servers:
+            self._fork_servers.popitem()[1].close()
 
     def fork_with(self, hash_seeds: Iterable[int]) -> bool:
         """Let the processes with these seeds be forks of one that has imported only the library.
@@ -123,9 +123,9 @@ class TaskProcesses:
         if not CAN_FORK:
             return False
         code = self._code("main(ready())")
-        for seed in set(hash_seeds) - self._nurseries.keys():
+        for seed in set(hash_seeds) - self._fork_servers.keys():
             try:
-                self._nurseries[seed] = ForkServer(code, self._directory, self._variables(seed))
+                self._fork_servers[seed] = ForkServer(code, self._directory, self._variables(seed))
             except OSError:  # there can be no more processes
                 return False
         return True
@@ -177,9 +177,9 @@ class TaskProcesses:
 
     def _start(self, place: Path, hash_seed: int) -> subprocess.Popen[bytes] | Forked:
         with open(place / "said", "wb") as said:
-            if hash_seed in self._nurseries:
+            if hash_seed in self._fork_servers:
                 with suppress(OSError):  # it may have been killed
-                    return self._nurseries[hash_seed].start(os.fsencode(place), said)
+                    return self._fork_servers[hash_seed].start(os.fsencode(place), said)
             return subprocess.Popen(
                 [sys.executable, "-c", self._code(f"main({str(place)!r})")],
                 cwd=self._directory,

@@ -3,6 +3,10 @@
 # A new interpreter takes longer to import NumPy and loky than a short epoch lasts, and n of them
 # take n times the processor's time. This process imports them once, and the workers share the
 # memory. Unlike the process of the loop it runs no Python threads, so it may fork at any time.
+#
+# The server of `verify` (`verify/fork_server.py`) reports in the same way. It differs in two things. Here each
+# worker is a child of the server, so that it sees the server end. So the server waits for it, woken by SIGCHLD.
+# And a worker has no session of its own: it ends by itself when the server does (`worker_process.py`).
 
 from __future__ import annotations
 
@@ -13,7 +17,6 @@ import select
 import signal
 import socket
 import sys
-from contextlib import suppress
 from multiprocessing import process
 from types import FrameType
 from typing import Any, Final, NoReturn, final
@@ -24,7 +27,7 @@ import numpy  # noqa: F401
 from loky.backend import spawn
 
 from . import worker_process
-from .fork import fork
+from .fork import fork, send_number
 from .worker_process import HEARTBEAT
 
 MOST_DESCRIPTORS: Final = 253
@@ -98,7 +101,7 @@ def serve(descriptor: int, parent: int) -> None:
                 _be_worker(server, todo, list(message[1:]), others)
             if pid is not None:
                 report = reports[pid] = descriptors.pop(1)
-                _write(report, pid)
+                send_number(report, pid)
             # If there is no worker, the other side finds its pipe closed.
             for known in descriptors:
                 os.close(known)
@@ -115,13 +118,8 @@ def _report_ends(reports: dict[int, int]) -> None:
         if not pid:
             break
         report = reports.pop(pid)
-        _write(report, os.waitstatus_to_exitcode(status))
+        send_number(report, os.waitstatus_to_exitcode(status))
         os.close(report)
-
-
-def _write(report: int, number: int) -> None:
-    with suppress(BrokenPipeError):  # the process that asked for it is gone
-        os.write(report, number.to_bytes(8, "little", signed=True))
 
 
 def _be_worker(server: int, todo: int, streams: list[int], descriptors: list[int]) -> NoReturn:

@@ -27,6 +27,7 @@ from loky.backend.context import LokyContext
 from loky.backend.fork_exec import fork_exec
 from loky.backend.process import LokyProcess
 
+from .fork import next_number
 from .fork_server import Passed
 
 # Its own process group comes first: signals to that of this process are not for the server.
@@ -163,7 +164,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
 
     def poll(self, flag: int = os.WNOHANG) -> int | None:
         if self.returncode is None and (flag != os.WNOHANG or wait([self.sentinel], 0)):
-            status = _read(self.sentinel)
+            status = next_number(self.sentinel)
             if status is not None:
                 self.returncode = status
             elif self.returncode is None:  # no other thread has read it: the server is gone
@@ -181,7 +182,7 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
                 finally:
                     os.close(reader)
                     os.close(theirs)
-                pid = _read(report)
+                pid = next_number(report)
                 if pid is None:
                     raise BrokenPipeError("the server of worker processes ended")
                 file.write(todo)
@@ -203,12 +204,6 @@ class _Popen(popen_loky_posix.Popen):  # type: ignore[misc]
         finally:
             set_spawning_popen(None)
         return file.getbuffer()
-
-
-def _read(report: int) -> int | None:
-    """The next number from ``report``; None if its other end is closed."""
-    found = os.read(report, 8)
-    return int.from_bytes(found, "little", signed=True) if found else None
 
 
 @final

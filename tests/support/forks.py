@@ -6,6 +6,9 @@ environment names, and nothing of the process that asks. It stands in for `subpr
 the start itself is tested.
 """
 
+# The servers are those of `verify`: here, too, each process needs a session of its own, so that a test can
+# end it with all that it has started. Only what a new process does is different.
+
 from __future__ import annotations
 
 import atexit
@@ -54,16 +57,16 @@ def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> Fork
     """One whose interpreter was started as it would be in ``environment``."""
     settings = {name: value for name, value in environment.items() if name.startswith("PYTHON")}
     key = (preloaded, *sorted(settings.items()))
-    if key not in _nurseries:
+    if key not in _fork_servers:
         path = os.pathsep.join([str(ROOT), str(ROOT / "tests"), settings.get("PYTHONPATH", "")])
         imports = "".join(f"import {module}; " for module in preloaded)
         code = f"{imports}from support.forks import obey, ready; obey(ready())"
-        _nurseries[key] = ForkServer(code, os.getcwd(), environment | {"PYTHONPATH": path})
-        atexit.register(_nurseries[key].close)
-    return _nurseries[key]
+        _fork_servers[key] = ForkServer(code, os.getcwd(), environment | {"PYTHONPATH": path})
+        atexit.register(_fork_servers[key].close)
+    return _fork_servers[key]
 
 
-_nurseries: Final[dict[tuple[Any, ...], ForkServer]] = {}
+_fork_servers: Final[dict[tuple[Any, ...], ForkServer]] = {}
 _LOCK: Final = threading.Lock()
 
 

@@ -115,7 +115,7 @@ def test_how_a_fork_ends_is_told(folder: Path) -> None:
 def test_without_its_fork_server_a_process_is_started(folder: Path) -> None:
     with TaskProcesses(Target("mine:noting"), folder / "work", 1) as workers:
         workers.fork_with([2])
-        for found in workers._nurseries.values():
+        for found in workers._fork_servers.values():
             found._process.kill()
             found._process.wait()
         assert ran(workers, 2).error is None
@@ -157,7 +157,7 @@ def test_no_fork_and_no_fork_server_outlives_what_was_interrupted(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    # Three nurseries, and two forks beside one that waits for each.
+    # Three fork servers, and two forks beside one that waits for each.
     wait_until(lambda: len(using(folder / "work")) == 1 + 3 + 2 * 2)
     process.send_signal(number)
     process.wait(60)

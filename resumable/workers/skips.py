@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, final
 
 from ..core.graph import rebuilt, walk
@@ -63,29 +63,23 @@ class _Noting:
 
 def unheard(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline without the functions ``on_skip`` of the user, for workers."""
-
-    def change(_: int, found: Stage[Any]) -> Stage[Any]:
-        if not isinstance(found, MayDropItems) or found.on_skip is None:
-            return found
-        return _replaced(found, Unheard(takes_item(found.on_skip)))
-
-    return rebuilt(stage, change)
+    return _with_on_skip(stage, lambda _, on_skip: Unheard(takes_item(on_skip)))
 
 
 def noting(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
     """What `unheard` has returned, in a worker; dropped items are noted in ``skips``."""
+    return _with_on_skip(stage, lambda number, known: _Noting(number, known.takes_item, skips))
 
-    def change(number: int, found: Stage[Any]) -> Stage[Any]:
-        if not isinstance(found, MayDropItems) or not isinstance(found.on_skip, Unheard):
+
+def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage[Any]:
+    """``stage`` with each function ``on_skip`` replaced by ``change`` of the stage's number and it."""
+
+    def changed(number: int, found: Stage[Any]) -> Stage[Any]:
+        if not isinstance(found, MayDropItems) or found.on_skip is None:
             return found
-        return _replaced(found, _Noting(number, found.on_skip.takes_item, skips))
+        return dataclasses.replace(found, on_skip=change(number, found.on_skip))
 
-    return rebuilt(stage, change)
-
-
-def _replaced(stage: Any, on_skip: Unheard | _Noting) -> Stage[Any]:
-    changed: Stage[Any] = dataclasses.replace(stage, on_skip=on_skip)
-    return changed
+    return rebuilt(stage, changed)
 
 
 def tell(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:

@@ -20,7 +20,8 @@ import numpy as np
 
 from ..core.home_process import HomeProcess
 from ..errors import InvalidArgument, InvalidType, IteratorClosed, SaveError, WorkerError, shorten
-from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Job, Threads
+from ..workers.answers import Job
+from ..workers.threads import HEARTBEAT, LONG_PATIENCE, Threads
 from .envelope import Checkpoint, encode
 from .listener import CheckpointListener
 from .store import Store

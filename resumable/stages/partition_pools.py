@@ -13,9 +13,10 @@ from typing import Any, Final, final
 
 from ..core.block import Block
 from ..core.stage import Stage
+from ..workers.answers import Answer
 from ..workers.executors import Outcome, Workers, close_all
 from ..workers.idle_workers import IdleWorkers, WorkerSource
-from ..workers.threads import PATIENCE, Answer
+from ..workers.threads import PATIENCE
 from ..workers.worker_call import WorkerCall, make_workers
 from .map import CallsInWorkers
 from .part import down_to_parts

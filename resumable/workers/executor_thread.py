@@ -18,8 +18,9 @@ from typing import Any, final
 
 from ..core.block import Block
 from ..core.home_process import HomeProcess
+from .answers import Answer, Job
 from .executors import Outcome, Workers, attempt_elsewhere
-from .threads import PATIENCE, Answer, Job, Threads, leaves_at_exit, when_gone
+from .threads import PATIENCE, Threads, leaves_at_exit, when_gone
 
 
 @final

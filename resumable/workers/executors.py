@@ -15,8 +15,9 @@ from time import monotonic
 from typing import Any, NamedTuple
 
 from ..core.block import Block, block_items
+from .answers import Answer, Job
 from .failure import Failure, sendable_errors
-from .threads import PATIENCE, Answer, Job, Threads
+from .threads import PATIENCE, Threads
 
 
 class Outcome(NamedTuple):

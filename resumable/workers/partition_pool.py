@@ -27,12 +27,13 @@ from ..core.stage_iterator import DeferredState, DefersState, ItemByItem, Items,
 from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem, PackedState
+from .answers import Answer
 from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .partition_runner import Delivery, PartitionRunner, PartitionTask, state_at
 from .skips import DroppedItem, tell
-from .threads import PATIENCE, Answer
+from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error

@@ -18,8 +18,9 @@ from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..core.transform import Transform, TransformIterator
 from ..errors import WorkerError
 from ..state.value import State
+from .answers import Job
 from .channel import Channel, Entry
-from .threads import PATIENCE, Job, Threads
+from .threads import PATIENCE, Threads
 
 T = TypeVar("T")
 

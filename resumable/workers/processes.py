@@ -21,10 +21,10 @@ from typing import Any, Final, final
 
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
+from .answers import Answer
 from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .executors import Outcome
-from .threads import Answer
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup, Reply
 

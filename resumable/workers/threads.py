@@ -6,9 +6,6 @@
 # `queue.SimpleQueue`, by one call of C. Whatever else needs locks is done by other threads, where
 # no handler runs.
 #
-# An interrupt may also lose what a queue has just returned. So the result is in an attribute, and
-# the queue only carries a hint to look there.
-#
 # Finalizers also run at any moment, in any thread and in forked children, and an interrupt may cut
 # them short. So the threads of an object learn of its end by a weak reference that calls the `put`
 # of a queue: this runs no line of Python and waits for no lock.
@@ -21,14 +18,14 @@ import threading
 import time
 import weakref
 from _thread import get_ident, start_new_thread
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any, Final, Generic, Protocol, TypeVar, final
+from typing import Any, Final, Protocol, TypeVar, final
 
 from ..core.home_process import HomeProcess
 from ..errors import WorkerError
+from .answers import Answer, Job
 
 R = TypeVar("R")
 
@@ -46,76 +43,6 @@ PATIENCE: Final = 10.0
 
 LONG_PATIENCE: Final = 60.0
 """Seconds that a `close`, or the interpreter's exit, waits for a call that must be made."""
-
-
-class Answer(Generic[R]):
-    """A value or an error that another thread will give, once.
-
-    Attributes:
-      given: whether there is a value or an error.
-      value: None if it is not given.
-      error: the error given instead, if any.
-    """
-
-    def __init__(self) -> None:
-        self.given = False
-        self.value: R | None = None
-        self.error: BaseException | None = None
-        self._hints: SimpleQueue[None] = SimpleQueue()
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether there is a value."""
-        return self.given and self.error is None
-
-    def give(self, value: R | None, error: BaseException | None = None) -> None:
-        """Answer with ``value``, or with ``error``."""
-        self.value, self.error = value, error
-        self.given = True
-        self._hints.put(None)
-
-    def wait(self, seconds: float) -> bool:
-        """Wait up to ``seconds``; returns whether the answer is given."""
-        if not self.given:
-            with suppress(Empty):
-                self._hints.get(timeout=max(seconds, 0.0))
-        return self.given
-
-    def result(self) -> R:
-        """Return the value given, or raise the error."""
-        if self.error is not None:
-            raise self.error
-        return self.value  # type: ignore[return-value]
-
-
-@final
-class Job(Answer[R]):
-    """A call that is made once at most, however often it is submitted."""
-
-    def __init__(self, call: Callable[[], R]) -> None:
-        super().__init__()
-        self._call = [call]
-
-    def cancel(self) -> bool:
-        """Prevent the call; returns whether it had not begun."""
-        try:
-            self._call.pop()
-        except IndexError:
-            return False
-        return True
-
-    def run(self) -> None:
-        """Make the call, unless it has begun or was cancelled."""
-        try:
-            call = self._call.pop()
-        except IndexError:
-            return
-        try:
-            value = call()
-        except BaseException as error:
-            self.give(None, error)
-        else:
-            self.give(value)
 
 
 class Leaves(Protocol):

@@ -25,8 +25,8 @@ import resumable as rs
 from resumable.core.block import Block, block_items, block_length, slice_block
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
+from resumable.workers.answers import Answer
 from resumable.workers.executors import Outcome, Workers, attempt
-from resumable.workers.threads import Answer
 from resumable.workers.worker_call import WorkerCall
 
 NAMES = list(catalogue(Path()))

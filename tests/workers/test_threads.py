@@ -8,7 +8,8 @@ from typing import Any
 
 from support.waiting import wait_until
 
-from resumable.workers.threads import Job, Threads
+from resumable.workers.answers import Job
+from resumable.workers.threads import Threads
 
 SECONDS = 60
 

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import sys
 import threading
 import weakref
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import BrokenExecutor, Future
-from contextlib import suppress
+from concurrent.futures import BrokenExecutor
 from functools import partial
 from typing import Any, Final, final
 
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .answers import Answer
-from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
 from .executors import Outcome
+from .parcels import Parcel, Slots, answer_with_parcel, clear_away
 from .worker_deaths import MOST_STARTS
-from .worker_process import ProcessSetup, Reply
+from .worker_process import ProcessSetup
 
 CHUNK_SECONDS: Final = 0.01
 LARGEST_CHUNK: Final = 4096
@@ -68,71 +65,6 @@ def check_loky() -> None:
         ) from error
 
 
-@final
-class Slots:
-    """The free slots of an arena.
-
-    A chunk has no slot if none is free, or where no memory can be shared.
-    """
-
-    def __init__(self, count: int) -> None:
-        self.arena = _arena_of(count)
-        self._free = deque(range(count) if self.arena is not None else ())
-        self._count = len(self._free)
-        self._closed = False
-
-    def take(self) -> int | None:
-        """A slot to write to; None if none is free."""
-        try:
-            return self._free.popleft()
-        except IndexError:
-            return None
-
-    def give_back(self, slot: int) -> None:
-        """Free ``slot``, which nobody reads or writes any more."""
-        self._free.append(slot)
-        self._release_if_done()
-
-    def close(self) -> None:
-        """Release the memory, once no slot holds an answer that is still to be opened."""
-        self._closed = True
-        self._release_if_done()
-
-    def _release_if_done(self) -> None:
-        if self._closed and self.arena is not None and len(self._free) == self._count:
-            self.arena.close()
-
-
-@final
-class Parcel:
-    """A reply, and the slot that may hold it until it is opened or thrown away."""
-
-    def __init__(self, reply: Reply, slots: Slots, slot: int | None) -> None:
-        self.reply = reply
-        self._slots = slots
-        self._slot = [] if slot is None else [slot]
-
-    def open(self) -> Outcome:
-        """The outcome in it; called once."""
-        try:
-            parts = self._parts()
-            found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
-        finally:
-            self.throw_away()
-        return found
-
-    def throw_away(self) -> None:
-        """Free the slot; may be called again, by any thread."""
-        with suppress(IndexError):
-            self._slots.give_back(self._slot.pop())
-
-    def _parts(self) -> list[Any]:
-        if self.reply.parts is not None:
-            return list(self.reply.parts)
-        assert self._slots.arena is not None
-        return list(self._slots.arena.read(self._slot[0], self.reply.lengths))
-
-
 class ProcessWorkers(ExecutorWorkers):
     """Processes of a pool of this map.
 
@@ -163,7 +95,7 @@ class ProcessWorkers(ExecutorWorkers):
     def abandon(self, answer: Answer[Any]) -> None:
         super().abandon(answer)
         assert isinstance(answer, Submission)
-        _clear_away(answer)
+        clear_away(answer)
 
     def _adapt(self, items: int, seconds: float, size: int) -> None:
         """Choose the size of the next chunks."""
@@ -254,33 +186,11 @@ class _PoolService(ExecutorService):
     def _submit(self, submission: Submission) -> None:
         slot = self._slots.take()
         future = self._executor.submit(worker_process.work, submission.block, slot)
-        future.add_done_callback(partial(_answer_with_parcel, submission, self._slots, slot))
+        future.add_done_callback(partial(answer_with_parcel, submission, self._slots, slot))
         if not self._leaves_at_exit:  # only now has the pool started
             self._leaves_at_exit = True
             if not _hook_exit():
                 self.end()
-
-
-def _answer_with_parcel(
-    submission: Submission, slots: Slots, slot: int | None, future: Future[Any]
-) -> None:
-    """Answer ``submission``; called in a thread of the pool or in that of the executor."""
-    error = future.exception()
-    if error is not None:
-        submission.give(None, error)
-        if slot is not None:
-            slots.give_back(slot)
-        return
-    submission.give(Parcel(future.result(), slots, slot))
-    if submission.abandoned:
-        _clear_away(submission)
-
-
-def _clear_away(submission: Submission) -> None:
-    """Free the slot of an abandoned submission, if it is answered."""
-    if submission.given:
-        with suppress(BaseException):
-            submission.result().throw_away()
 
 
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()
@@ -312,16 +222,6 @@ def _context() -> Any:
     from .forking import forking_context
 
     return forking_context()
-
-
-def _arena_of(slots: int) -> Arena | None:
-    """Shared memory of ``slots`` slots; None where there is none, or not enough."""
-    if not SHARES_MEMORY or not slots:
-        return None
-    try:
-        return Arena(slots, SLOT_BYTES)
-    except OSError:
-        return None
 
 
 def _forget_pools() -> None:

@@ -29,6 +29,7 @@ from resumable.workers import processes as process_workers
 from resumable.workers import worker_process
 from resumable.workers.arena import Arena
 from resumable.workers.executors import Outcome
+from resumable.workers.parcels import Parcel, Slots
 from resumable.workers.processes import ProcessWorkers
 from resumable.workers.worker_process import ProcessSetup, Reply
 
@@ -244,7 +245,7 @@ def test_processes_that_die_before_they_have_an_item_are_not_the_fault_of_one(
 
 
 def test_an_answer_in_shared_memory_can_be_opened_after_its_pool_has_ended() -> None:
-    slots = process_workers.Slots(2)
+    slots = Slots(2)
     assert slots.arena is not None
     parcels = []
     for number in range(2):
@@ -252,7 +253,7 @@ def test_an_answer_in_shared_memory_can_be_opened_after_its_pool_has_ended() -> 
         assert slot is not None
         outcome = pickle.dumps(Outcome([number], {}))
         slots.arena.write(slot, [outcome])
-        parcels.append(process_workers.Parcel(Reply(None, [len(outcome)], 0.0), slots, slot))
+        parcels.append(Parcel(Reply(None, [len(outcome)], 0.0), slots, slot))
     slots.close()
     assert parcels[1].open().results == [1]
     parcels[0].throw_away()

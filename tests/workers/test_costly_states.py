@@ -14,12 +14,9 @@ from support.clocks import Clock
 import resumable as rs
 from resumable.core.stage import Stage
 from resumable.windows.carrying import CarryingIterator
-from resumable.workers import partition_runner
+from resumable.workers import partition_runner, running_partition
 from resumable.workers.after_item import AfterItem, PackedState
-from resumable.workers.partition_runner import (
-    PartitionRunner,
-    PartitionTask,
-)
+from resumable.workers.partition_runner import PartitionRunner, PartitionTask
 
 SECONDS_AN_ITEM, SECONDS_A_STATE = 0.001, 1.0
 
@@ -34,6 +31,7 @@ def test_states_are_taken_for_a_share_of_the_time(
 ) -> None:
     clock = Clock(0.0)
     monkeypatch.setattr(partition_runner, "perf_counter", clock)
+    monkeypatch.setattr(running_partition, "perf_counter", clock)
     taken = 0
     get_state = CarryingIterator.get_state
 
@@ -72,8 +70,8 @@ STAGES: dict[str, Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = {
 def share(request: pytest.FixtureRequest) -> Iterator[None]:
     """All states cost too much: each is taken, or none but the first."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(partition_runner, "CHEAP_SECONDS", -1.0)
-        patch.setattr(partition_runner, "STATE_SHARE", request.param)
+        patch.setattr(running_partition, "CHEAP_SECONDS", -1.0)
+        patch.setattr(running_partition, "STATE_SHARE", request.param)
         yield
 
 

@@ -77,7 +77,9 @@ def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage
     def changed(number: int, found: Stage[Any]) -> Stage[Any]:
         if not isinstance(found, MayDropItems) or found.on_skip is None:
             return found
-        return dataclasses.replace(found, on_skip=change(number, found.on_skip))
+        stage: Any = found  # its subclasses have it as a field
+        new: Stage[Any] = dataclasses.replace(stage, on_skip=change(number, found.on_skip))
+        return new
 
     return rebuilt(stage, changed)
 

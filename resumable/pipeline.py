@@ -89,7 +89,7 @@ class Pipeline(Generic[T]):
         """A new iterator at the first item of ``epoch``.
 
         Args:
-          epoch: number of the pass, from 0; shuffles and random maps draw anew in each epoch.
+          epoch: number of the epoch, from 0; shuffles and random maps draw anew in each epoch.
 
         Raises:
           InvalidArgument: if ``epoch`` is below 0, or if a state of the pipeline would be nested more
@@ -501,7 +501,7 @@ class Pipeline(Generic[T]):
 
     @explained_by(Repeat)
     def repeat(self, epochs: int | None = None) -> Pipeline[T]:
-        """Chain passes, each a new epoch; see `resumable.stages.repeat.Repeat`."""
+        """Chain epochs; see `resumable.stages.repeat.Repeat`."""
         return Pipeline(Repeat(self.stage, epochs=epochs))
 
     @explained_by(Take)

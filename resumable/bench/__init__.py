@@ -1,6 +1,6 @@
 """Measure a pipeline: how fast it is, where its time goes, what its state costs."""
 
-# `measuring` plans the passes. `passes` draws items against the clock. `timed` puts a timing stage
+# `measuring` plans the runs. `runs` draws items against the clock. `timed` puts a timing stage
 # after each stage, and a `ledger` adds up the time of each stage. `saving` takes states, saves and
 # resumes. `report` holds the result, with `advice` about the bottleneck; `plot` draws it.
 

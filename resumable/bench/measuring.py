@@ -1,8 +1,8 @@
 """Measure a pipeline: how fast it is, where the time goes, and what its state costs."""
 
-# Each pass starts the pipeline anew. The first only warms up files and imports, the second measures
+# Each run starts the pipeline anew. The first only warms up files and imports, the second measures
 # the speed of the unchanged pipeline, and the third has a timing stage after each stage. All graphs
-# are built before any pass, since a copy of a stage keeps the state that its function has then.
+# are built before any run, since a copy of a stage keeps the state that its function has then.
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from ..verify.report import stage_costs
 from .advice import advise, advise_on_loop
 from .ledger import Ledger, Totals
 from .partitioned import run_elsewhere, run_here
-from .passes import Clocks, MeasuredPass, run
 from .report import AROUND, BenchReport, StageTime, percent
+from .runs import Clocks, MeasuredRun, run
 from .saving import Saving, measure_saving
 from .timed import empty_interval, readers, timed
 
 WARM_UP: Final = 0.1
-"""The longest warm-up, as a share of the longest pass."""
+"""The longest warm-up, as a share of the longest run."""
 NO_ITEM: Final = "The pipeline delivers no item."
 REAL: Final = Clocks(time.perf_counter, time.process_time)
 
@@ -48,9 +48,9 @@ def measure(
     Args:
       pipeline: to measure.
       target: its name in the report.
-      seconds: the longest time of a pass; an item in work is finished.
-      items: the largest number of items of a pass.
-      tell: called with a text as each pass begins.
+      seconds: the longest time of a run; an item in work is finished.
+      items: the largest number of items of a run.
+      tell: called with a text as each run begins.
       clocks: replaced in tests.
 
     Raises:
@@ -107,12 +107,12 @@ class _Measurement:
                 if once
                 else "the state of the source loses items"
             )
-            self._notes.append(f"{why}: there was one pass, and no save")
-            whole, times = self._only_pass()
+            self._notes.append(f"{why}: there was one run, and no save")
+            whole, times = self._only_run()
             slowdown, saved = None, None
         else:
-            whole = self._plain_passes()
-            times, slowdown = self._staged_pass(whole)
+            whole = self._plain_runs()
+            times, slowdown = self._staged_run(whole)
             saved = self._saved(range(whole.items // 2, whole.items))
         part = whole.steady
         timeable = part.items and part.seconds > 0
@@ -143,7 +143,7 @@ class _Measurement:
             self._notes.append(f"{problem}: {error}")
             return None
 
-    def _plain_passes(self) -> MeasuredPass:
+    def _plain_runs(self) -> MeasuredRun:
         self._tell("warming up")
         warm = self._run(WARM_UP * self._seconds)
         self._tell("timing the pipeline")
@@ -155,11 +155,11 @@ class _Measurement:
             )
         return whole
 
-    def _run(self, seconds: float) -> MeasuredPass:
+    def _run(self, seconds: float) -> MeasuredRun:
         return run(self._pipeline, self._clocks, seconds=seconds, items=self._items)
 
-    def _staged_pass(self, whole: MeasuredPass) -> tuple[_Times | None, float | None]:
-        """The times of the stages, and how much slower that pass was than ``whole``."""
+    def _staged_run(self, whole: MeasuredRun) -> tuple[_Times | None, float | None]:
+        """The times of the stages, and how much slower that run was than ``whole``."""
         if self._timed is None or not whole.items:
             return None, None
         self._tell("timing its stages")
@@ -169,8 +169,8 @@ class _Measurement:
             return times, None
         return times, (after.seconds / after.items) / (before.seconds / before.items)
 
-    def _only_pass(self) -> tuple[MeasuredPass, _Times | None]:
-        """One pass for speed and stages; the cost of timing is subtracted from its time."""
+    def _only_run(self) -> tuple[MeasuredRun, _Times | None]:
+        """One run for speed and stages; the cost of timing is subtracted from its time."""
         self._tell("timing the pipeline and its stages")
         if self._timed is None:
             return self._run(self._seconds), None
@@ -184,7 +184,7 @@ class _Measurement:
         net = pace._replace(rest=steady) if pace.rest.items else pace._replace(first=steady)
         return net, times
 
-    def _run_timed(self, pipeline: Pipeline[Any], items: int | None) -> tuple[MeasuredPass, _Times]:
+    def _run_timed(self, pipeline: Pipeline[Any], items: int | None) -> tuple[MeasuredRun, _Times]:
         marks: list[Totals] = []
 
         def mark() -> None:
@@ -249,7 +249,7 @@ class _Measurement:
 
 
 class _Times(NamedTuple):
-    """What the ledger booked in a pass, and for how many items."""
+    """What the ledger booked in a run, and for how many items."""
 
     totals: Totals
     items: int

@@ -95,7 +95,7 @@ def check_rank(rank: Any, ranks: Any, trigger: Trigger, skips: bool) -> tuple[in
 def started_at(
     checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store, *, of_rank: bool = False
 ) -> PipelineIterator[T]:
-    """A pass through ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly.
+    """The iterator of ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly.
 
     Args:
       checkpoint: to begin at; None for the start.

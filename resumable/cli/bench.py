@@ -46,7 +46,7 @@ def _measured(options: argparse.Namespace) -> BenchReport:
     with redirect_stdout(sys.stderr):
         target = target_of(options)
         pipeline = target.load()
-        with progress_bar(None, unit="passes") as bar:
+        with progress_bar(None, unit="runs") as bar:
 
             def tell(text: str) -> None:
                 bar.set_description(text)

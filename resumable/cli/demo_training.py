@@ -27,7 +27,7 @@ class Settings:
       folder: of the checkpoints.
       index_dir: of the line indexes.
       steps: batches to train on.
-      epochs: passes over the lines; None for as many as the steps need.
+      epochs: of the lines; None for as many as the steps need.
       batch_size: lines in a batch.
       every: steps between checkpoints.
       seed: of the shuffle.

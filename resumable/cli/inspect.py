@@ -105,7 +105,7 @@ def _notes(state: dict[str, Any]) -> list[str]:
     notes = []
     epoch, ahead = state.get("epoch"), state.get("ahead")
     if type(epoch) is int and epoch > 0:
-        notes.append(f"the pass began with epoch {shorten(epoch)}")
+        notes.append(f"the iterator was started in epoch {shorten(epoch)}")
     if type(ahead) is int and ahead > 0:
         notes.append(
             f"saved after an error: {shorten(ahead)} items were handed out since these positions"

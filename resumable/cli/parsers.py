@@ -132,7 +132,7 @@ def _add_bench(commands: Any) -> None:
         type=float,
         default=5.0,
         metavar="S",
-        help="the longest time of a pass; there are two, and a short one before (default: 5)",
+        help="the longest time of a run; there are two, and a short one before (default: 5)",
     )
     parser.add_argument(
         "--items",

@@ -120,7 +120,7 @@ class CombineIterator(StageIterator[T]):
 
     Args:
       stage: the stage that it belongs to.
-      epoch: epoch of the pass; the upstreams are started in the same one.
+      epoch: in which the upstreams are started too.
       reads: the stages whose items it reads, by default the inputs of ``stage``.
     """
 

@@ -133,7 +133,7 @@ def split_carried(saved: State) -> tuple[State, Any]:
 class _FunctionStateIterator(StageIterator[T]):
     """Wraps another iterator and saves the state of the function that it calls.
 
-    A pass that starts in epoch 0 starts with the function as it was when the pipeline was built.
+    Epoch 0 starts with the function as it was when the pipeline was built.
     In later epochs the function continues with the state that it has.
     """
 

@@ -11,7 +11,7 @@
 # when a call has returned, and when a loop goes back, but not between consecutive assignments.
 # So a call that moves first takes the next items out of `_items`, leaving `IN_USE` there. It puts
 # them back and sets the new count in consecutive assignments. A second thread that enters
-# meanwhile finds `IN_USE` and gets an error. Restoring and recovering prepare a new `_Pass`, and
+# meanwhile finds `IN_USE` and gets an error. Restoring and recovering prepare a new `_RunningRoot`, and
 # replace the old one, its count and its items in consecutive assignments.
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ BROKEN: Numbered = iter(())
 
 
 @final
-class _Pass(Generic[T]):
+class _RunningRoot(Generic[T]):
     """A root in motion, and a state from which its position can be reached again.
 
     Attributes:
@@ -114,7 +114,7 @@ class _Pass(Generic[T]):
 
 
 class PipelineIterator(StageIterator[T]):
-    """A running pass through a pipeline.
+    """The items of a pipeline, one after the other.
 
     A loop over it begins at its position. After a ``break`` or an interrupt, a new loop continues
     with the item after the last one handed out.
@@ -131,7 +131,7 @@ class PipelineIterator(StageIterator[T]):
 
     Args:
       stage: the last stage of the pipeline.
-      epoch: number of the pass.
+      epoch: number of the first epoch.
 
     Attributes:
       step: number of items handed out since the very first start, across resumes.
@@ -153,7 +153,7 @@ class PipelineIterator(StageIterator[T]):
         self.step = 0
         root = stage.start(epoch)
         known_epoch = (0, root.epoch) if self._resumes_before else None
-        self._pass: _Pass[T] = _Pass(root, epoch, (None, 0), 0, known_epoch)
+        self._running: _RunningRoot[T] = _RunningRoot(root, epoch, (None, 0), 0, known_epoch)
         self._items = UNPREPARED
 
     def __next__(self) -> T:
@@ -197,7 +197,7 @@ class PipelineIterator(StageIterator[T]):
         where they carry state.
         """
         passed = self._moved(_skipped, count, int)
-        self._pass.due = self.step  # so that a recovery does not pass over these items again
+        self._running.due = self.step  # so that a recovery does not pass over these items again
         return passed
 
     @property
@@ -207,7 +207,7 @@ class PipelineIterator(StageIterator[T]):
         It changes with the first item of the next epoch, not after the last item of this one. The
         same is true after a resume.
         """
-        here = self._pass
+        here = self._running
         known = here.known_epoch
         # After a resume the root may stand before the last item. After an error it may stand after it,
         # as far as its workers were.
@@ -218,7 +218,7 @@ class PipelineIterator(StageIterator[T]):
     @property
     def skipped(self) -> dict[str, int]:
         """How many items each stage with ``on_error="skip"`` has dropped in this epoch, by its path."""
-        return skipped_items(self._stage, self._pass.root)
+        return skipped_items(self._stage, self._running.root)
 
     @property
     def digests(self) -> list[int]:
@@ -227,7 +227,7 @@ class PipelineIterator(StageIterator[T]):
         At the same step they are equal in every iterator, unless a source delivers another order.
         For a source before a prefetch the last items are those that the thread has read.
         """
-        root = self._pass.root
+        root = self._running.root
         return [one.digest for one in iterators(root) if isinstance(one, SourceIterator)]
 
     def get_state(self) -> State:
@@ -246,7 +246,7 @@ class PipelineIterator(StageIterator[T]):
             return self._described(positions, self.step, ahead)
         if items is IN_USE:
             raise _entered_twice()
-        here, step = self._pass, self.step
+        here, step = self._running, self.step
         try:
             positions = here.root.get_state()
         except Exception:
@@ -272,7 +272,7 @@ class PipelineIterator(StageIterator[T]):
         items, step = self._items, self.step
         if items is IN_USE:
             raise _entered_twice()
-        found = None if items is BROKEN else self._pass.root.state_at(count)
+        found = None if items is BROKEN else self._running.root.state_at(count)
         self._check_unmoved(items, step)
         if found is None:
             return None
@@ -311,12 +311,12 @@ class PipelineIterator(StageIterator[T]):
         if self._resumes_before and reached is None:  # the state is of an earlier version
             reached = root.epoch
         known_epoch = None if reached is None else (step, reached)
-        new = _Pass(root, epoch, (positions, step - ahead), step, known_epoch)
+        new = _RunningRoot(root, epoch, (positions, step - ahead), step, known_epoch)
         if self._items is IN_USE:
             new.root.close()
             raise _entered_twice()
-        before = self._pass
-        self._pass = new
+        before = self._running
+        self._running = new
         self.step = step
         self._items = items
         before.root.close()
@@ -329,9 +329,9 @@ class PipelineIterator(StageIterator[T]):
         """
         self._closed = True
         if self._items is not IN_USE and self._items is not BROKEN:
-            self._pass.source = None
+            self._running.source = None
             self._items = UNPREPARED
-        self._pass.root.close()
+        self._running.root.close()
 
     def __reduce__(self) -> str:
         raise InvalidType("a running iterator cannot be pickled or copied; use get_state()")
@@ -350,14 +350,14 @@ class PipelineIterator(StageIterator[T]):
         state: State = {
             # A resume draws ``ahead`` items again, so every field that groups items must be equal.
             "fingerprint": fingerprint(self._stage, EVERYTHING) if ahead else self._fingerprint,
-            "epoch": self._pass.epoch,
+            "epoch": self._running.epoch,
             "step": step,
             "ahead": ahead,
             "pipeline": freeze(positions),
         }
         if self._resumes_before:
             state[EPOCH_REACHED] = reached = self.epoch
-            self._pass.known_epoch = self.step, reached
+            self._running.known_epoch = self.step, reached
         return state
 
     def _moved(
@@ -409,8 +409,8 @@ class PipelineIterator(StageIterator[T]):
         here.prepared = here.due
         self._items = prepared
 
-    def _made_ready(self, items: Numbered) -> _Pass[T]:
-        """The pass, recovered if a call failed, with a new snapshot if one is due.
+    def _made_ready(self, items: Numbered) -> _RunningRoot[T]:
+        """The running root, recovered if a call failed, with a new snapshot if one is due.
 
         Args:
           items: what stood in ``_items`` before `IN_USE`.
@@ -420,14 +420,14 @@ class PipelineIterator(StageIterator[T]):
         self._check_open()
         if items is BROKEN:
             self._recover()
-        if self.step >= self._pass.due:
-            self._pass.snapshot(self.step)
-        return self._pass
+        if self.step >= self._running.due:
+            self._running.snapshot(self.step)
+        return self._running
 
     def _recover(self) -> None:
         """Return to the position of the last item handed out."""
         positions, missing = self._last_good()
-        before = self._pass
+        before = self._running
         before.root.close()
         root = self._started(before.epoch, positions)
         try:
@@ -443,7 +443,7 @@ class PipelineIterator(StageIterator[T]):
                 raise RuntimeError("a user function raised StopIteration") from error
             self._name_stage(error)
             raise
-        self._pass = _Pass(root, before.epoch, before.good, self.step, before.known_epoch)
+        self._running = _RunningRoot(root, before.epoch, before.good, self.step, before.known_epoch)
 
     def _check_unmoved(self, items: Numbered, step: int) -> None:
         """Refuse a call that began at ``step`` if the iterator has been moved since."""
@@ -452,7 +452,7 @@ class PipelineIterator(StageIterator[T]):
 
     def _last_good(self) -> tuple[State, int]:
         """The last good state, and the number of items handed out since."""
-        positions, step = self._pass.good
+        positions, step = self._running.good
         if positions is None:
             raise ExternalStateError(
                 "an error interrupted the pipeline, and no state to go back to could be taken"
@@ -473,7 +473,7 @@ class PipelineIterator(StageIterator[T]):
     def _explain(self, error: BaseException) -> None:
         """Say in ``error``, which a call that moves has raised, where it comes from."""
         self._name_stage(error)
-        note_failed_item(error, self._pass.root)
+        note_failed_item(error, self._running.root)
 
     def _name_stage(self, error: BaseException) -> None:
         """Add to a mismatch the name and the path of the stage that raised it."""

@@ -87,7 +87,7 @@ class TransformIterator(StageIterator[T]):
 
     Args:
       stage: the stage that it belongs to.
-      epoch: epoch of the pass; upstream is started in the same one.
+      epoch: in which upstream is started too.
       reads: the stage whose items it reads, by default the upstream of ``stage``.
 
     >>> from resumable.core import block_items

@@ -129,7 +129,7 @@ class Lines(_LineFiles[Any]):
       errors: what to do about undecodable bytes, as in `bytes.decode`.
       skip_blank: leave out lines without any character.
       index_dir: folder of the cache files; next to the data by default. Remote files have an index
-        only if there is one; it is built by one pass over the file.
+        only if there is one; it is built by reading the file once.
 
     Raises:
       InvalidArgument: if no file matches, a file is not a regular, uncompressed one, Python does

@@ -1,8 +1,8 @@
 """Keep the items of a finite upstream in memory."""
 
-# Every pass keeps an item by its index as soon as it has made it, whether it goes in order, looks
+# Every epoch keeps an item by its index as soon as it has made it, whether it goes in order, looks
 # items up, or was resumed in the middle. Upstream makes only what is missing; a stream skips the
-# kept items before that. So an item is made twice only if two passes make it at the same time, and
+# kept items before that. So an item is made twice only if two epochs make it at the same time, and
 # an error loses no item made before (tests/stages/test_cache.py:
 # test_an_error_costs_nothing_that_was_made).
 
@@ -40,7 +40,7 @@ class CachedItems:
 
     Attributes:
       items: the items made so far.
-      length: number of items of an epoch; None until a pass has reached the end.
+      length: number of items of an epoch; None until an epoch has reached the end.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class CachedItems:
 class Cache(IndexedTransform[T]):
     """Upstream's items, each made once and then kept in memory.
 
-    Every pass has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
+    Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
     not change from epoch to epoch. Put them after the cache if they should.
 
     The items belong to this pipeline in this process. All of its iterators share them; they are

@@ -37,7 +37,7 @@ class CyclingMixIterator(MixIterator[T]):
     def _advance_past_end(self, place: int) -> bool:
         ended = self._upstreams[self._numbers[place]]
         self._turn = self._turn_after(place)
-        goes_on = any(each.in_first_pass and each is not ended for each in self._upstreams)
+        goes_on = any(each.in_first_epoch and each is not ended for each in self._upstreams)
         if goes_on:
             ended.begin_again()
         return goes_on
@@ -74,13 +74,13 @@ class CyclingMixIterator(MixIterator[T]):
 
 @final
 class CycleIterator(RepeatIterator[T]):
-    """Motion through an endless repeat in which no pass may be without items.
+    """Motion through an endless repeat in which no epoch may be without items.
 
     Args:
       upstream: what is repeated.
       epoch: the epoch of the mix.
-      waits: whether the second pass begins only when `begin_again` is called. Until then this
-        iterator has no more items than the first pass.
+      waits: whether the second epoch begins only when `begin_again` is called. Until then this
+        iterator has no more items than the first epoch.
     """
 
     def __init__(self, upstream: Stage[T], epoch: int, waits: bool) -> None:
@@ -93,23 +93,25 @@ class CycleIterator(RepeatIterator[T]):
         return self._start_epoch
 
     @property
-    def in_first_pass(self) -> bool:
-        """Whether the second pass has not begun."""
-        return self._pass == 0
+    def in_first_epoch(self) -> bool:
+        """Whether the second epoch has not begun."""
+        return self._finished == 0
 
     def begin_again(self) -> None:
-        """Begin the second pass."""
+        """Begin the second epoch."""
         self._waits = False
-        self._next_pass()
+        self._next_epoch()
 
     def _looked_up(self) -> IndexedIterator[T] | None:
-        # Passes that are looked up as one would hide the end of the first.
-        return None if self._waits and self.in_first_pass else super()._looked_up()
+        # Epochs that are looked up as one would hide the end of the first.
+        return None if self._waits and self.in_first_epoch else super()._looked_up()
 
-    def _next_pass(self) -> bool:
+    def _next_epoch(self) -> bool:
         if not self._delivered:
-            raise InvalidArgument(without_items(self._stage.upstream, f" in pass {self._pass}"))
-        return not (self._waits and self.in_first_pass) and super()._next_pass()
+            raise InvalidArgument(
+                without_items(self._stage.upstream, f" in epoch {self._finished}")
+            )
+        return not (self._waits and self.in_first_epoch) and super()._next_epoch()
 
 
 def without_items(upstream: Stage[Any], where: str = "") -> str:

@@ -4,7 +4,7 @@
 # tells which item a rank repeats next, so that position is not saved. It follows from the positions
 # of all partitions, and is saved only for a rank that resumes from its own state alone
 # (tests/stages/test_partition_uneven.py:
-# test_other_ranks_in_mid_pass_end_together_and_lose_no_more_than_the_last_ones_drop).
+# test_other_ranks_in_mid_epoch_end_together_and_lose_no_more_than_the_last_ones_drop).
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
             self._dropped = -1
             warnings.warn(
                 f"{self._stage} has dropped {MOST_DROPPED:,} items without passing one on since the "
-                "pass began or was resumed; is its predicate the wrong way round?",
+                "epoch began or was resumed; is its predicate the wrong way round?",
                 RuntimeWarning,
                 stacklevel=2,
             )

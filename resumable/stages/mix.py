@@ -52,7 +52,7 @@ class Mix(LookedUp[T], Combine[T]):
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
-        has ended begins again, in a new epoch of its own, as each pass of an endless `repeat` does.
+        has ended begins again, in a new epoch of its own, like an endless `repeat`.
         The mix ends when each upstream has ended once, at the turn where the last one has no item;
         never, if one is endless. No upstream may be empty: it could not keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
@@ -144,7 +144,7 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks are at the same turn; passes that begin again are numbered as those of a repeat."""
+        """Ranks are at the same turn; epochs are numbered as those of a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -49,7 +49,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
       stage: whose motion it is.
       numbers: of the partitions.
       pipelines: of the partitions, in the same order.
-      epoch: of the pass.
+      epoch: its number.
       config: what runs the pipelines.
     """
 

@@ -33,9 +33,9 @@ from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reu
 T = TypeVar("T")
 
 # An endless repeat may be cut short and repeated in turn; its epochs must not get equal numbers.
-ENDLESS_PASSES = 1 << 32
-# Passes whose random access is kept at a time.
-MOST_PASSES = 64
+ENDLESS_EPOCHS = 1 << 32
+# Epochs whose random access is kept at a time.
+MOST_EPOCHS = 64
 
 
 @final
@@ -44,17 +44,17 @@ class Repeat(Transform[T]):
     """Upstream's items ``epochs`` times over, each time as a new epoch.
 
     Whatever is random upstream differs from epoch to epoch. A repeat inside a repeat counts on: if
-    the inner one makes n passes, pass p of the outer one has the epochs p * n to (p + 1) * n - 1.
+    the inner one makes n epochs, its epochs within epoch p of the outer one are p * n to (p + 1) * n - 1.
 
-    Maps before it keep their workers from pass to pass, until the last pass ends. Processes are
-    started anew if what their function refers to has changed since the previous pass.
+    Maps before it keep their workers from epoch to epoch, until the last one ends. Processes are
+    started anew if what their function refers to has changed since the previous epoch.
 
-    State: O(1), the number of passes finished and upstream's state. Random access is kept over an
+    State: O(1), the number of epochs finished and upstream's state. Random access is kept over an
     upstream of finite length.
 
     Args:
       upstream: stage to repeat.
-      epochs: number of passes, at least 0; None repeats without end, until a pass has no items. May
+      epochs: how many, at least 0; None repeats without end, until an epoch has no items. May
         differ between save and resume, unless a later stage counts or shuffles items, or repeats
         in turn.
 
@@ -69,7 +69,7 @@ class Repeat(Transform[T]):
     flow = Flow.REPEATED
     identity: ClassVar[IdentityFields] = {"epochs": ITEMS | EPOCHS}
     relies_on: ClassVar[Reliance] = EPOCHS
-    state_cost = "the pass"
+    state_cost = "the epoch"
 
     _: KW_ONLY
     epochs: int | None = None
@@ -97,14 +97,14 @@ class Repeat(Transform[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream, length = self.upstream, self.upstream.length
-        # Only a finite length tells which pass an index is in.
+        # Only a finite length tells which epoch an index is in.
         if length is None or length == math.inf or not upstream.random_access:
             return None
         length = int(length)
         first = by_index(upstream, self.epoch_of(epoch, 0))
         if first.every_epoch and length:
             return Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
-        indexed = lru_cache(MOST_PASSES)(
+        indexed = lru_cache(MOST_EPOCHS)(
             lambda number: by_index(upstream, self.epoch_of(epoch, number))
         )
 
@@ -116,7 +116,7 @@ class Repeat(Transform[T]):
 
     @derived
     def alike(self) -> bool:
-        """Whether all passes have the same items, and every item is looked up by its index."""
+        """Whether all epochs have the same items, and every item is looked up by its index."""
         upstream = self.upstream
         if not upstream.random_access or not upstream.length or upstream.length == math.inf:
             return False
@@ -124,28 +124,28 @@ class Repeat(Transform[T]):
         return not ahead and by_index(upstream).every_epoch
 
     def epoch_of(self, epoch: int, number: int) -> int:
-        """Upstream's epoch in pass ``number`` of this stage's own ``epoch``."""
-        passes = ENDLESS_PASSES if self.epochs is None else self.epochs
-        return epoch * passes + number
+        """Upstream's epoch that is number ``number`` within this stage's own ``epoch``."""
+        epochs = ENDLESS_EPOCHS if self.epochs is None else self.epochs
+        return epoch * epochs + number
 
 
 class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
-    """Motion through one pass after the other."""
+    """Motion through one epoch after the other."""
 
     _stage: Repeat[T]
 
     def __init__(self, stage: Repeat[T], epoch: int) -> None:
         self._stage = stage
         self._start_epoch = epoch
-        # Passes without an item need not be begun; there may be 2**62 of them.
+        # Epochs without an item need not be begun; there may be 2**62 of them.
         self._epochs = 0 if stage.length == 0 else stage.epochs
-        self._pass = 0
-        self._delivered = False  # whether this pass has delivered an item
-        # Keeps workers between two passes; replaced by that of an outer repeat, if there is one.
+        self._finished = 0  # the number of epochs before this one
+        self._delivered = False  # whether this epoch has delivered an item
+        # Keeps workers between two epochs; replaced by that of an outer repeat, if there is one.
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)
-        # All passes as one that looks up its items, once items were asked for, if this is possible.
+        # All epochs as one that looks up its items, once items were asked for, if this is possible.
         # It then moves instead of upstream, which catches up when it is needed.
         self._whole: IndexedIterator[T] | None = None
 
@@ -160,7 +160,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             if length:
                 blocks.append(block)
                 self._delivered = True
-            if length < missing and not self._next_pass():
+            if length < missing and not self._next_epoch():
                 break
             missing -= length
         return concatenate(blocks)
@@ -175,7 +175,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return whole.blocks(size) if whole else pulled_blocks(self, size)
 
     def _runs(self) -> Iterator[Iterable[T]]:
-        """The items of each pass: the first one, which sets `_delivered`, then the rest."""
+        """The items of each epoch: the first one, which sets `_delivered`, then the rest."""
         while self._within():
             items = iter(self._upstream.items())
             for first in items:
@@ -183,7 +183,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
                 yield (first,)
                 yield items
                 break
-            if not self._next_pass():
+            if not self._next_epoch():
                 break
 
     def skip(self, count: int) -> int:
@@ -194,7 +194,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             passed = self._upstream.skip(missing)
             self._delivered |= passed > 0
             missing -= passed
-            if missing and not self._next_pass():
+            if missing and not self._next_epoch():
                 break
             missing -= self._advance_over(missing)
         return count - missing
@@ -204,8 +204,8 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         place = None if indexed is None or self._whole is not None else self._place()
         if indexed is None or place is None:
             return (self._whole or self._upstream).origin(back)
-        position = self._pass * len(self._stage.upstream) + place
-        # A block may reach over the end of a pass, so items are counted over all passes.
+        position = self._finished * len(self._stage.upstream) + place
+        # A block may reach over the end of an epoch, so items are counted over all epochs.
         return origin_by_index(self._stage, indexed, position - back)
 
     @property
@@ -222,7 +222,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         if self._whole is not None:
             self._catch_up()
         return {
-            "pass": self._pass,
+            "pass": self._finished,
             "delivered": self._delivered,
             "upstream": self._upstream.get_state(),
         }
@@ -243,36 +243,36 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return source
 
     def close(self) -> None:
-        self._own_idle.close()  # first, so that no workers are kept for a further pass
+        self._own_idle.close()  # first, so that no workers are kept for a further epoch
         super().close()
 
     def _advance_over(self, count: int) -> int:
-        """Skip all but the last whole pass in ``count`` items; returns the number of items skipped.
+        """Skip all but the last whole epoch in ``count`` items; returns the number of items skipped.
 
-        Called at the start of a pass.
+        Called at the start of an epoch.
         """
         length = self._stage.upstream.length
         if not self._stage.upstream.random_access or not length or length == math.inf:
             return 0
-        passes = count // int(length)
+        epochs = count // int(length)
         if self._epochs is not None:
-            passes = min(passes, self._epochs - self._pass)
-        if passes < 2:
+            epochs = min(epochs, self._epochs - self._finished)
+        if epochs < 2:
             return 0
-        self._begin(self._pass + passes - 1)
-        return (passes - 1) * int(length)
+        self._begin(self._finished + epochs - 1)
+        return (epochs - 1) * int(length)
 
     def _looked_up(self) -> IndexedIterator[T] | None:
-        """All passes as one that looks up its items, from here on; None if they may differ."""
+        """All epochs as one that looks up its items, from here on; None if they may differ."""
         if self._whole is None and self._stage.alike and self._within():
             place = self._place()
             if place is not None:
                 self._whole = IndexedIterator(self._stage, self._start_epoch)
-                self._whole.skip(self._pass * len(self._stage.upstream) + place)
+                self._whole.skip(self._finished * len(self._stage.upstream) + place)
         return self._whole
 
     def _place(self) -> int | None:
-        """How many items of its pass upstream has handed out, if it looks them up."""
+        """How many items of its epoch upstream has handed out, if it looks them up."""
         length = len(self._stage.upstream)
         rest = self._upstream.state_at(length)
         return rest and length - rest[1]
@@ -284,32 +284,32 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         place, position = self._place(), self._whole.position
         assert place is not None
         length = len(self._stage.upstream)
-        if position != self._pass * length + place:
+        if position != self._finished * length + place:
             number, last = divmod(position - 1, length)
             upstream = self._started(number)
             upstream.skip(last + 1)
             self._upstream.close()
-            self._pass, self._delivered, self._upstream = number, True, upstream
+            self._finished, self._delivered, self._upstream = number, True, upstream
 
     def _within(self) -> bool:
-        return self._epochs is None or self._pass < self._epochs
+        return self._epochs is None or self._finished < self._epochs
 
-    def _next_pass(self) -> bool:
-        """Begin the next pass; returns whether there is one."""
-        if self._pass + 1 == self._epochs or (self._epochs is None and not self._delivered):
+    def _next_epoch(self) -> bool:
+        """Begin the next epoch; returns whether there is one."""
+        if self._finished + 1 == self._epochs or (self._epochs is None and not self._delivered):
             self._own_idle.close()
             return False
         restore_functions(self._upstream)
-        self._begin(self._pass + 1)
+        self._begin(self._finished + 1)
         return True
 
     def _begin(self, number: int) -> None:
-        self._pass, self._delivered = number, False
+        self._finished, self._delivered = number, False
         self._upstream.close()
         self._upstream = self._started(number)
 
     def _started(self, number: int) -> StageIterator[Any]:
-        """Upstream at the start of pass ``number``."""
+        """Upstream at the start of epoch ``number``."""
         stage = self._stage
         upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))
         reuse_workers(upstream, self._source)

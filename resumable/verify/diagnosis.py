@@ -26,7 +26,7 @@ from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, ItemDifference, PipelineRun
-from .work import Consumption, Passes, Resumed, ResumedHere, Work
+from .work import Consumption, Resumed, ResumedHere, WholeRuns, Work
 
 SAME: Final = Conditions()
 OTHER_HASHES: Final = Conditions(hash_seed=1)
@@ -122,7 +122,7 @@ class Diagnosis:
             return self._finding(number, seen, reasons.FUNCTION_KEEPS_STATE)
         # A second epoch that is refused counts like an empty one.
         nothing = seen.number == 0 and (seen.got is None or seen.got.startswith(ERROR))
-        return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_PASSES)
+        return self._finding(number, seen, reasons.READ_ONCE if nothing else reasons.COUNTS_EPOCHS)
 
     def of_resumes(self, ways: Sequence[Variation]) -> Finding:
         """Why a chain of resumes differs that was made with ``ways``, one for each stop."""
@@ -158,9 +158,9 @@ class Diagnosis:
         def experiment(number: int) -> Seen | None:
             limit = self._limit(number)
             keep = self.workers.new_file()
-            first = _done(self._run(Passes(limit, keep, texts=TEXTS), number, one), one)
+            first = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, one), one)
             _without_error(first, one)
-            work = Passes(limit, expected=Digests(keep))
+            work = WholeRuns(limit, expected=Digests(keep))
             others = self.workers.run_all([partial(self._run, work, number, other)] * REPEATS)
             return self._first_difference(number, first, others, other)
 
@@ -198,14 +198,14 @@ class Diagnosis:
         return False
 
     def _within_process(self, number: int) -> Seen | None:
-        work = Passes(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
+        work = WholeRuns(self._limit(number), self.workers.new_file(), count=2, texts=TEXTS)
         outcome = _done(self._run(work, number, SAME), SAME)
         return _seen(outcome.result[1], outcome.result[0])
 
     def _resumed(self, number: int, tunings: Sequence[Tuning] = ()) -> Seen | None:
         """Whether a chain of resumes in fresh processes differs from the uninterrupted run."""
         limit, keep = self._limit(number), self.workers.new_file()
-        whole = _done(self._run(Passes(limit, keep, texts=TEXTS), number, SAME), SAME)
+        whole = _done(self._run(WholeRuns(limit, keep, texts=TEXTS), number, SAME), SAME)
         folder = self.workers.new_folder()
         stops = self._stops(number)
         for place, until in enumerate((*stops, limit)):
@@ -266,8 +266,8 @@ class Diagnosis:
         if not tuning:
             return False
         keep = self.workers.new_file()
-        self.workers.run(ProcessTask(Passes(self.limit, keep), 0, tuning))
-        work = Passes(self.limit, expected=Digests(keep), count=2)
+        self.workers.run(ProcessTask(WholeRuns(self.limit, keep), 0, tuning))
+        work = WholeRuns(self.limit, expected=Digests(keep), count=2)
         outcome = self.workers.run(ProcessTask(work, 0, tuning, OTHER_HASHES))
         return outcome.error is None and any(run.differs for run in outcome.result)
 

@@ -48,7 +48,7 @@ class FlowCounts:
 
     Attributes:
       items: how many, in all epochs.
-      passes: how many came to their end.
+      ended: how many epochs came to their end.
       entered: items of the stage before it, at the end of the last of these epochs.
       left: items of its own at that time.
       unlike_length: items of an epoch, if this differs from its ``length``.
@@ -59,7 +59,7 @@ class FlowCounts:
     """
 
     items: int = 0
-    passes: int = 0
+    ended: int = 0
     entered: int = 0
     left: int = 0
     unlike_length: int | None = None
@@ -91,12 +91,12 @@ class Flows(Work):
 def left_out(stage: Stage[Any], flows: dict[int, FlowCounts]) -> Iterator[str]:
     """For each stage of the pipeline that leaves items out because of its arguments, how many."""
     for number, (found, _) in enumerate(walk(stage)):
-        entered, left, passes = _counts(found, flows.get(number, FlowCounts()))
+        entered, left, epochs = _counts(found, flows.get(number, FlowCounts()))
         if entered is None or left is None:
             continue
         line = f"{found}: {entered:,} in, {left:,} out"
-        if passes > 1:
-            line += f" in {passes} passes"
+        if epochs > 1:
+            line += f" in {epochs} epochs"
         if (reason := _reason(found, entered, left)) is not None:
             yield f"{line}, {reason}"
         elif is_the_users(found) and entered != left:
@@ -124,8 +124,8 @@ def _counts(stage: Stage[Any], flow: FlowCounts) -> tuple[int | None, int | None
     entered, left = max((one or 0 for one in lengths), default=None), _known(stage)
     if None not in lengths and left is not None:
         return entered, left, 1
-    if flow.passes and len(stage.inputs) == 1:
-        return flow.entered, flow.left, flow.passes
+    if flow.ended and len(stage.inputs) == 1:
+        return flow.entered, flow.left, flow.ended
     return None, None, 0
 
 
@@ -234,7 +234,7 @@ class _WatchedIterator(PassThroughIterator[T]):
 
     def _note_end(self) -> None:
         flow, stage = self._flow, self._stage.upstream
-        flow.passes += 1
+        flow.ended += 1
         flow.left = flow.items
         before = self._stage.flows.get(self._stage.number + 1)
         flow.entered = before.items if before is not None else 0

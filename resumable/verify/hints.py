@@ -29,7 +29,7 @@ def hint_for(reason: Reason, stage: Stage[Any]) -> str:
         found = _against_randomness(stage)
     elif reason in (reasons.STATE_INCOMPLETE, reasons.STATE_REFUSED):
         found = _for_a_state(stage)
-    elif reason in (reasons.READ_ONCE, reasons.COUNTS_PASSES):
+    elif reason in (reasons.READ_ONCE, reasons.COUNTS_EPOCHS):
         found = _for_a_source(stage)
     return found or reason.hint
 
@@ -65,7 +65,7 @@ def _against_chance(stage: Stage[Any]) -> str | None:
 
 def _against_randomness(stage: Stage[Any]) -> str | None:
     if not stage.inputs:
-        return "Give the source a seed, and each of its passes the same one."
+        return "Give the source a seed, and each of its epochs the same one."
     if isinstance(stage, Map):
         return None
     return (

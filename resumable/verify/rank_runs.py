@@ -18,7 +18,7 @@ from .partitions import partitions
 from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .ranks import shards
 from .runs import Digests, PipelineRun
-from .work import Passes, Work
+from .work import WholeRuns, Work
 
 TEXTS: Final = 10_000
 """Items of a run that are kept as text, to show one of them."""
@@ -89,7 +89,7 @@ class RankRuns:
         key = cut, rank, ranks.count, frozenset(uneven)
         if key not in self._known:
             digests = Digests(self.workers.new_file())
-            work = Passes(self.limit, digests.path, texts=TEXTS)
+            work = WholeRuns(self.limit, digests.path, texts=TEXTS)
             outcome = self.run(work, cut, rank, ranks, compared=False)
             if outcome.error is not None:
                 return outcome.error

@@ -19,7 +19,7 @@ from .processes import ProcessTask, TaskOutcome, TaskProcesses
 from .reasons import RANKS_DIFFER
 from .report import Finding
 from .runs import Digests, Watch
-from .work import Passes, Resumed, Work
+from .work import Resumed, WholeRuns, Work
 
 
 def shards(stage: Stage[Any]) -> list[tuple[int, Shard[Any]]]:
@@ -53,8 +53,8 @@ def check_ranks(
     own = Digests(workers.new_file())
     folder = workers.new_folder()
     plain = [
-        workers.run(ProcessTask(Passes(limit, order.path), number + 1)),
-        workers.run(ProcessTask(Passes(limit, own.path), number)),
+        workers.run(ProcessTask(WholeRuns(limit, order.path), number + 1)),
+        workers.run(ProcessTask(WholeRuns(limit, own.path), number)),
     ]
     if (failure := _failure(plain)) is not None:
         return failure

@@ -64,11 +64,11 @@ READ_ONCE: Final = Reason(
     "A second run in the same process gets no item: the source can be read only once.",
     _MAKE_ANEW,
 )
-COUNTS_PASSES: Final = Reason(
-    "counts passes",
+COUNTS_EPOCHS: Final = Reason(
+    "counts epochs",
     "A second run in the same process differs, and the source alone already does: it counts its "
     "own epochs, or goes on where it was.",
-    "Pass from_iterable a function that makes the iterator anew, and chain passes by repeat().",
+    "Pass from_iterable a function that makes the iterator anew, and chain epochs by repeat().",
 )
 FUNCTION_KEEPS_STATE: Final = Reason(
     "function keeps state",

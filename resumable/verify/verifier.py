@@ -44,7 +44,7 @@ from .report import Finding, Report, stage_costs
 from .runs import Digests, PipelineRun
 from .several import check_several
 from .target import Target
-from .work import Costs, Everywhere, Measure, Passes, Resumed
+from .work import Costs, Everywhere, Measure, Resumed, WholeRuns
 
 ENDLESS: Final = 10_000
 """Items looked at of a pipeline without an end."""
@@ -187,7 +187,7 @@ class _Verification:
         """Two runs in one process, the first for reference; returns the second."""
         known = self._stage.length
         ends = [int(end) for end in (known, self._limit) if end is not None and end != math.inf]
-        work = Passes(self._limit, self._digests.path, count=2)
+        work = WholeRuns(self._limit, self._digests.path, count=2)
         with self._bar("a run for reference, twice", 2 * min(ends) if ends else None) as update:
             began = monotonic()
             outcome = self._workers.run(ProcessTask(work), _following(update))

@@ -35,7 +35,7 @@ class Work(ABC):
 
 @final
 @dataclass(frozen=True)
-class Passes(Work):
+class WholeRuns(Work):
     """Uninterrupted runs in one process, up to ``limit`` items each; gives a list of `PipelineRun`.
 
     The first run keeps its digests in the file ``keep``, and the later runs are compared with

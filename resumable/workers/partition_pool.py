@@ -80,7 +80,7 @@ class PartitionPool:
     Args:
       config: which workers, and what they run.
       stage: the stage that it belongs to, for errors.
-      epoch: of the pass.
+      epoch: its number.
 
     Attributes:
       stage: the argument.

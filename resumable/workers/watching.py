@@ -30,7 +30,7 @@ from .tally import MayDropItems
 T = TypeVar("T")
 
 ItemKey: TypeAlias = tuple[int, int, int]
-"""A stage by its number in the order of `walk`, an epoch, and the number of an item in that pass."""
+"""A stage by its number in the order of `walk`, an epoch, and the number of an item in that epoch."""
 
 
 class Call(NamedTuple):

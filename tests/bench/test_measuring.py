@@ -16,8 +16,8 @@ from support.waiting import wait_until, waits_in
 
 import resumable as rs
 from resumable.bench import BenchReport, measure, percent
-from resumable.bench.passes import Clocks
 from resumable.bench.report import AROUND
+from resumable.bench.runs import Clocks
 from resumable.testing import pipelines
 from resumable.verify import CannotRun
 

@@ -107,8 +107,8 @@ MUTATIONS: Final = [
         "self._turn_after(place)",
     ),
     Mutation("stages/mix_iterator.py", "not leaves_out and last is None", "False"),
-    Mutation("stages/cycle.py", "each.in_first_pass and each is not", "each is not"),
-    Mutation("stages/cycle.py", "not (self._waits and self.in_first_pass) and super()", "super()"),
+    Mutation("stages/cycle.py", "each.in_first_epoch and each is not", "each is not"),
+    Mutation("stages/cycle.py", "not (self._waits and self.in_first_epoch) and super()", "super()"),
     Mutation("stages/mix.py", "max(ends) if cycles else min(ends)", "min(ends)"),
     Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(
@@ -117,12 +117,12 @@ MUTATIONS: Final = [
     Mutation("stages/global_order.py", "count(self._position + rank", "count(self._position"),
     Mutation("stages/global_order.py", "first = self._position + rank", "first = self._position"),
     Mutation("stages/global_order.py", "passed * self._stage.deal.ranks", "passed"),
-    Mutation("stages/repeat.py", "return epoch * passes + number", "return epoch + number"),
+    Mutation("stages/repeat.py", "return epoch * epochs + number", "return epoch + number"),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
     Mutation(
         "stages/repeat.py",
-        "self._begin(self._pass + passes - 1)",
-        "self._begin(self._pass + passes)",
+        "self._begin(self._finished + epochs - 1)",
+        "self._begin(self._finished + epochs)",
     ),
     Mutation(
         "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"

@@ -295,7 +295,7 @@ def replace_by_that_of_other_data(cache: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [cut, zero, Path.unlink, replace_by_fifo, replace_by_that_of_other_data]
 )
-def test_a_cache_that_is_damaged_in_mid_pass_is_built_anew(
+def test_a_cache_that_is_damaged_in_mid_epoch_is_built_anew(
     path: Path,
     cache: Path,
     kept: str,

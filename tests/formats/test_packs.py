@@ -208,7 +208,7 @@ def replace_by_link(cache: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [cut, zero, Path.unlink, replace_by_fifo, replace_by_folder, replace_by_link]
 )
-def test_one_that_is_damaged_in_mid_pass_is_done_without(
+def test_one_that_is_damaged_in_mid_epoch_is_done_without(
     folder: Path, damage: Callable[[Path], object]
 ) -> None:
     passes: list[Any] = [
@@ -254,7 +254,7 @@ def test_what_is_found_again_of_a_damaged_one_is_bounded_in_memory(
     assert 0 < len(record_index.short_indexes) < FILES
 
 
-def test_one_that_another_process_replaced_in_mid_pass_is_read_anew(
+def test_one_that_another_process_replaced_in_mid_epoch_is_read_anew(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = rs.lines(folder / "a*", encoding=None)

@@ -142,7 +142,7 @@ def test_the_threads_of_a_map_before_it_are_used_and_states_are_the_same_without
     with iter(with_workers) as one, iter(without) as other:
         assert list(islice(one, 7)) == list(islice(other, 7))
         assert one.get_state() == other.get_state()
-        assert type(one._pass.root) is not type(other._pass.root)
+        assert type(one._running.root) is not type(other._running.root)
     with pytest.raises(rs.InvalidArgument, match="Map before it would run without its threads"):
         with_workers.shuffle(0)
 

@@ -225,7 +225,7 @@ def test_another_mix_is_refused_by_the_argument_that_differs(
 
 def test_an_input_without_items_cannot_begin_again() -> None:
     for inputs in ([stream(0), stream(3)], [stream(3), stream(0)], [stream(0)]):
-        with pytest.raises(rs.InvalidArgument, match="which has none in pass 0; leave it out"):
+        with pytest.raises(rs.InvalidArgument, match="which has none in epoch 0; leave it out"):
             list(rs.mix(*inputs, stop="cycle"))
 
 
@@ -234,7 +234,7 @@ def test_an_input_that_is_used_up_after_a_pass_cannot_begin_again() -> None:
     once = rs.from_iterable(lambda: iter(passes.pop() if passes else []))
     with iter(rs.mix(once, stream(9), stop="cycle")) as iterator:
         assert list(islice(iterator, 4)) == [5, 0, 6, 1]
-        with pytest.raises(rs.InvalidArgument, match="which has none in pass 1"):
+        with pytest.raises(rs.InvalidArgument, match="which has none in epoch 1"):
             next(iterator)
 
 

@@ -74,7 +74,7 @@ def repeated(own: list[object], count: int) -> list[object]:
     st.lists(st.tuples(st.integers(1, 6), st.integers(0, 9)), min_size=3, max_size=3),
     st.sampled_from(["drop", "pad"]),
 )
-def test_other_ranks_in_mid_pass_end_together_and_lose_no_more_than_the_last_ones_drop(
+def test_other_ranks_in_mid_epoch_end_together_and_lose_no_more_than_the_last_ones_drop(
     items: int, count: int, stage: str, plan: list[tuple[int, int]], uneven: str
 ) -> None:
     done: list[object] = []

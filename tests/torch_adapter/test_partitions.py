@@ -86,7 +86,7 @@ def ended(state: Any, pipeline: Any) -> bool:
 
 @settings(max_examples=max(examples() // 3, 4), phases=[Phase.explicit, Phase.generate])
 @given(st.data())
-def test_ranks_and_workers_may_change_in_mid_pass(data: st.DataObject) -> None:
+def test_ranks_and_workers_may_change_in_mid_epoch(data: st.DataObject) -> None:
     length, count = data.draw(st.integers(30, 90)), data.draw(st.sampled_from([1, 2, 4, 6, 12]))
     whole = list(partitioned(length, count))
     state: rs.State | None = None

@@ -58,7 +58,7 @@ LEFT_OUT: dict[str, tuple[rs.Pipeline[Any], list[str]]] = {
     "drop_last of a stream": (
         stream.batch(4, drop_last=True).repeat(2),
         [
-            "Batch(batch_size=4, drop_last=True): 206 in, 50 out in 2 passes, 6 left out by drop_last"
+            "Batch(batch_size=4, drop_last=True): 206 in, 50 out in 2 epochs, 6 left out by drop_last"
         ],
     ),
     "take": (rs.range(9).take(5), ["Take(count=5): 9 in, 5 out, 4 left out by count=5"]),

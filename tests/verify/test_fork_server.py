@@ -19,7 +19,7 @@ from resumable.verify.conditions import Conditions
 from resumable.verify.fork_server import CAN_FORK
 from resumable.verify.processes import ProcessTask, TaskOutcome, TaskProcesses
 from resumable.verify.target import Target
-from resumable.verify.work import Passes
+from resumable.verify.work import WholeRuns
 
 pytestmark = pytest.mark.skipif(not CAN_FORK, reason="nothing is forked on this system")
 
@@ -82,7 +82,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def ran(workers: TaskProcesses, hash_seed: int) -> TaskOutcome:
-    return workers.run(ProcessTask(Passes(None), conditions=Conditions(hash_seed=hash_seed)))
+    return workers.run(ProcessTask(WholeRuns(None), conditions=Conditions(hash_seed=hash_seed)))
 
 
 def noted(folder: Path) -> list[dict[str, Any]]:

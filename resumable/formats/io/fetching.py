@@ -26,7 +26,7 @@ PERMANENT: Final = (
     FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError,
     NotImplementedError, TypeError, AttributeError, ImportError, AssertionError,
 )  # fmt: skip
-PASSING_STATUS: Final = (408, 425, 429)
+TRANSIENT_STATUS: Final = (408, 425, 429)
 """Answers of HTTP below 500 that ask to come back later."""
 
 
@@ -104,13 +104,13 @@ class _Failed(Exception):
 
     Attributes:
       request: that failed.
-      passes: whether it may help to try again.
+      transient: whether it may help to try again.
     """
 
-    def __init__(self, request: Request, passes: bool) -> None:
+    def __init__(self, request: Request, transient: bool) -> None:
         super().__init__(request.url)
         self.request = request
-        self.passes = passes
+        self.transient = transient
 
 
 def fetch(request: Request, patience: Patience) -> Any:
@@ -124,7 +124,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     Only those that failed are made again.
 
     Raises:
-      ReadError: if a request never succeeded, or its error will not pass; its cause is the last one.
+      ReadError: if a request never succeeded, or its error is permanent; its cause is the last one.
       FileNotFoundError: if there is no such file.
       MissingDependency: if tenacity is not installed.
     """
@@ -139,7 +139,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(patience.attempts),
         wait=lambda state: patience.seconds_after(state.attempt_number),
-        retry=tenacity.retry_if_exception(lambda error: getattr(error, "passes", False)),
+        retry=tenacity.retry_if_exception(lambda error: getattr(error, "transient", False)),
         reraise=True,
     )
     found: dict[int, Any] = {}
@@ -154,8 +154,8 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
         for number, (value, error) in zip(missing, _answers(calls, patience.timeout), strict=True):
             if error is None:
                 found[number] = value
-            elif failed is None or failed.passes:
-                failed = _Failed(requests[number], _passes(error))
+            elif failed is None or failed.transient:
+                failed = _Failed(requests[number], _is_transient(error))
                 failed.__cause__ = error
         if failed is not None:
             raise failed
@@ -165,7 +165,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     except _Failed as failed:
         request, cause = failed.request, failed.__cause__
         request.explain()
-        if isinstance(cause, FileNotFoundError) and not failed.passes:
+        if isinstance(cause, FileNotFoundError) and not failed.transient:
             raise FileNotFoundError(ENOENT, f"there is no {request.url}") from cause
         raise _spent(request.url, attempt, patience, cause) from cause
     return [found[number] for number in range(len(requests))]
@@ -188,14 +188,14 @@ def _spent(url: str, attempt: int, patience: Patience, error: BaseException | No
     )
 
 
-def _passes(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Whether it may help to try again."""
     if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
         # If a request for the size of a file fails, fsspec says that there is no such file.
-        return _passes(error.__cause__)
+        return _is_transient(error.__cause__)
     status = getattr(error, "status", None)
     if isinstance(status, int) and 400 <= status < 500:
-        return status in PASSING_STATUS
+        return status in TRANSIENT_STATUS
     return not isinstance(error, PERMANENT)
 
 

@@ -1,4 +1,4 @@
-"""Passes through a pipeline against the clock."""
+"""Runs of a pipeline against the clock."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ItemTimes(NamedTuple):
     cpu_seconds: float
 
 
-class MeasuredPass(NamedTuple):
-    """A pass from the first item on.
+class MeasuredRun(NamedTuple):
+    """A run from the first item on.
 
     Attributes:
       first: the first item, for which threads start and buffers fill; empty if there is no item.
       rest: those after it.
-      ended: whether the pass came to the end of the pipeline.
+      ended: whether the run came to the end of the pipeline.
     """
 
     first: ItemTimes
@@ -68,7 +68,7 @@ def run(
     items: int | None,
     after_first: Callable[[], object] = lambda: None,
     after_last: Callable[[], object] = lambda: None,
-) -> MeasuredPass:
+) -> MeasuredRun:
     """Draw items as fast as a loop can.
 
     Args:
@@ -99,7 +99,7 @@ def run(
         raise CannotRun(
             f"the pipeline fails at item {step}: {type(error).__name__}: {error}"
         ) from error
-    return MeasuredPass(first, rest, ended)
+    return MeasuredRun(first, rest, ended)
 
 
 def _part(

@@ -1,4 +1,4 @@
-"""A repeat that looks its items up, as its passes are alike, stands where any other repeat would."""
+"""A repeat that looks its items up, as its epochs are alike, stands where any other repeat would."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def walk(pipeline: rs.Pipeline[Any], first: str, second: str, counts: tuple[int,
 @pytest.mark.parametrize("name", PIPELINES)
 @pytest.mark.parametrize("first", MOVES)
 @pytest.mark.parametrize("second", MOVES)
-def test_states_items_and_epochs_are_those_of_passes_begun_one_by_one(
+def test_states_items_and_epochs_are_those_of_epochs_begun_one_by_one(
     name: str, first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline = PIPELINES[name]()

@@ -37,15 +37,15 @@ SLOW: Final = 5
 
 
 class NumberedBlocks(Iterator[tuple[Indices, Any]], Generic[T]):
-    """The items of a pass in blocks: their numbers, and columns in the structure of an item.
+    """The items of an epoch in blocks: their numbers, and columns in the structure of an item.
 
     If an item raises an exception, those before it come first. The next call tries the same item again.
 
     Args:
-      states: of the pass.
+      states: those of the epoch.
       columns: makes arrays of the items.
       failures: takes note of each exception.
-      note_end: called with the number of the last item at the end of the pass.
+      note_end: called with the number of the last item at the end of the epoch.
     """
 
     # An object and not a generator, so that after an error it returns the same item again.

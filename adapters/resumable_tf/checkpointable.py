@@ -21,9 +21,9 @@ T = TypeVar("T")
 
 
 class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # type: ignore[misc]
-    """The items of ``pipeline``, pass after pass, with their position in a `tf.train.Checkpoint`.
+    """The items of ``pipeline``, epoch after epoch, with their position in a `tf.train.Checkpoint`.
 
-    Each ``for`` loop goes through the rest of the pass in progress, and the next loop through the next
+    Each ``for`` loop goes through the rest of the epoch in progress, and the next loop through the next
     epoch. In the body of the loop the item in work counts as consumed, so save after the step. Only
     ``prefetch`` and the workers of the pipeline run ahead, and the state accounts for them. Do not make
     a `tf.data.Dataset` of it, which would run ahead too.
@@ -54,20 +54,20 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass in progress."""
+        """The number of the epoch in progress."""
         return self._iterator.epoch
 
     @property
     def step(self) -> int:
-        """Number of items of the pass that were handed out."""
+        """Number of items of the epoch that were handed out."""
         return self._iterator.step
 
     def __iter__(self) -> Iterator[T]:
         _check_is_eager()
-        return _Pass(self)
+        return _Items(self)
 
     def next_item(self) -> T:
-        """The next item of the pass in progress.
+        """The next item of the epoch in progress.
 
         Raises:
           StopIteration: at its end; the next call begins the next epoch.
@@ -145,7 +145,7 @@ class CheckpointableInput(tf.train.experimental.PythonState, Generic[T]):  # typ
         self._was_restored = False
 
 
-class _Pass(Iterator[T]):
+class _Items(Iterator[T]):
     def __init__(self, source: CheckpointableInput[T]) -> None:
         self._source: CheckpointableInput[Any] | None = source
 

@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """One pass through a pipeline, in which items are produced before they are consumed.
+    """One epoch of a pipeline, in which items are produced before they are consumed.
 
     Args:
       pipeline: the pipeline with the items.
@@ -53,7 +53,7 @@ class Feed(Generic[T]):
 
     @property
     def is_endless(self) -> bool:
-        """Whether the pass never ends: by its length if known, else by an endless `repeat`."""
+        """Whether the epoch never ends: by its length if known, else by an endless `repeat`."""
         length = self.pipeline.length
         if length is not None:
             return length == math.inf
@@ -62,7 +62,7 @@ class Feed(Generic[T]):
 
     @property
     def origin(self) -> int:
-        """The number of items before the first one of this pass."""
+        """The number of items before the first one of this epoch."""
         return int(self._states.origin["step"])
 
     def items(self) -> Iterator[tuple[np.int64, T]]:
@@ -129,7 +129,7 @@ class Feed(Generic[T]):
         return self.origin
 
     def _note_end(self, number: int) -> None:
-        """Warn once if the pass ends at ``number``, the item at which it was restored."""
+        """Warn once if the epoch ends at ``number``, the item at which it was restored."""
         if number == self.origin > 0:
             warn_of_ended_run(number, "use another folder for model and input")
 

@@ -41,14 +41,14 @@ def state_in(state_dict: Mapping[str, Any]) -> State:
 
 
 class Cursor:
-    """The pass in progress; before its first item, the next pass.
+    """The epoch in progress; before its first item, the next one.
 
     Args:
-      pipeline: one pass over it is an epoch.
+      pipeline: going through it once is an epoch.
 
     Attributes:
       pipeline: the argument.
-      epoch: number of the pass.
+      epoch: its number.
       jumps: how often the cursor moved elsewhere than to the start of the next epoch.
       moves: how often `load` or `set_epoch` has made the count of consumed items invalid.
 
@@ -74,17 +74,17 @@ class Cursor:
         self._resumed = False
         self._known: dict[
             int, bool
-        ] = {}  # whether a resumed pass has at least this many items left
+        ] = {}  # whether a resumed epoch has at least this many items left
         self._stand_at(self._states.first_of(0), resumed=False)
 
     def begin(self, consumed: int, fewest: int = 1) -> None:
-        """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
+        """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: number of items of the previous pass that were consumed. If it is 0, that pass
+          consumed: number of items of the previous epoch that were consumed. If it is 0, that epoch
             begins again.
-          fewest: the smallest number of items that make a pass. If a resumed pass has fewer left, its
-            epoch is over.
+          fewest: the smallest number of items that make an epoch. If a resumed epoch has fewer left, it
+            is over.
         """
         chosen, self._chosen = self._chosen, None
         again = self._begun and consumed > 0
@@ -98,17 +98,17 @@ class Cursor:
         self._begun = True
 
     def epoch_to_come(self, fewest: int = 1) -> int:
-        """The epoch of the pass in progress; before its first item, of the next pass."""
+        """The number of the epoch in progress; before its first item, of the next one."""
         if self._begun or not self._resumed or self._chosen is not None:
             return self.epoch
         return self.epoch if self._has(fewest) else self.epoch + 1
 
     def end(self) -> None:
-        """End the pass and move to the start of the next one."""
+        """End the epoch and move to the start of the next one."""
         self._stand_at(self._states.first_of(self.epoch + 1), resumed=False)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
+        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
         self._chosen = check_int("epoch", epoch, minimum=0)
         if epoch == self.epoch:
             return
@@ -119,11 +119,11 @@ class Cursor:
         self.moves += 1
 
     def state_dict(self, count: int) -> dict[str, bytes]:
-        """The state after ``count`` items of the pass, or at its end if it has fewer."""
+        """The state after ``count`` items of the epoch, or at its end if it has fewer."""
         return {KEY: dumps_frozen(self._states.after(self._states.origin["step"] + count))}
 
     def keep(self, count: int, data: bytes) -> None:
-        """Record the state after ``count`` items of the pass, serialised by `resumable.dumps`."""
+        """Record the state after ``count`` items of the epoch, serialised by `resumable.dumps`."""
         self._states.keep(self._states.origin["step"] + count, data)
 
     def state_of(self, iterator: rs.PipelineIterator[Any]) -> dict[str, bytes]:
@@ -131,7 +131,7 @@ class Cursor:
         return {KEY: dumps_frozen(iterator.get_state())}
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
-        """Move to a state, in the middle of its pass.
+        """Move to a state, in the middle of its epoch.
 
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
@@ -142,22 +142,22 @@ class Cursor:
         self.moves += 1
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
-        """A new iterator at the beginning of the pass, or where it was resumed."""
+        """A new iterator at the beginning of the epoch, or where it was resumed."""
         return self._states.produce(threads=threads)
 
     @property
     def begun(self) -> bool:
-        """Whether the pass has begun."""
+        """Whether the epoch has begun."""
         return self._begun
 
     @property
     def resumed(self) -> bool:
-        """Whether the pass is the rest of one that was resumed."""
+        """Whether the epoch is the rest of one that was resumed."""
         return self._resumed
 
     @property
     def origin(self) -> State:
-        """The state with which the pass began, or was resumed."""
+        """The state with which the epoch began, or was resumed."""
         return self._states.origin
 
     def _jump_to(self, epoch: int) -> None:
@@ -178,7 +178,7 @@ class Cursor:
 
 
 class InPasses:
-    """The common part of all classes that go through a pipeline in passes.
+    """The common part of all classes that go through a pipeline epoch by epoch.
 
     Attributes:
       cursor: the place of the loop.
@@ -188,14 +188,14 @@ class InPasses:
 
     @property
     def fewest(self) -> int:
-        """The smallest number of items that make a pass."""
+        """The smallest number of items that make an epoch."""
         return 1
 
     @property
     def epoch(self) -> int:
-        """The epoch of the pass in progress; before its first item, of the next pass."""
+        """The number of the epoch in progress; before its first item, of the next one."""
         return self.cursor.epoch_to_come(self.fewest)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
+        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
         self.cursor.set_epoch(epoch)

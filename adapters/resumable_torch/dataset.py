@@ -32,11 +32,11 @@ __all__ = ["PipelineDataset"]
 
 
 class PipelineDataset(InPasses, IterableDataset[Any]):
-    """The items of a pipeline for a `DataLoader`, each pass a new epoch.
+    """The items of a pipeline for a `DataLoader`, epoch by epoch.
 
     `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
     is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
-    batches, pass ``batch_size=None``, call `set_epoch` before each pass, leave ``persistent_workers``
+    batches, pass ``batch_size=None``, call `set_epoch` before each epoch, leave ``persistent_workers``
     off, and pass the number of consumed items to `state_dict`.
 
     If the pipeline has partitions, each worker owns some and reads no others. That needs a
@@ -58,7 +58,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
     Attributes:
       pipeline: the argument.
       cursor: the place of the loop.
-      marks: the state after each batch of a stream, if a loader begins the passes.
+      marks: the state after each batch of a stream, if a loader begins the epochs.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -96,7 +96,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         """The state of the loop; in a worker, that of the worker.
 
         Args:
-          consumed: number of items that the loop has consumed since the pass began or was resumed. By
+          consumed: number of items that the loop has consumed since the epoch began or was resumed. By
             default, the number of those that were yielded in this process.
 
         Raises:
@@ -110,7 +110,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return self.cursor.state_dict(count)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next pass continue at ``state_dict``.
+        """Let the next epoch continue at ``state_dict``.
 
         Raises:
           StateMismatch: if ``state_dict`` belongs to another pipeline.
@@ -122,7 +122,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         self._in_place = in_worker
 
     def driven(self, run_length: int) -> PipelineDataset:
-        """A copy for a loader that begins the passes and takes ``run_length`` items at a time."""
+        """A copy for a loader that begins the epochs and takes ``run_length`` items at a time."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
         copied._driven, copied._run_length = True, run_length
@@ -152,7 +152,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         in_place, self._in_place = self._in_place, False
         if in_place:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
-        # A persistent worker goes through one pass after another.
+        # A persistent worker goes through one epoch after another.
         self.cursor.begin(int(self._working is not None))
         self._working = own = self._own(number, workers)
         if own is not None:
@@ -165,7 +165,7 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         return self._runs(self._working, (workers - 1) * self._run_length)
 
     def _own(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
-        """An iterator over the partitions of worker ``number`` from the start of the pass.
+        """An iterator over the partitions of worker ``number`` from the start of the epoch.
 
         It is None if the worker owns none.
         """

@@ -1,4 +1,4 @@
-"""Samplers whose passes are begun by a loader."""
+"""Samplers whose epochs are begun by a loader."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Driven(InPasses):
 
     @property
     def driven(self) -> bool:
-        """Whether a loader begins the passes."""
+        """Whether a loader begins the epochs."""
         return self._is_driven and (self._driver is None or self._driver() is not None)
 
     def drive(self, loader: object) -> None:
-        """Let ``loader`` begin the passes as long as it exists.
+        """Let ``loader`` begin the epochs as long as it exists.
 
         Raises:
           InvalidArgument: if another loader begins them already.
@@ -57,6 +57,6 @@ class Unordered(Sampler[None]):
         return repeat(None)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the first pass be that of ``epoch``, unless it has begun or was resumed."""
+        """Let the first epoch have the number ``epoch``, unless it has begun or was resumed."""
         if not (self._cursor.begun or self._cursor.resumed):
             self._cursor.set_epoch(epoch)

@@ -40,7 +40,7 @@ class ResumeInput(Callback):
     """
 
     def __init__(self) -> None:
-        self._steps = 0  # since the loaders began their pass
+        self._steps = 0  # since the loaders began their epoch
         self._is_resumed = self._has_trained = False
         self._to_load: list[Any] = []
 

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class ResumableDataLoader(InPasses, DataLoader[T]):
-    """`torch.utils.data.DataLoader` with the same arguments and a state. Each pass is a new epoch.
+    """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is an epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
     holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
@@ -44,18 +44,18 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     In the body of the loop, the current batch counts as consumed. After the loop, the state is that
     of the start of the next epoch. A state of the last batch also resumes at the start of the next
-    epoch, and ``epoch`` is then the next one. After a ``break`` the next pass is the next epoch,
-    unless the pass had delivered nothing.
+    epoch, and ``epoch`` is then the next one. After a ``break`` the next loop is the next epoch,
+    unless this one had delivered nothing.
 
     If ranks own partitions and ``drop_last`` is off, the state after the loop is that of the last
     batch, so that it can be joined with the states of ranks that are still in the epoch. A rank
-    that resumes with nothing left has an empty pass, so that all ranks are in the same epoch. If
+    that resumes with nothing left has an empty epoch, so that all ranks are in the same epoch. If
     there is one rank, it warns, since the run may have ended.
 
     If a batch of a map-style data set cannot be made, a loop that calls `next` again skips it. If
     an interrupt, such as the exception of a signal handler, comes while torch waits, `next` then
     gives the batch that was waited for. If torch would leave batches out after an error or an
-    interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next pass is
+    interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next epoch is
     exact.
 
     State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
@@ -161,9 +161,9 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         else:
             check_workers(self._source.pipeline, self.num_workers)
         self._shares: Shares | None = None
-        # The last state of a pass that the loop has ended, if ranks end at different steps.
+        # The last state of an epoch that the loop has ended, if ranks end at different steps.
         self._last: tuple[int, dict[str, bytes]] | None = None
-        # Whether only a loaded state has said which pass comes next.
+        # Whether only a loaded state has said which epoch comes next.
         self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
@@ -180,7 +180,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
     @property
     def received(self) -> int:
-        """Number of batches that the loop has received since the pass began or was resumed."""
+        """Number of batches that the loop has received since the epoch began or was resumed."""
         return self._count if self._moves == self.cursor.moves else 0
 
     @property
@@ -222,7 +222,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         return self.cursor.state_dict(batches * self._batch_items)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next pass continue at ``state_dict``.
+        """Let the next epoch continue at ``state_dict``.
 
         Raises:
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
@@ -233,17 +233,17 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self._is_led_by_state = True
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next pass be that of ``epoch``, or the rest of it if it was resumed."""
+        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
         super().set_epoch(epoch)
         self._is_led_by_state = False
 
     def get_state(self) -> dict[str, bytes]:
-        """As `state_dict`, for ``rs.from_iterable(loader)``; after a pass, that of the next one."""
+        """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, that of the next one."""
         self._apply_policy()
         return self._state(held=0)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """As `load_state_dict`, but a state at the end of a pass is followed by an empty pass.
+        """As `load_state_dict`, but a state at the end of an epoch is followed by an empty epoch.
 
         A pipeline that repeats the loader then goes to the next epoch by itself.
         """
@@ -265,7 +265,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         return self._batch_items if self.drop_last else 1
 
     def _begin_pass(self) -> tuple[int, Iterator[T]]:
-        """Begin a pass: its number, and torch's own iterator over it."""
+        """Begin an epoch: its number, and torch's own iterator over it."""
         again = self.cursor.begun and not self.received
         self.cursor.begin(self.received, self.fewest)
         if isinstance(self._source, PipelineDataset) and (
@@ -301,7 +301,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         """Count batches of the pass ``number``.
 
         Args:
-          number: of the pass.
+          number: of the epoch.
           batches: how many.
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
@@ -326,7 +326,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             self._count = 0
 
     def _warn_if_nothing_was_left(self) -> None:
-        """Warn at the end of a resumed pass that had no batch.
+        """Warn at the end of a resumed epoch that had no batch.
 
         With several ranks there is no warning: others may have batches, and all stay in one epoch.
         """
@@ -340,12 +340,12 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             warn_of_ended_run(
                 self.cursor.origin["step"],
                 "load no state",
-                go_on=f"begin the next pass, which is epoch {self.cursor.epoch + 1}",
+                go_on=f"begin the next epoch, {self.cursor.epoch + 1}",
                 stacklevel=4,
             )
 
     def _leave_workers(self) -> None:
-        """Let the next pass begin with new workers, even if workers are persistent."""
+        """Let the next epoch begin with new workers, even if workers are persistent."""
         self._iterator = None
 
     @property
@@ -360,7 +360,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
 
 
 class _Received(Iterator[T]):
-    """Counts the batches that the loop receives. The pass begins with the first call of `next`."""
+    """Counts the batches that the loop receives. The epoch begins with the first call of `next`."""
 
     def __init__(self, loader: ResumableDataLoader[T]) -> None:
         self._loader = loader
@@ -369,7 +369,7 @@ class _Received(Iterator[T]):
         self._order = OneOrder()
         self._taken: Taken | None = None
         # Number of batches that could not be made. With a map-style data set, they count as skipped
-        # once the loop has received another batch. A pipeline's pass ends with the first of them:
+        # once the loop has received another batch. A pipeline's epoch ends with the first of them:
         # its worker would deliver nothing more, while others would continue.
         self._failed = 0
         # Whether torch would leave a batch out if it continued after an exception. It is set before
@@ -378,7 +378,7 @@ class _Received(Iterator[T]):
         self._over = False
 
     def __next__(self) -> T:
-        if self._over:  # or each further call would end another pass
+        if self._over:  # or each further call would end another epoch
             raise StopIteration
         if self._batches is None or self._taken is None:
             self._number, batches = self._loader._begin_pass()
@@ -386,7 +386,7 @@ class _Received(Iterator[T]):
             self._batches = batches
         if self._torn:
             raise rs.WorkerError(
-                "the pass ended with the error before; load_state_dict(state_dict()) goes on with the "
+                "the epoch ended with the error before; load_state_dict(state_dict()) goes on with the "
                 "batch that could not be made"
             )
         taken = self._taken

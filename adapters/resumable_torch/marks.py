@@ -84,7 +84,7 @@ class Marks:
 
 
 class OneOrder:
-    """Checks on the first batches that all workers of a pass read the same order."""
+    """Checks on the first batches that all workers of an epoch read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None

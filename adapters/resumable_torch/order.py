@@ -58,7 +58,7 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:
-    """The positions in the whole run of a pass's items, from where the pass began.
+    """The positions in the whole run of an epoch's items, from where the epoch began.
 
     An item that fills up a last round has the position of the item that it repeats.
     """

@@ -20,7 +20,7 @@ BLOCK: Final = 4096
 
 
 class ResumableSampler(Driven, Sampler[Any]):
-    """Indices of a data set. Each pass is a new epoch and can be resumed at any index.
+    """Indices of a data set. Each epoch can be resumed at any index.
 
     A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`, pass the
     number of consumed samples to `state_dict`; `ResumableDataLoader` counts them itself.
@@ -57,7 +57,7 @@ class ResumableSampler(Driven, Sampler[Any]):
         self._block: Iterator[Any] = iter(())
 
     def __iter__(self) -> Iterator[Any]:
-        # The pass begins with its first sample: torch asks for more iterators than it uses.
+        # The epoch begins with its first sample: torch asks for more iterators than it uses.
         if not self.driven:
             self.cursor.begin(self.yielded)
         positions = positions_from(self.cursor) if self.with_position else None
@@ -75,21 +75,21 @@ class ResumableSampler(Driven, Sampler[Any]):
 
     @property
     def yielded(self) -> int:
-        """How many samples this pass has yielded; the loop may have consumed fewer."""
+        """How many samples this epoch has yielded; the loop may have consumed fewer."""
         return self._drawn - length_hint(self._block)
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
         """The state after the samples that the loop has consumed.
 
         Args:
-          consumed: number of samples that the loop has consumed since the pass began or was resumed. By
+          consumed: number of samples that the loop has consumed since the epoch began or was resumed. By
             default, the number of those yielded, which is right only where nothing runs ahead.
         """
         count = self.yielded if consumed is None else check_int("consumed", consumed, minimum=0)
         return self.cursor.state_dict(count)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next pass continue at ``state_dict``.
+        """Let the next epoch continue at ``state_dict``.
 
         Raises:
           StateMismatch: if it belongs to another order.
@@ -157,14 +157,14 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
         """The state after the batches that the loop has consumed.
 
         Args:
-          consumed: number of batches that the loop has consumed since the pass began or was resumed. By
+          consumed: number of batches that the loop has consumed since the epoch began or was resumed. By
             default, the number of those yielded, which is right only where nothing runs ahead.
         """
         batches = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
         return self.cursor.state_dict(batches * self.batch_size)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next pass continue at ``state_dict``.
+        """Let the next epoch continue at ``state_dict``.
 
         Raises:
           StateMismatch: if it belongs to another order.

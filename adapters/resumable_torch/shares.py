@@ -98,11 +98,11 @@ def _first(partition: Partition[Any], state: State) -> int:
 
 
 class Shares:
-    """The state of a pass whose workers own partitions.
+    """The state of an epoch whose workers own partitions.
 
     Args:
       pipelines: what each worker owns.
-      origin: the state with which the pass begins.
+      origin: the state with which the epoch begins.
       batch_items: number of items that one batch takes.
     """
 
@@ -121,7 +121,7 @@ class Shares:
     def of(
         cls, pipeline: rs.Pipeline[Any], workers: int, origin: State, batch_items: int
     ) -> Shares | None:
-        """The shares of ``workers`` in a pass from ``origin``, if they own partitions."""
+        """The shares of ``workers`` in an epoch from ``origin``, if they own partitions."""
         shares = [share_of(pipeline, number, workers, origin) for number in range(workers)]
         found = [share for share in shares if share is not None]
         return cls(found, origin, batch_items) if found else None

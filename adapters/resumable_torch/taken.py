@@ -1,4 +1,4 @@
-"""Which batches of a pass torch has taken when an exception came instead of a batch."""
+"""Which batches of an epoch torch has taken when an exception came instead of a batch."""
 
 # An exception from torch's iterator has one of two causes. Either a batch could not be made; torch
 # then continues after it. Or a signal handler raised while torch waited; the batch then still
@@ -7,7 +7,7 @@
 # sampler makes one batch, so the draws are counted.
 #
 # A handler may also raise in the middle of torch's own bookkeeping, or in the sampler, a generator,
-# which then ends. Later batches may leave some out, so the pass must not continue.
+# which then ends. Later batches may leave some out, so the epoch must not continue.
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Drawn(Iterator[Any]):
 
 
 class Taken:
-    """The batches of a pass that torch has taken.
+    """The batches of an epoch that torch has taken.
 
     Args:
       batches: torch's iterator over a loader whose sampler is `Drawable`.

@@ -234,7 +234,7 @@ def test_a_rank_that_has_ended_is_joined_with_one_that_goes_on(workers: int) -> 
         assert rank.epoch == 0
     assert sorted(chain(*again)) == sorted(rest)
     assert [rank.epoch for rank in again] == [1, 1]
-    assert rs.loads(ranks[0].get_state()[KEY])["epoch"] == 1  # of the pass to come
+    assert rs.loads(ranks[0].get_state()[KEY])["epoch"] == 1  # of the epoch to come
 
 
 def test_partitions_of_several_sources_are_saved_by_two_ranks_and_loaded_by_three() -> None:
@@ -378,7 +378,7 @@ def test_a_pass_with_nothing_left_says_so_once() -> None:
     assert len(list(loader)) == 7
     state, again = loader.state_dict(), loader_over(pipeline)
     again.load_state_dict(state)
-    with pytest.warns(RuntimeWarning, match=r"end at step 7, .* the next pass, which is epoch 1"):
+    with pytest.warns(RuntimeWarning, match=r"end at step 7, .* the next epoch, 1"):
         assert list(again) == []
     assert len(list(again)) == 7
     again.load_state_dict(state)

@@ -30,7 +30,7 @@ def test_the_tree_has_a_line_for_each_stage() -> None:
     assert drawn.splitlines() == [
         "stage                                             items  access         its part of the state",
         "Prefetch(buffer_size=2)                               ?  stream         nothing",
-        "└─ Repeat()                                           ?  stream         the pass",
+        "└─ Repeat()                                           ?  stream         the epoch",
         "   └─ Batch(batch_size=4)                             ?  stream         nothing",
         "      └─ Zip()                                        ?  stream         nothing",
         "         ├─ Map(fn=abs)                         999,997  random access  nothing",

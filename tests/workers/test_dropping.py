@@ -194,7 +194,7 @@ def test_the_number_is_that_in_the_source_and_the_item_comes_third(
         told.append((number, item))
 
     upstream = rs.range(ITEMS).shuffle(1).repeat(2)
-    if drops_before:  # so it is the number in the pass
+    if drops_before:  # so it is the number in the epoch
         upstream = upstream.filter(lambda item: item % 3)
     pipeline = upstream.map(failing_on(bad), workers=workers, on_error="skip", on_skip=note)
     with iter(pipeline) as iterator:

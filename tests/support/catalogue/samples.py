@@ -35,7 +35,7 @@ class Loader:
         self.__dict__ = state  # as Hugging Face datasets do: a copy shares its attributes
 
     def __iter__(self) -> Iterator[int]:
-        # As in Hugging Face datasets, every later pass starts there too.
+        # As in Hugging Face datasets, every later epoch starts there too.
         self.position = self.starting["position"] if self.starting else 0
         while self.position < self.count:
             self.position += 1

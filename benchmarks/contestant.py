@@ -1,6 +1,6 @@
 """Run each contestant in a process of its own, on request."""
 
-# So the threads, allocators and memory of one library do not disturb another's. The passes of all
+# So the threads, allocators and memory of one library do not disturb another's. The epochs of all
 # contestants are interleaved by messages to their processes.
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import Any
 from benchmarks.delivered import Delivered, Tally
 from benchmarks.digest import Digest, digest
 from benchmarks.discovery import BARE, load
+from benchmarks.epochs import seconds_of_an_epoch
 from benchmarks.memory import private_bytes
-from benchmarks.passes import seconds_of_a_pass
 from benchmarks.result import Options
 from benchmarks.work import Prepare, Start, Unsupported, Work
 
@@ -59,17 +59,17 @@ class Contestant:
         return prepared
 
     def digest(self, variant: str, configuration: str) -> Digest:
-        """The digest of one untimed pass."""
+        """The digest of one untimed epoch."""
         result: Digest = self._ask("digest", variant, configuration)
         return result
 
     def tally(self, variant: str, configuration: str) -> Tally:
-        """What was counted in the pass of `digest`."""
+        """What was counted in the epoch of `digest`."""
         result: Tally = self._ask("tally", variant, configuration)
         return result
 
     def seconds(self, variant: str, configuration: str) -> float:
-        """The seconds of a pass with its start; see `seconds_of_a_pass` for short and long ones."""
+        """The seconds of an epoch with its start; see `seconds_of_an_epoch` for short and long ones."""
         result: float = self._ask("seconds", variant, configuration)
         return result
 
@@ -147,7 +147,7 @@ class _Served:
     def seconds(self, variant: str, configuration: str) -> float:
         key = variant, configuration
         expected = self.tallies[key].number
-        return seconds_of_a_pass(
+        return seconds_of_an_epoch(
             self.prepared[key], self.works[variant], expected, self.options.quick
         )
 

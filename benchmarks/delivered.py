@@ -13,7 +13,7 @@ __all__ = ["Delivered", "Tally"]
 
 
 class Tally(NamedTuple):
-    """Of a pass.
+    """Of an epoch.
 
     Attributes:
       number: how many items, or batches, were delivered.

@@ -13,17 +13,17 @@ from benchmarks.timings import spread
 __all__ = ["Ways", "add_table", "race", "ratio", "scan_seconds"]
 
 Ways: TypeAlias = dict[str, Callable[[], Iterable[Any]]]
-"""How each contestant begins a pass."""
+"""How each contestant begins an epoch."""
 
 
 def race(
     ways: Ways, rounds: int, count: int, look_at: Callable[[Any], int]
 ) -> dict[str, list[float]]:
-    """Seconds of the processor for a pass in each round, by way; the order rotates.
+    """Seconds of the processor for an epoch in each round, by way; the order rotates.
 
     Args:
       ways: of the contestants.
-      rounds: how many passes each makes.
+      rounds: how many epochs each makes.
       count: of items that each must deliver.
       look_at: makes a number of an item; the sums must be equal.
 
@@ -63,7 +63,7 @@ def add_table(
       item: what the contestants deliver, in the singular.
       seconds: as `race` returns them.
       ours: the way with which the others are compared.
-      count: of items in a pass.
+      count: of items in an epoch.
     """
     header = ("", f"µs a {item}", "its time ÷ that of resumable in order (quartiles)")
     rows = [(way, *_cells(seconds, way, ours, count)) for way in seconds]

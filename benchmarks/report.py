@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.passes import LONGEST
+from benchmarks.epochs import LONGEST
 from benchmarks.result import Claim, Options, Result, Series, Table
 
 __all__ = ["OtherCircumstances", "markdown", "read_json", "write_json", "write_markdown"]
@@ -61,9 +61,9 @@ def write_markdown(
     lines += [", ".join(f"{name} {value}" for name, value in where.items()) + ".", ""]
     lines += [
         f"Each configuration ran once in each of {options.rounds} rounds, in turns. A ratio is the "
-        "median over the rounds; the quartiles are beside it. A pass is stopped "
+        "median over the rounds; the quartiles are beside it. An epoch is stopped "
         f"{LONGEST:g} s after its first item, and its time is scaled to all items. MiB is the "
-        "private memory of the contestant's process after its last pass. All contestants of a "
+        "private memory of the contestant's process after its last epoch. All contestants of a "
         "workload are from one run; the workloads may be from several runs, on the same machine "
         "with the same versions.",
         "",

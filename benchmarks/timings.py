@@ -25,13 +25,13 @@ class Timings:
     """The timings of one work.
 
     Attributes:
-      items: how many are timed in each pass.
+      items: how many are timed in each epoch.
       seconds: of each round, by the label of the configuration.
       owner: the name of the contestant's module, by label.
       unsupported: why a contestant cannot do the work, by label.
       crashed: the traceback of a contestant that failed, by label.
       memory: private bytes of each contestant's process after the last round.
-      tallies: what was counted in a pass, by label.
+      tallies: what was counted in an epoch, by label.
     """
 
     items: int

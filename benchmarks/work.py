@@ -33,10 +33,10 @@ __all__ = [
 SEED = 0
 
 Start: TypeAlias = Callable[[], Iterable[Any]]
-"""Makes a new pass over all items or batches."""
+"""Begins an epoch: makes a new iterator over all items or batches."""
 
 Prepare: TypeAlias = Callable[[Path], Start]
-"""Prepares untimed, and once, what a pass needs, such as files in the given folder."""
+"""Prepares untimed, and once, what an epoch needs, such as files in the given folder."""
 
 
 class Unsupported(Exception):

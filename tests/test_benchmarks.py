@@ -21,7 +21,7 @@ from resumable.core.graph import walk
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT))  # where the folder `benchmarks` is found; it is not installed
 
-from benchmarks import passes, text_files  # noqa: E402
+from benchmarks import epochs, text_files  # noqa: E402
 from benchmarks.by_hand.operator import Numbers, Operator  # noqa: E402
 from benchmarks.by_hand.packing import filled  # noqa: E402
 from benchmarks.by_hand.turns import take_turns  # noqa: E402
@@ -32,7 +32,7 @@ from benchmarks.elastic_loaders import ITEMS  # noqa: E402
 from benchmarks.plots import write_plots  # noqa: E402
 from benchmarks.result import Options, Result, Series, at_least, at_most  # noqa: E402
 from benchmarks.timings import Timings, table_of  # noqa: E402
-from benchmarks.whole_passes import Entry, Spent, whole_pass  # noqa: E402
+from benchmarks.whole_epochs import Entry, Spent, whole_epoch  # noqa: E402
 from benchmarks.work import Integers, Work  # noqa: E402
 from benchmarks.workloads import (  # noqa: E402
     elastic,
@@ -186,12 +186,12 @@ def test_a_claim_about_partitions_is_a_ratio_within_a_round() -> None:
 
 @pytest.mark.deep
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are counted on Linux only")
-def test_a_whole_pass_has_the_processor_time_of_all_its_processes(tmp_path: Path) -> None:
+def test_a_whole_epoch_has_the_processor_time_of_all_its_processes(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     entry = Entry("busy", "bare", "")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-        little, much = (whole_pass(entry, each, Options(tmp_path)) for each in ("0.0", "0.5"))
+        little, much = (whole_epoch(entry, each, Options(tmp_path)) for each in ("0.0", "0.5"))
     assert (much - little).processor > 0.6  # up to half a second in the process, and in its orphan
 
 
@@ -253,14 +253,14 @@ def test_a_loop_over_tokens_that_leaves_a_window_out_stops_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token_file.write_tokens(tmp_path / "train.bin", 20_000)
-    assert len(token_file.passes_over(tmp_path / "train.bin")) == 3
+    assert len(token_file.epochs_over(tmp_path / "train.bin")) == 3
 
     def shorter(tokens: token_file.Tokens) -> rs.Pipeline[Any]:
         return rs.from_iterable(lambda: token_file.by_hand(tokens[:-4_000]))
 
     monkeypatch.setattr(token_file, "ours", shorter)
     with pytest.raises(MultisetsDiffer, match="resumable delivered 15 items, the bare loop 19"):
-        token_file.passes_over(tmp_path / "train.bin")
+        token_file.epochs_over(tmp_path / "train.bin")
 
 
 def test_every_stage_and_source_is_measured_beside_the_same_by_hand(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_ratios_are_taken_within_a_round() -> None:
 def test_a_long_pass_is_stopped_and_scaled_after_what_is_done_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(passes, "LONGEST", 0.05)
+    monkeypatch.setattr(epochs, "LONGEST", 0.05)
     delivered = 0
 
     def start() -> Iterator[int]:
@@ -476,7 +476,7 @@ def test_a_long_pass_is_stopped_and_scaled_after_what_is_done_once(
             time.sleep(0.0001)
             yield delivered
 
-    seconds = passes.seconds_of_a_pass(start, Work(Integers(10_000)), expected=10_000)
+    seconds = epochs.seconds_of_an_epoch(start, Work(Integers(10_000)), expected=10_000)
     assert delivered < 9_000
     assert seconds > 0.3 + 10_000 * 0.0001
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.by_hand.operator import BATCH, Numbers, Operator, Pass
+from benchmarks.by_hand.operator import BATCH, Numbers, Operator
 from benchmarks.by_hand.packing import Document, batches_of_like_length, filled, packed, padded
+from benchmarks.work import Start
 
 LENGTH = 128
 WINDOW = 256
@@ -96,7 +97,7 @@ def in_batches(blocks: Callable[[Numbers], Iterable[Any]], numbers: Numbers) -> 
         yield left
 
 
-def alike(numbers: Numbers) -> Pass:
+def alike(numbers: Numbers) -> Start:
     """Batches of documents of like length, in a random order."""
 
     def batches() -> Iterator[Any]:

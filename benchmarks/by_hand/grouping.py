@@ -112,9 +112,9 @@ def _while(numbers: Numbers) -> Operator:
 
 
 def _kept(numbers: Numbers) -> Operator:
-    """Made in the first pass, and given from a list in two more."""
+    """Made in the first epoch, and given from a list in two more."""
 
-    def three_passes() -> Iterator[int]:
+    def three_epochs() -> Iterator[int]:
         items: list[int] = []
         for item in numbers.items():
             items.append(item)
@@ -124,7 +124,7 @@ def _kept(numbers: Numbers) -> Operator:
                 yield item
 
     cached = numbers.pipeline.cache().repeat(3)
-    return Operator("cache", cached, three_passes, arrays(three_passes), variant="3 epochs")
+    return Operator("cache", cached, three_epochs, arrays(three_epochs), variant="3 epochs")
 
 
 def batched(items: Iterator[int], size: int) -> Iterator[list[int]]:

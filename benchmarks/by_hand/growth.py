@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import resumable as rs
 from benchmarks.by_hand.one_input import triple
-from benchmarks.by_hand.operator import BATCH, RANDOM_ACCESS, STREAM, Numbers, Pass
+from benchmarks.by_hand.operator import BATCH, RANDOM_ACCESS, STREAM, Numbers
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.result import Claim, Options, Table, at_most
+from benchmarks.work import Start
 
 __all__ = ["claim", "measured", "table"]
 
@@ -25,7 +26,7 @@ ITEMS_OF_AN_INPUT: Final = 512
 LINES_OF_A_FILE: Final = 10
 ITEMS_OF_AN_EPOCH: Final = 100
 LONGEST: Final = 0.5
-"""Seconds after which a pass is stopped; many inputs take long to begin."""
+"""Seconds after which an epoch is stopped; many inputs take long to begin."""
 FLAT: Final = 2.0
 """Largest ratio between the largest and the smallest size: more than noise, less than growth."""
 
@@ -36,7 +37,7 @@ class Growth:
 
     Attributes:
       sizes: numbers of stages, inputs, files or epochs.
-      make: a pass at a size.
+      make: an epoch at a size.
       shared: by how much the time of what is delivered is divided, at a size.
     """
 
@@ -44,7 +45,7 @@ class Growth:
     way: str
     over: str
     sizes: tuple[int, ...]
-    make: Callable[[int], Pass]
+    make: Callable[[int], Start]
     shared: Callable[[int], float]
 
 
@@ -60,7 +61,7 @@ def growths(folder: Path, quick: bool = False) -> Iterator[Growth]:
                     way,
                     over,
                     sizes[:2] if quick else sizes,
-                    partial(_pass, build, batch),
+                    partial(_start, build, batch),
                     partial(_shared, batch, each),
                 )
 
@@ -88,7 +89,7 @@ COMBINING: Final[dict[str, Callable[..., rs.Pipeline[Any]]]] = {
 }
 
 
-def _pass(build: Callable[[int], rs.Pipeline[Any]], batch: int, size: int) -> Pass:
+def _start(build: Callable[[int], rs.Pipeline[Any]], batch: int, size: int) -> Start:
     pipeline = build(size)
     return lambda: iter(pipeline.batch(batch) if batch else pipeline)
 
@@ -138,7 +139,7 @@ def lines(folder: Path, files: int) -> rs.Pipeline[Any]:
 
 
 def epochs(over: str, folder: Path, number: int) -> rs.Pipeline[Any]:
-    """``number`` short passes."""
+    """``number`` short epochs."""
     return Numbers(over, ITEMS_OF_AN_EPOCH, folder).pipeline.repeat(number)
 
 
@@ -158,8 +159,8 @@ def measured(options: Options) -> dict[Grown, dict[int, float]]:
         for each in growths(options.folder, options.quick)
     }
     for key, each in every.items():
-        passes = {size: each.make(size) for size in each.sizes}
-        seconds = take_turns(passes, options.rounds, INSTANT if options.quick else LONGEST)
+        epochs = {size: each.make(size) for size in each.sizes}
+        seconds = take_turns(epochs, options.rounds, INSTANT if options.quick else LONGEST)
         found[key] = {
             size: 1e9 * statistics.median(taken) / each.shared(size)
             for size, taken in seconds.items()

@@ -15,19 +15,18 @@ from benchmarks.by_hand.operator import (
     RANDOM_ACCESS,
     Numbers,
     Operator,
-    Pass,
     arrays,
     how_many,
     parts_of,
     ranges,
     tuples,
 )
-from benchmarks.work import SEED
+from benchmarks.work import SEED, Start
 from benchmarks.workloads.stream_shuffle import reservoir
 
 PARTITIONS = 8
 SLOWER = 20
-"""Passes of prefetch have so many times fewer items: handing one to a thread takes long."""
+"""Epochs of prefetch have so many times fewer items: handing one to a thread takes long."""
 
 
 def operators(numbers: Numbers) -> Iterator[Operator]:
@@ -102,7 +101,7 @@ def _places(numbers: Numbers) -> Iterator[Operator]:
     by_index = numbers.over == RANDOM_ACCESS
     some = count // 10
 
-    def batches(items: Pass, begin: int, end: int, step: int = 1) -> Pass:
+    def batches(items: Start, begin: int, end: int, step: int = 1) -> Start:
         """The batches by hand; NumPy's own where the items are a range."""
         length = len(range(begin, end, step))
 
@@ -254,7 +253,7 @@ def _threads(numbers: Numbers) -> Iterator[Operator]:
     yield Operator("prefetch", fewer.pipeline.prefetch(64), ahead, arrays(ahead))
 
 
-def in_a_thread(items: Pass, size: int) -> Iterator[Any]:
+def in_a_thread(items: Start, size: int) -> Iterator[Any]:
     """Items that a thread puts into a queue of ``size``."""
     queue: Queue[Any] = Queue(size)
     ended = object()

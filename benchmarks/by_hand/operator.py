@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
 import resumable as rs
+from benchmarks.work import Start
 
 __all__ = [
     "BATCH",
@@ -19,7 +20,6 @@ __all__ = [
     "STREAM",
     "Numbers",
     "Operator",
-    "Pass",
     "arrays",
     "cut",
     "how_many",
@@ -31,9 +31,6 @@ __all__ = [
 STREAM: Final = "stream"
 RANDOM_ACCESS: Final = "random access"
 BATCH: Final = 256
-
-Pass: TypeAlias = Callable[[], Iterable[Any]]
-"""Makes a new pass over all items or batches."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +80,8 @@ class Operator:
 
     name: str
     pipeline: rs.Pipeline[Any]
-    items: Pass | None = None
-    batches: Pass | None = None
+    items: Start | None = None
+    batches: Start | None = None
     variant: str = ""
     most_items: float = 3
     most_batches: float = 1.3
@@ -96,12 +93,12 @@ class Operator:
         return f"{self.name} {self.variant}".strip()
 
 
-def arrays(items: Pass) -> Pass:
+def arrays(items: Start) -> Start:
     """Batches of the numbers of a generator."""
     return partial(cut, items, np.asarray)
 
 
-def tuples(items: Pass) -> Pass:
+def tuples(items: Start) -> Start:
     """Batches of a generator's tuples of numbers."""
     return partial(cut, items, _columns)
 
@@ -110,7 +107,7 @@ def _columns(part: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple([np.asarray(column) for column in zip(*part, strict=True)])
 
 
-def cut(items: Pass, collate: Callable[[list[Any]], Any]) -> Iterator[Any]:
+def cut(items: Start, collate: Callable[[list[Any]], Any]) -> Iterator[Any]:
     """Batches that ``collate`` makes from lists of 256 items."""
     iterator = iter(items())
     while part := list(islice(iterator, BATCH)):

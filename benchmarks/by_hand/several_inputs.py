@@ -16,12 +16,11 @@ from benchmarks.by_hand.operator import (
     RANDOM_ACCESS,
     Numbers,
     Operator,
-    Pass,
     arrays,
     ranges,
     tuples,
 )
-from benchmarks.work import SEED
+from benchmarks.work import SEED, Start
 
 CYCLE = 16
 MOST_MIXED = 2
@@ -200,7 +199,7 @@ def _unbatch(numbers: Numbers, batches: list[Any], variant: str) -> Operator:
             for item in batch.tolist() if of_arrays else batch:  # noqa: UP028
                 yield item
 
-    parts: Pass = (lambda: rebatched(batches)) if of_arrays else arrays(items)
+    parts: Start = (lambda: rebatched(batches)) if of_arrays else arrays(items)
     return Operator("unbatch", source.unbatch(), items, parts, variant=variant)
 
 

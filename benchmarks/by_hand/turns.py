@@ -1,4 +1,4 @@
-"""Time passes in one process, in turns, so that a slow minute of the machine slows all alike."""
+"""Time epochs in one process, in turns, so that a slow minute of the machine slows all alike."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from benchmarks.by_hand.operator import Pass
+from benchmarks.work import Start
 
 __all__ = ["INSTANT", "take_turns"]
 
@@ -17,31 +17,31 @@ Key = TypeVar("Key", bound=Hashable)
 
 SHORTEST = 0.02
 INSTANT = 0.001
-"""The longest time of a pass whose figures mean nothing."""
+"""The longest time of an epoch whose figures mean nothing."""
 
 
-def take_turns(passes: Mapping[Key, Pass], rounds: int, longest: float) -> dict[Key, list[float]]:
+def take_turns(epochs: Mapping[Key, Start], rounds: int, longest: float) -> dict[Key, list[float]]:
     """Seconds for an item or a batch in each round.
 
     The order rotates, and is reversed in every other round, so that neighbours stay neighbours: the
-    two times of a ratio are close together. Short passes are repeated, and those that take more
+    two times of a ratio are close together. Short epochs are repeated, and those that take more
     than ``longest`` seconds are stopped then.
     """
     shortest = min(SHORTEST, longest)
-    counts = {key: _count(start, longest) for key, start in passes.items()}
-    seconds: dict[Key, list[float]] = {key: [] for key in passes}
-    keys = list(passes)
+    counts = {key: _count(start, longest) for key, start in epochs.items()}
+    seconds: dict[Key, list[float]] = {key: [] for key in epochs}
+    keys = list(epochs)
     for turn in range(rounds):
         shift = turn * len(keys) // rounds
         order = keys[shift:] + keys[:shift]
         gc.collect()
         for key in order[::-1] if turn % 2 else order:
-            seconds[key].append(_seconds_each(passes[key], counts[key], shortest))
+            seconds[key].append(_seconds_each(epochs[key], counts[key], shortest))
     return seconds
 
 
-def _count(start: Pass, longest: float) -> int:
-    """How many items or batches a pass delivers within ``longest`` seconds."""
+def _count(start: Start, longest: float) -> int:
+    """How many items or batches an epoch delivers within ``longest`` seconds."""
     ends = time.perf_counter() + longest
     count = 0
     with _opened(start) as items:
@@ -52,21 +52,21 @@ def _count(start: Pass, longest: float) -> int:
     return count
 
 
-def _seconds_each(start: Pass, count: int, shortest: float) -> float:
-    """Seconds for each of ``count``, over passes of ``shortest`` seconds or more together."""
-    passes, taken = 0, 0.0
+def _seconds_each(start: Start, count: int, shortest: float) -> float:
+    """Seconds for each of ``count``, over epochs of ``shortest`` seconds or more together."""
+    epochs, taken = 0, 0.0
     while taken < shortest:
         began = time.perf_counter()
         with _opened(start) as items:
             for _ in islice(items, count + 1):  # one more finds the end
                 pass
         taken += time.perf_counter() - began
-        passes += 1
-    return taken / (passes * count)
+        epochs += 1
+    return taken / (epochs * count)
 
 
 @contextmanager
-def _opened(start: Pass) -> Iterator[Iterator[Any]]:
+def _opened(start: Start) -> Iterator[Iterator[Any]]:
     items = iter(start())
     try:
         yield items

@@ -2,7 +2,7 @@
 
 # Recommended: `shuffle`, a format or a transform of rows, and `iter(batch_size)`. Lean: the table
 # has indices only, of which the transform makes a batch. It has no packing: a map of groups packs the
-# documents of each as the loop by hand does, while the pass runs, or before it, into a file.
+# documents of each as the loop by hand does, while the epoch runs, or before it, into a file.
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EXACT_WINDOW = "no: the buffer is filled anew, so its items are lost"
 def configurations(work: Work) -> dict[str, Prepare]:
     """A map-style data set where all items are shuffled, else an iterable one."""
     if work.workers:
-        raise Unsupported("maps ahead of the pass, or in torch's DataLoader")
+        raise Unsupported("maps ahead of the epoch, or in torch's DataLoader")
     if isinstance(work.source, Stream):
         return {"": lambda folder: _stream(work)}
     if work.groups is not None:

@@ -1,6 +1,6 @@
 """infinibatch."""
 
-# Its permutation source never ends, so a pass is a buffered shuffle whose buffer holds everything.
+# Its permutation source never ends, so an epoch is a buffered shuffle whose buffer holds everything.
 # Recommended: an iterator for each step over items. Lean: over indices, and one map makes a batch.
 
 from __future__ import annotations

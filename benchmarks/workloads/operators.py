@@ -27,21 +27,21 @@ from benchmarks.by_hand.operator import (
     STREAM,
     Numbers,
     Operator,
-    Pass,
 )
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.result import Claim, Options, Result, Table, at_most
 from benchmarks.timings import spread
+from benchmarks.work import Start
 from resumable.testing.comparing import assert_same
 
 ITEMS, BATCHES = "item by item", "before batch(256)"
 WAYS: Final = {ITEMS: 51_200, BATCHES: 512_000}
-"""The number of items of a pass."""
+"""The number of items of an epoch."""
 FEW: Final = 2_560
 ROUNDS: Final = 2
-"""Rounds for each round of other workloads: passes are short here."""
+"""Rounds for each round of other workloads: epochs are short here."""
 LONGEST: Final = 0.25
-"""Seconds after which a pass is stopped."""
+"""Seconds after which an epoch is stopped."""
 
 
 class Key(NamedTuple):
@@ -59,10 +59,10 @@ OUTERMOST: Final = Key("range", "range", RANDOM_ACCESS, ITEMS)
 
 @dataclass(frozen=True)
 class Row:
-    """An operator in one way: the library's pass and the one by hand."""
+    """An operator in one way: the library's epoch and the one by hand."""
 
-    ours: Pass
-    by_hand: Pass
+    ours: Start
+    by_hand: Start
     most: float
 
 
@@ -144,10 +144,10 @@ def check(folder: Path) -> None:
 
 def measured(rows: dict[Key, Row], rounds: int, longest: float) -> dict[Key, Cost]:
     """Time all rows in turns."""
-    passes: dict[tuple[Key, int], Pass] = {}
+    epochs: dict[tuple[Key, int], Start] = {}
     for key, row in rows.items():
-        passes |= {(key, 0): row.ours, (key, 1): row.by_hand}
-    seconds = take_turns(passes, rounds, longest)
+        epochs |= {(key, 0): row.ours, (key, 1): row.by_hand}
+    seconds = take_turns(epochs, rounds, longest)
     return {key: Cost(seconds[key, 0], seconds[key, 1]) for key in rows}
 
 

@@ -4,7 +4,7 @@
 # hand makes these of what pyarrow's `iter_batches` gives, in the order of the file, which is the least that any
 # loader can do. The others shuffle as well as they can: Hugging Face datasets, mapped, by a global order of
 # indices and in order; Grain and torch look rows up in the table that pyarrow has read as a whole. The file is in
-# the page cache. What was decoded is forgotten between passes.
+# the page cache. What was decoded is forgotten between epochs.
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from typing import Any, Final
 import numpy as np
 
 import resumable as rs
-from benchmarks.by_hand.operator import Pass
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.discovery import is_installed
 from benchmarks.result import Claim, Options, Result, Table, at_least
 from benchmarks.timings import spread
-from benchmarks.work import SEED
+from benchmarks.work import SEED, Start
 
 BATCH: Final = 256
 LONGEST: Final = 2.0
-"""Seconds after which a pass is stopped."""
+"""Seconds after which an epoch is stopped."""
 OURS: Final = "resumable, blocks"
 BY_HAND: Final = "pyarrow by hand, in order"
 HUGGING_FACE: Final = "datasets, shuffled"
@@ -72,9 +71,9 @@ def ours_in_order(path: Path) -> Iterator[dict[str, Any]]:
     yield from rs.parquet(path).batch(BATCH)
 
 
-def peers(path: Path, folder: Path) -> dict[str, Pass]:
+def peers(path: Path, folder: Path) -> dict[str, Start]:
     """What other loaders do with the file, by label; those that are installed."""
-    found: dict[str, Pass] = {}
+    found: dict[str, Start] = {}
     if is_installed("datasets"):
         from datasets import Dataset
 
@@ -118,13 +117,13 @@ class Rows:
         return {name: column[index] for name, column in self._columns.items()}
 
 
-def check_alike(passes: dict[str, Pass], count: int) -> None:
-    """Check that each pass delivers each row once.
+def check_alike(epochs: dict[str, Start], count: int) -> None:
+    """Check that each epoch delivers each row once.
 
     Raises:
-      AssertionError: naming the pass that does not.
+      AssertionError: naming the epoch that does not.
     """
-    for name, start in passes.items():
+    for name, start in epochs.items():
         seen = np.concatenate([np.asarray(batch["id"]) for batch in start()])
         assert np.array_equal(np.sort(seen), np.arange(count)), name
 
@@ -138,9 +137,9 @@ def run(options: Options) -> Result:
         kind = "numbers and text" if text else "numbers"
         path = options.folder / f"{kind}.parquet"
         write_rows(path, count, text, group)
-        passes = passes_over(path, group, options.folder)
-        check_alike(passes, count)
-        seconds = take_turns(passes, options.rounds, longest)
+        epochs = epochs_over(path, group, options.folder)
+        check_alike(epochs, count)
+        seconds = take_turns(epochs, options.rounds, longest)
         tables.append(_table(kind, seconds))
         raw[kind] = seconds
         claims += [
@@ -157,7 +156,7 @@ def run(options: Options) -> Result:
     )
 
 
-def passes_over(path: Path, group: int, folder: Path) -> dict[str, Pass]:
+def epochs_over(path: Path, group: int, folder: Path) -> dict[str, Start]:
     """All contestants, by label."""
     fixed: dict[str, Callable[[], Any]] = {
         BY_HAND: lambda: by_hand(path),

@@ -2,7 +2,7 @@
 
 # The work is that of the processor, and most of it is Python's. Without processes one core does all. Processes
 # that call the function send tokens back to the loop, which packs them. Processes that have parts of the
-# data do the whole chain and send batches. What is measured are whole passes, see `whole_passes`.
+# data do the whole chain and send batches. What is measured are whole epochs, see `whole_epochs`.
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from benchmarks.discovery import BARE, OURS, is_installed, load
 from benchmarks.result import Claim, Options, Result, Table, at_least
 from benchmarks.text_files import write_documents
 from benchmarks.timings import spread
-from benchmarks.whole_passes import Entry, Spent, whole_pass
+from benchmarks.whole_epochs import Entry, Spent, whole_epoch
 from benchmarks.work import JsonLines, Pack, Unsupported, Work
 from benchmarks.workloads import language_model
 from benchmarks.workloads.language_model import BATCH, LENGTH, tokens_of_segments
@@ -101,7 +101,7 @@ def run(options: Options) -> Result:
     for turn in range(options.rounds):
         shift = turn * len(labels) // options.rounds
         for way, title in labels[shift:] + labels[:shift]:
-            one = partial(whole_pass, entries[way, title])
+            one = partial(whole_epoch, entries[way, title])
             short, long = (one(_variant(way, size), options) for size in SIZES)
             spent[way, title].append(long - short)
             load_then.append(os.getloadavg()[0])
@@ -151,11 +151,11 @@ def result(
             )
         )
     table = Table(
-        "a pass over 36 MB",
+        "an epoch over 36 MB",
         ("way", "contestant", "processor s", "÷ one process", "seconds", "÷ one process"),
         rows,
         (
-            "What a pass over 4 MB takes is taken off that of 40 MB, so starting is not in it. Processor "
+            "What an epoch over 4 MB takes is taken off that of 40 MB, so starting is not in it. Processor "
             "seconds are those of all processes together. One process is resumable's own. Behind a ratio "
             f"are its quartiles. The machine had {os.cpu_count()} cores, and "
             f"{statistics.median(load_then):.1f} processes wanted them: with more of them than cores, "

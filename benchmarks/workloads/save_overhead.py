@@ -159,7 +159,7 @@ def _table(title: str, seconds: dict[str, list[float]], steps: int) -> Table:
         )
         for label, each in seconds.items()
     ]
-    return Table(title, ("saves", "pass, ms", "step, µs", "more, %"), rows)
+    return Table(title, ("saves", "epoch, ms", "step, µs", "more, %"), rows)
 
 
 def _claims(seconds: dict[str, list[float]], where: str) -> list[Claim]:

@@ -3,7 +3,7 @@
 # All contestants run in one process, in turns, and only the time that this process computes is
 # counted, since that of a disk would be the same for all. The files are in the page cache. A sample
 # is a dict of bytes for everyone; each byte of it is read. WebDataset has no random access, so the
-# global shuffle is compared with our own pass in order.
+# global shuffle is compared with our own epoch in order.
 
 from __future__ import annotations
 

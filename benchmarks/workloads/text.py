@@ -73,7 +73,7 @@ def claims(timings: dict[str, Timings]) -> list[Claim]:
 
 
 def run(options: Options) -> Result:
-    """Time all contestants and the index, and measure the memory of a pass over a tenth and all."""
+    """Time all contestants and the index, and measure the memory of an epoch over a tenth and all."""
     (work,) = works(options).values()
     assert isinstance(work.source, JsonLines)
     path, tenth = work.source.path, options.folder / "tenth.jsonl"
@@ -82,14 +82,14 @@ def run(options: Options) -> Result:
     result = race(options, __name__, claims)
     speed = float(np.median([_index_speed(path, options, turn) for turn in range(options.rounds)]))
     small, large = (
-        in_fresh_process(_memory_of_a_pass, each, options.folder / f"memory-{each.stem}")
+        in_fresh_process(_memory_of_an_epoch, each, options.folder / f"memory-{each.stem}")
         for each in (tenth, path)
     )
     rows: list[tuple[Any, ...]] = [
         ("bytes of the file", f"{path.stat().st_size:,}"),
         ("building its index of lines", f"{speed:,.0f} MB/s"),
-        ("private memory after a pass over a tenth", f"{small / MEGABYTE:.1f} MB"),
-        ("private memory after a pass", f"{large / MEGABYTE:.1f} MB"),
+        ("private memory after an epoch over a tenth", f"{small / MEGABYTE:.1f} MB"),
+        ("private memory after an epoch", f"{large / MEGABYTE:.1f} MB"),
     ]
     result.tables.append(Table("resumable's index and memory", ("", "measured"), rows))
     result.raw["index"] = {"megabytes_per_second": speed, "private_bytes": [small, large]}
@@ -112,13 +112,13 @@ def _seconds_to_index(path: Path, folder: Path) -> float:
     import resumable as rs
 
     path.read_bytes()  # so that it is in the page cache
-    lines = rs.lines  # this imports what a pass needs
+    lines = rs.lines  # this imports what an epoch needs
     began = time.perf_counter()
     assert len(lines(path, index_dir=folder)) > 0
     return time.perf_counter() - began
 
 
-def _memory_of_a_pass(path: Path, folder: Path) -> int:
+def _memory_of_an_epoch(path: Path, folder: Path) -> int:
     import resumable as rs
 
     with rs.lines(path, index_dir=folder).shuffle(SEED).map(parse).batch(256).start() as batches:

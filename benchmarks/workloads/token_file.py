@@ -15,12 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 import resumable as rs
-from benchmarks.by_hand.operator import Pass
 from benchmarks.by_hand.turns import INSTANT, take_turns
 from benchmarks.digest import check_same, digest
 from benchmarks.result import Options, Result, Table, at_most
 from benchmarks.timings import spread
-from benchmarks.work import SEED
+from benchmarks.work import SEED, Start
 
 Tokens = npt.NDArray[np.uint16]
 
@@ -30,7 +29,7 @@ BATCH: Final = 16
 VOCABULARY: Final = 50_257
 PORTION: Final = 10**7
 LONGEST: Final = 1.0
-"""Seconds after which a pass is stopped."""
+"""Seconds after which an epoch is stopped."""
 OURS: Final = "resumable"
 USUAL: Final = "by hand, slices of the memmap"
 PLAIN: Final = "by hand, slices of a plain array"
@@ -58,22 +57,22 @@ def ours(tokens: Tokens) -> rs.Pipeline[Any]:
     return windows.shuffle(SEED).batch(BATCH)
 
 
-def passes_over(path: Path) -> dict[str, Pass]:
+def epochs_over(path: Path) -> dict[str, Start]:
     """All three, once they are shown to deliver the same windows.
 
     Raises:
       MultisetsDiffer: if they do not.
     """
     mapped = np.memmap(path, np.uint16, mode="r")
-    passes: dict[str, Pass] = {
+    epochs: dict[str, Start] = {
         USUAL: partial(by_hand, mapped),
         OURS: ours(mapped).start,
         PLAIN: partial(by_hand, np.asarray(mapped)),
     }
-    expected = digest(passes[USUAL](), batched=True)
-    for name, start in passes.items():
+    expected = digest(epochs[USUAL](), batched=True)
+    for name, start in epochs.items():
         check_same(expected, name, digest(start(), batched=True))
-    return passes
+    return epochs
 
 
 def run(options: Options) -> Result:
@@ -81,7 +80,7 @@ def run(options: Options) -> Result:
     path = options.folder / "train.bin"
     write_tokens(path, 10**6 if options.quick else 2 * 10**8)
     longest = INSTANT if options.quick else LONGEST
-    seconds = take_turns(passes_over(path), options.rounds, longest)
+    seconds = take_turns(epochs_over(path), options.rounds, longest)
     ratios = {
         name: spread([mine / theirs for mine, theirs in zip(each, seconds[USUAL], strict=True)])
         for name, each in seconds.items()

@@ -4,7 +4,7 @@ Run as `python benchmarks/workloads/scripts/instructions.py [WORKLOAD ...]`, on 
 installed. The workloads are those of the speed budget: arrays in batches, a mapped range in batches, a mapped
 and filtered range item by item, a step of a checkpointed loop between two saves, and a state of six
 stages (whose loop by hand makes the dict of the same positions). For each workload, callgrind
-counts the instructions of two processes that run it at two lengths, each after a short pass that
+counts the instructions of two processes that run it at two lengths, each after a short epoch that
 warms up the caches of Python and NumPy. The difference, divided by that of the lengths, is the cost
 of an item, without starting, importing and warming up. Functions, sizes and seeds are the same on
 both sides.

@@ -48,7 +48,7 @@ def seconds(work: Callable[[], object], clock: Callable[[], float] = time.perf_c
 
 
 def consume(loader: Any) -> int:
-    """Run one pass; returns the number of batches."""
+    """Run one epoch; returns the number of batches."""
     return sum(1 for _ in loader)
 
 

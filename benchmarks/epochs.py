@@ -1,4 +1,4 @@
-"""Time a pass: short passes are repeated, long ones are stopped and scaled."""
+"""Time an epoch: short epochs are repeated, long ones are stopped and scaled."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Any
 
 from benchmarks.work import Start, Work
 
-__all__ = ["LONGEST", "seconds_of_a_pass"]
+__all__ = ["LONGEST", "seconds_of_an_epoch"]
 
 SHORTEST = 1.0
 LONGEST = 1.0
 PORTION = 64  # items or batches between two looks at the clock
 
 
-def seconds_of_a_pass(start: Start, work: Work, expected: int, once: bool = False) -> float:
+def seconds_of_an_epoch(start: Start, work: Work, expected: int, once: bool = False) -> float:
     """Seconds from the making of the iterator to its end.
 
     Args:
       start: makes the iterator.
       work: what is measured.
-      expected: items or batches of a pass.
+      expected: items or batches of an epoch.
       once: see below.
 
-    Unless ``once``, passes are repeated until they have taken `SHORTEST` seconds together, and the
-    mean is returned. A pass is stopped `LONGEST` seconds after its first item or batch, and the
+    Unless ``once``, epochs are repeated until they have taken `SHORTEST` seconds together, and the
+    mean is returned. An epoch is stopped `LONGEST` seconds after its first item or batch, and the
     time since then is scaled to all the others; the time before, with what is done once, is not. If
     the first items are untimed, while workers start, the end is not timed either.
     """
     gc.collect()
     batches = expected - work.untimed
-    passes: list[float] = []
-    while sum(passes) < SHORTEST:
-        passes.append(_one(start, work.untimed, batches))
+    epochs: list[float] = []
+    while sum(epochs) < SHORTEST:
+        epochs.append(_one(start, work.untimed, batches))
         if once:
             break
-    return sum(passes) / len(passes)
+    return sum(epochs) / len(epochs)
 
 
 def _one(start: Start, untimed: int, batches: int) -> float:

@@ -1,8 +1,8 @@
-"""Seconds and processor time of a pass of a contestant in processes of its own, with all that it starts."""
+"""Seconds and processor time of an epoch of a contestant in processes of its own, with all that it starts."""
 
-# A pass that is stopped says little of workers: they have begun before the first batch comes, and go on after
-# the last one that is asked for. So a pass is whole, in a new process. What starting takes is known from
-# a pass over fewer items, and taken off. The processor time of workers is known once they have ended and were
+# An epoch that is stopped says little of workers: they have begun before the first batch comes, and go on after
+# the last one that is asked for. So an epoch is whole, in a new process. What starting takes is known from
+# an epoch over fewer items, and taken off. The processor time of workers is known once they have ended and were
 # waited for. Those whose parent ended first become children of the process that measures (Linux).
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.fresh import in_fresh_process
 from benchmarks.result import Options
 from benchmarks.work import Start, Work
 
-__all__ = ["Entry", "Spent", "whole_pass"]
+__all__ = ["Entry", "Spent", "whole_epoch"]
 
 BECOME_PARENT_OF_ORPHANS: Final = 36
 """PR_SET_CHILD_SUBREAPER of prctl(2)."""
@@ -45,7 +45,7 @@ class Entry(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """What a pass took.
+    """What an epoch took.
 
     Attributes:
       seconds: by the clock.
@@ -59,8 +59,8 @@ class Spent(NamedTuple):
         return Spent(self.seconds - other.seconds, self.processor - other.processor)
 
 
-def whole_pass(entry: Entry, variant: str, options: Options) -> Spent:
-    """What a whole pass takes, from the start of its process to the end of the last one."""
+def whole_epoch(entry: Entry, variant: str, options: Options) -> Spent:
+    """What a whole epoch takes, from the start of its process to the end of the last one."""
     return in_fresh_process(_of_a_family, entry, variant, options)
 
 
@@ -85,7 +85,7 @@ def _processor_time() -> float:
 
 
 def start_of(entry: Entry, work: Work, folder: Path) -> Start:
-    """What begins a pass of the contestant."""
+    """What begins an epoch of the contestant."""
     if entry.contestant == BARE:
         return lambda: importlib.import_module(entry.workload).bare(work)
     start: Start = load("peers", entry.contestant).configurations(work)[entry.configuration](folder)

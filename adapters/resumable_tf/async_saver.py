@@ -17,7 +17,7 @@ from resumable.errors import shorten
 
 from .arguments import check_savers, check_trains, check_when, policy_of
 from .following import ModelSaver
-from .hooks import Told
+from .hooks import SessionListener
 from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, saved_inputs
 from .snapshot import ModelSnapshot
 from .task import Task
@@ -172,11 +172,11 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._input_listeners = [listener for hook in hooks for listener in hook.listeners]
         self._model = ModelSnapshot(saver, graph)
         self._followed = ModelSaver(saver, self._before_other, lambda steps: None)
-        told = [Told(self, listener) for listener in self._input_listeners]
+        told = [SessionListener(self, listener) for listener in self._input_listeners]
         return Inputs(
             inputs,
             asynchronous=True,
-            listeners=[_ToldAfter(self), *told],
+            listeners=[_AfterSaveListener(self), *told],
             retain=self._retain,
             after=self._write,
         )
@@ -262,7 +262,7 @@ class AsyncCheckpointSaverHook(tf1.train.CheckpointSaverHook):  # type: ignore[m
         self._saving = self._model = self._followed = None
 
 
-class _ToldAfter(rs.CheckpointListener):
+class _AfterSaveListener(rs.CheckpointListener):
     """Calls ``after_save`` of the listeners of ``hook``, which itself calls ``before_save``."""
 
     def __init__(self, hook: AsyncCheckpointSaverHook) -> None:

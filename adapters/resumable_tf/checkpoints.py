@@ -16,7 +16,7 @@ from resumable.checkpoint.saver import SavePoint, Saver
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
-from .parts import Parts
+from .input_stores import InputStores
 from .tasks import TaskFiles
 
 __all__ = ["InputCheckpoints"]
@@ -57,7 +57,7 @@ class InputCheckpoints:
         after: Callable[[int], object] | None = None,
         retention: rs.Retention | None = None,
     ) -> None:
-        self.store = Parts({key: each.store for key, each in inputs.items()}, after)
+        self.store = InputStores({key: each.store for key, each in inputs.items()}, after)
         self._inputs = dict(inputs)
         self._parts = list(self.store.stores.values())
         self._may_be_fresh = may_be_fresh

@@ -22,7 +22,7 @@ from .inputs import INPUT_HOOKS, MODEL_HOOKS, Inputs, SavedInput, models_in, sav
 from .policy import check_policy
 from .task import task_of
 
-__all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "Told"]
+__all__ = ["AsyncCheckpointInputPipelineHook", "CheckpointInputPipelineHook", "SessionListener"]
 
 
 class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[misc]
@@ -160,7 +160,7 @@ class CheckpointInputPipelineHook(tf1.train.SessionRunHook):  # type: ignore[mis
             self._saving = Inputs(
                 self.inputs,
                 asynchronous=type(self).asynchronous,
-                listeners=[Told(self, listener) for listener in self.listeners],
+                listeners=[SessionListener(self, listener) for listener in self.listeners],
                 retain=self._retain,
             )
         # A task that is not the chief saves at its own steps, and they are not the model's.
@@ -306,7 +306,7 @@ class AsyncCheckpointInputPipelineHook(CheckpointInputPipelineHook):
     asynchronous = True
 
 
-class Told(rs.CheckpointListener):
+class SessionListener(rs.CheckpointListener):
     """Calls the methods of a listener of TensorFlow, with the session of ``hook``."""
 
     def __init__(self, hook: Any, listener: tf1.train.CheckpointSaverListener) -> None:

@@ -96,10 +96,10 @@ class Timed(PassThrough[T]):
     def _prepare(
         self, prepare: Callable[[Indices], PreparedItems[T]], indices: Indices
     ) -> PreparedItems[T]:
-        return _TimedRun(prepare(indices), self.number, self.ledger)
+        return _TimedPreparedItems(prepare(indices), self.number, self.ledger)
 
 
-class _TimedRun(PreparedItems[T]):
+class _TimedPreparedItems(PreparedItems[T]):
     """Prepared items whose computing is booked to the stage."""
 
     def __init__(self, prepared: PreparedItems[T], number: int, ledger: Ledger) -> None:

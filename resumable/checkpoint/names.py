@@ -22,9 +22,9 @@ from .ranks.part import RUN, WHOLE, RankPart
 
 NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.]*"
 UP_TO_32_BITS: Final = 0xFFFFFFFF
-PLACE: Final = r"-(?P<rank>[0-9]{5,})-of-(?P<ranks>[0-9]{5,})"
+RANK_OF_RANKS: Final = r"-(?P<rank>[0-9]{5,})-of-(?P<ranks>[0-9]{5,})"
 FILE_NAME: Final = re.compile(
-    rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})(\.(?P<run>{RUN}){PLACE})?\.ckpt"
+    rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})(\.(?P<run>{RUN}){RANK_OF_RANKS})?\.ckpt"
     r"(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
 )
 
@@ -113,7 +113,7 @@ class CheckpointNames:
         self.name = check_name("name", name)
         self.part = part
         self._number = int.from_bytes(os.urandom(4), "big")
-        own = rf"{re.escape(name)}({PLACE})?"
+        own = rf"{re.escape(name)}({RANK_OF_RANKS})?"
         self._temporary = re.compile(rf"\.tmp-{own}-[0-9a-f]{{16}}")
         self._lock = re.compile(rf"\.lock-{own}")
 
@@ -162,7 +162,7 @@ class CheckpointNames:
     @property
     def lock(self) -> str:
         """The name of the file that the writer of this part locks."""
-        return f".lock-{self.name}{_place(self.part)}"
+        return f".lock-{self.name}{_rank_suffix(self.part)}"
 
     def excludes(self, file_name: str) -> bool:
         """Whether a writer that saves another number of parts locks ``file_name``."""
@@ -173,7 +173,7 @@ class CheckpointNames:
         """A file name that no other file has."""
         self._number = (self._number + 1) & UP_TO_32_BITS
         number = f"{os.getpid() & UP_TO_32_BITS:08x}{self._number:08x}"
-        return f".tmp-{self.name}{_place(self.part)}-{number}"
+        return f".tmp-{self.name}{_rank_suffix(self.part)}-{number}"
 
     def is_temporary(self, file_name: str) -> bool:
         """Whether `new_temporary` made ``file_name`` for this part, or for one that this rank tidies."""
@@ -182,11 +182,11 @@ class CheckpointNames:
 
 
 def _file_name(name: str, step: int, part: RankPart) -> str:
-    which = "" if part.ranks == 1 else f".{part.run}{_place(part)}"
+    which = "" if part.ranks == 1 else f".{part.run}{_rank_suffix(part)}"
     return f"{name}-{step:012d}{which}.ckpt"
 
 
-def _place(part: RankPart) -> str:
+def _rank_suffix(part: RankPart) -> str:
     return "" if part.ranks == 1 else f"-{part.rank:05d}-of-{part.ranks:05d}"
 
 

@@ -58,10 +58,10 @@ def _bar(text: str, total: int | None) -> Iterator[Callable[[int], object]]:
 
 
 def _tell(estimate: Estimate) -> None:
-    print(foretold(estimate), file=sys.stderr, flush=True)
+    print(estimate_text(estimate), file=sys.stderr, flush=True)
 
 
-def foretold(estimate: Estimate) -> str:
+def estimate_text(estimate: Estimate) -> str:
     """The estimate as text, with ways to take less time if it is long."""
     text = (
         f"about {show_age(max(estimate.seconds, 1))} to go, for {estimate.positions} positions; "

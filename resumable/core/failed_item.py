@@ -86,19 +86,23 @@ def note_item(
             error.__dict__["__notes__"] = [*notes, note]
 
 
-def mapped_by(iterator: Any, fn: Callable[[Any], Any], items: list[Any]) -> list[Any]:
-    """The results of ``fn`` for ``items``, all of which upstream of ``iterator`` has just handed out."""
+def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) -> list[Any]:
+    """The results of ``fn`` for ``items``.
+
+    If ``fn`` fails, the error names the item, given the iterator that calls ``fn`` and whose upstream has
+    just handed out the items.
+    """
     made: list[Any] = []
     try:
         made.extend(map(fn, items))
         if len(made) != len(items):  # `map` ends at a StopIteration out of `fn`
             raise RuntimeError("a user function raised StopIteration")
     except Exception as error:
-        # Otherwise it came from a signal handler, after the last one was made.
-        if len(made) < len(items):
-            (upstream,) = iterator.inputs
+        # A signal handler may also raise after the last one was made.
+        if caller is not None and len(made) < len(items):
+            (upstream,) = caller.inputs
             origin = upstream.origin(len(items) - len(made))
-            note_item(error, iterator._stage, None, origin, items[len(made)])
+            note_item(error, caller._stage, None, origin, items[len(made)])
         raise
     return made
 

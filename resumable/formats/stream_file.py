@@ -98,7 +98,7 @@ class StreamFile(NamedTuple):
         return stored if start.stored else CheckedPieces(stored, self.path, format)
 
 
-class RecordRun(NamedTuple):
+class RecordChunk(NamedTuple):
     """Records found at once.
 
     Attributes:
@@ -162,7 +162,7 @@ class StreamReader:
             raise
         self._scan = self._format.scan(self._tape, place.offset)
 
-    def next_run(self) -> RecordRun | None:
+    def next_run(self) -> RecordChunk | None:
         """The next records, at least one; None at the end.
 
         It reads one run ahead, to know whether a record is the last of its file: a resume must not
@@ -202,7 +202,7 @@ class StreamReader:
         """From where to read the content at ``offset`` again, for an offset that never decreases."""
         return self._tape.start_before(offset)
 
-    def records(self, run: RecordRun, start: int, stop: int) -> list[LocatedRecord]:
+    def records(self, run: RecordChunk, start: int, stop: int) -> list[LocatedRecord]:
         """The records of ``run`` from number ``start`` to ``stop``, counted from 0."""
         data = run.data
         cut = [data[a:b] for a, b in zip(run.starts[start:stop], run.ends[start:stop], strict=True)]
@@ -231,7 +231,7 @@ class StreamReader:
                 "by another of the same size?"
             )
 
-    def _run(self, found: FoundRecords) -> RecordRun:
+    def _run(self, found: FoundRecords) -> RecordChunk:
         """The records ``found``."""
         count, damage = len(found.ends), self._tape.damage if self._ended else None
         kept = np.ones(count, np.bool_)
@@ -248,7 +248,7 @@ class StreamReader:
         chosen = np.flatnonzero(kept[:count])
         numbers = (chosen + (first + 1)).tolist()
         self._record += count
-        return RecordRun(
+        return RecordChunk(
             data, begin, starts[chosen].tolist(), ends[chosen].tolist(), numbers, damage,
             self._record + 1, self._ended,
         )  # fmt: skip

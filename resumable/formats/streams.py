@@ -24,7 +24,7 @@ from .data_files import AnyFile
 from .io.paths import is_remote
 from .io.pieces import Start
 from .record import Format, LocatedRecord
-from .stream_file import BEGINNING, RecordRun, StreamFile, StreamPosition, StreamReader
+from .stream_file import BEGINNING, RecordChunk, StreamFile, StreamPosition, StreamReader
 
 FORMAT_NAME: Final = IdentityField(ALWAYS, shown_as="format of paths")
 
@@ -146,7 +146,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         # The file that is read or opened next; the last record handed out may be in an earlier one.
         self._reading = 0
         self._reader: StreamReader | None = None
-        self._run: RecordRun | None = None
+        self._run: RecordChunk | None = None
         # The position of the next record in the run.
         self._next = Position()
 
@@ -179,7 +179,7 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
             records = reader.records(run, start, min(start + MADE_AT_ONCE, run.length))
             yield self._next.counting(iter(records))
 
-    def _ready(self) -> tuple[StreamReader, RecordRun] | None:
+    def _ready(self) -> tuple[StreamReader, RecordChunk] | None:
         """The run that the next record is in, and its reader; None at the end."""
         stage = self._stage
         while True:

@@ -35,7 +35,6 @@ from ..state.value import State, freeze, unpack, unpack_count
 from .identity import DATA_IDENTITY, check_identity
 from .inexact import Inexact, known_inexact
 from .iterable_kinds import is_factory, is_old_sequence, is_seekable, shallow_copy, takes_epoch
-from .one_place import OnePlace, taken_over
 from .recent import (
     EVERY,
     LARGEST_DIGEST,
@@ -47,6 +46,7 @@ from .recent import (
     sampled,
 )
 from .sequence import check_no_table
+from .shared_position import SharedPosition, taken_over
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ class FromIterable(ExternalSource[T]):
     data_identity: str | None = None
     _protocol: Protocol | None = field(init=False, repr=False, default=None)
     _initial: Any = field(init=False, repr=False, default=None)
-    _shared: OnePlace[T] | None = field(init=False, repr=False, default=None)
+    _shared: SharedPosition[T] | None = field(init=False, repr=False, default=None)
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
@@ -136,7 +136,7 @@ class FromIterable(ExternalSource[T]):
             raise InvalidType(f"iterable must be iterable, got {shorten(target)}")
         if hasattr(target, "__next__") or protocol is TELL:
             iterator = iter(target) if protocol is None else target
-            object.__setattr__(self, "_shared", OnePlace(iterator, protocol is TELL))
+            object.__setattr__(self, "_shared", SharedPosition(iterator, protocol is TELL))
             if protocol is not None:
                 # An epoch starts where the object stands now.
                 object.__setattr__(self, "_initial", copy.deepcopy(protocol.read(target)))
@@ -394,7 +394,7 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         self._target, self._protocol = target, stage._protocol
         return iter(target)
 
-    def _begun(self, shared: OnePlace[T]) -> Iterator[T]:
+    def _begun(self, shared: SharedPosition[T]) -> Iterator[T]:
         """What the object still has, after it is brought to the position of this epoch."""
         stage = self._stage
         if stage._protocol is None:

@@ -134,7 +134,9 @@ class Cache(IndexedTransform[T]):
         return Indexed(
             lambda indices: kept.gather(indices.tolist(), upstream.gather),
             item,
-            prepare=None if upstream.prepare is None else partial(_KeptRun, kept, upstream),
+            prepare=None
+            if upstream.prepare is None
+            else partial(_PreparedCachedItems, kept, upstream),
         )
 
 
@@ -152,7 +154,7 @@ def guarded(item: Any) -> Any:
 
 
 @final
-class _KeptRun(PreparedItems[T]):
+class _PreparedCachedItems(PreparedItems[T]):
     """Kept items, and missing ones from what upstream prepares for many indices at once."""
 
     def __init__(self, kept: CachedItems, upstream: Indexed[T], indices: Indices) -> None:

@@ -11,7 +11,7 @@ from itertools import chain, compress
 from typing import Any, ClassVar, Final, TypeVar, final
 
 from ..core.block import Block, block_items, concatenate, take_rows
-from ..core.failed_item import mapped_by
+from ..core.failed_item import map_items
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
@@ -74,7 +74,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
         while missing:
             block = self._upstream.pull(missing)
             items = block_items(block)
-            flags = mapped_by(self, predicate, items)
+            flags = map_items(predicate, items, self)
             tested.append(flags)
             rows = list(compress(items if block is items else range(len(items)), flags))
             if self._dropped >= 0:

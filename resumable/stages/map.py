@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar, final
 from ..core.arguments import check_callable, check_choice
 from ..core.block import Block, block_items
 from ..core.derived import derived
-from ..core.failed_item import mapped_by
+from ..core.failed_item import map_items
 from ..core.flow import Flow
 from ..core.function_state import CallsFunction
 from ..core.function_version import FunctionVersion
@@ -83,7 +83,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 
     @property
     def _calls(self) -> WorkerCall:
-        return WorkerCall(self.called, self.drops, self.workers, self.executor, self.told)
+        return WorkerCall(self.called, self.drops, self.workers, self.executor, self.skip_listener)
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -122,8 +122,12 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
         fn, upstream = self.called, self.read.indexed(epoch)
         if upstream is None or self.carries_state or self.drops:
             return None
-        blocks, items = partial(_mapped, fn), partial(map, fn)
-        return Indexed.joined([upstream], blocks, items, every_epoch=upstream.every_epoch)
+        return Indexed.joined(
+            [upstream],
+            lambda block: map_items(fn, block_items(block)),
+            partial(map, fn),
+            every_epoch=upstream.every_epoch,
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -206,12 +210,12 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
     _stage: CallsInWorkers[T]
 
     def pull(self, count: int) -> Block:
-        return mapped_by(self, self._stage.called, block_items(self._upstream.pull(count)))
+        return map_items(self._stage.called, block_items(self._upstream.pull(count)), self)
 
     def blocks(self, size: int) -> Iterator[Block]:
         fn = self._stage.called
         for block in blocks_of(self._upstream, size):
-            yield mapped_by(self, fn, block_items(block))
+            yield map_items(fn, block_items(block), self)
 
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
@@ -235,7 +239,7 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
 
     def __init__(self, stage: CallsInWorkers[T], epoch: int) -> None:
         super().__init__(stage, epoch, stage.read)
-        self._tally = Tally(stage.told, by_index=stage.upstream.random_access)
+        self._tally = Tally(stage.skip_listener, by_index=stage.upstream.random_access)
         self._read = 0  # the number of the item that a `pull` of upstream would give
 
     def pull(self, count: int) -> Block:
@@ -290,11 +294,3 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
 
 def _same(item: T) -> T:
     return item
-
-
-def _mapped(fn: Callable[[Any], T], block: Block) -> list[T]:
-    items = block_items(block)
-    mapped = list(map(fn, items))
-    if len(mapped) != len(items):  # `map` ends at a StopIteration out of `fn`
-        raise RuntimeError("a user function raised StopIteration")
-    return mapped

@@ -30,7 +30,7 @@ from ..core.transform import PassThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
-from ..workers.tally import Told
+from ..workers.tally import SkipListener
 from .global_order import Placed, Places, dealt_order, is_dealt
 from .map import CallsPerItem
 from .partition import has_partitions
@@ -141,9 +141,9 @@ class RandomMap(CallsPerItem[T]):
         return SavedState(text, levels + self.drops)
 
     @property
-    def told(self) -> Told | None:
-        told = super().told
-        return told and partial(_of_placed, told)
+    def skip_listener(self) -> SkipListener | None:
+        listener = super().skip_listener
+        return listener and partial(_tell_of_placed, listener)
 
     @derived
     def read(self) -> Stage[Any]:
@@ -235,8 +235,8 @@ class _RandomMapIterator(_MappedIterator[T]):
         return inner
 
 
-def _of_placed(told: Told, number: int, error: Exception, placed: Placed) -> None:
-    told(number, error, placed[-1])
+def _tell_of_placed(listener: SkipListener, number: int, error: Exception, placed: Placed) -> None:
+    listener(number, error, placed[-1])
 
 
 @final

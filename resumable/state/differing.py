@@ -34,7 +34,7 @@ class FingerprintDifference(NamedTuple):
         """Whether the two differ in the rank that saved them."""
         return f"{self.stage}.{self.field}" in OF_RANK
 
-    def told(self, one: str, other: str) -> str:
+    def describe(self, one: str, other: str) -> str:
         """What differs between the states that are called ``one`` and ``other``."""
         if self.is_of_rank:
             held = " or ".join(dict.fromkeys(self.later)) or "a function"

@@ -27,7 +27,7 @@ HASH_SEEDS: Final = (FIRST_HASH_SEED, FIRST_HASH_SEED + 1)
 processes, so their addresses differ."""
 
 
-class Untold(Exception):
+class Inconclusive(Exception):
     """An experiment shows nothing; the message says why, such as that a resume is refused."""
 
 
@@ -79,10 +79,10 @@ class RankRuns:
         """The runs of all ``ranks``, without threads and workers.
 
         Raises:
-          Untold: if one fails.
+          Inconclusive: if one fails.
         """
         jobs = [partial(self._reference, cut, rank, ranks) for rank in range(ranks.count)]
-        return [_told(reference) for reference in self.workers.run_all(jobs)]
+        return [_conclusive(reference) for reference in self.workers.run_all(jobs)]
 
     def _reference(self, cut: int, rank: int, ranks: RankCount) -> Reference | str:
         uneven = {ranks.uneven or found.uneven for found in deals(self.stage).values()}
@@ -103,14 +103,14 @@ class RankRuns:
         """A life of a rank.
 
         Raises:
-          Untold: if its resume is refused, or its process could not do it.
+          Inconclusive: if its resume is refused, or its process could not do it.
         """
         outcome = self.run(life, cut, life.rank, ranks, threads=threads)
         lived = lived_in(life)
         if lived is None:
-            raise Untold(outcome.error or "nothing is known of it")
+            raise Inconclusive(outcome.error or "nothing is known of it")
         if lived.refused is not None:
-            raise Untold(lived.refused)
+            raise Inconclusive(lived.refused)
         return lived
 
     def run(
@@ -141,9 +141,9 @@ class RankRuns:
         return tuning
 
 
-def _told(reference: Reference | str) -> Reference:
+def _conclusive(reference: Reference | str) -> Reference:
     if isinstance(reference, str):
-        raise Untold(reference)
+        raise Inconclusive(reference)
     return reference
 
 

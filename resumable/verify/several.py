@@ -27,7 +27,7 @@ from . import reasons
 from .lives import Life, Lived
 from .partitions import partitions
 from .processes import TaskProcesses
-from .rank_runs import RankCount, RankRuns, Reference, Untold, deals, each, items_of
+from .rank_runs import Inconclusive, RankCount, RankRuns, Reference, deals, each, items_of
 from .reasons import Reason
 from .report import Finding
 from .runs import Digests, PipelineRun
@@ -91,7 +91,7 @@ class _Wrong(NamedTuple):
     """What is not as in an uninterrupted run; its fields are those of a finding."""
 
     reason: Reason
-    told: str = ""
+    details: str = ""
     position: int | None = None
     item: int | None = None
     expected: str | None = None
@@ -99,7 +99,7 @@ class _Wrong(NamedTuple):
 
 
 _Experiment = Callable[[int], "_Wrong | None"]
-"""What is wrong with the pipeline cut after the stage of this number; raises `Untold`."""
+"""What is wrong with the pipeline cut after the stage of this number; raises `Inconclusive`."""
 
 
 @final
@@ -116,7 +116,7 @@ class _Several:
             return before
         try:
             wrong = experiment(0)
-        except Untold as failure:
+        except Inconclusive as failure:
             notes = () if way is None else (f"not resumed {way}: {failure}",)
             return before._replace(notes=before.notes + notes)
         finding = None if wrong is None else self._finding(experiment, wrong)
@@ -159,7 +159,7 @@ class _Several:
         """Save, be killed, and go on with another number of ranks."""
         cut = cut or self._comparable
         if not self._is_comparable(cut):
-            raise Untold("which items come depends on the number of ranks")
+            raise Inconclusive("which items come depends on the number of ranks")
         saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         every = _every(saving)
         lives = _Lives(self.runs, cut, RankCount(SAVING, "keep"), every)
@@ -183,7 +183,7 @@ class _Several:
         way = f"as {self._others.count} instead of {SAVING} ranks"
         try:
             cut = self._comparable
-        except Untold:  # the experiment reports it
+        except Inconclusive:  # the experiment reports it
             return way
         if cut == 0:
             return way
@@ -207,7 +207,7 @@ class _Several:
     def _is_comparable(self, cut: int) -> bool:
         saving = self.runs.uninterrupted(cut, RankCount(SAVING, "keep"))
         if not all(run.ended for run, _ in saving):
-            raise Untold("that takes runs to the end")
+            raise Inconclusive("that takes runs to the end")
         return items_of(saving) == items_of(self.runs.uninterrupted(cut, self._others))
 
     def _of_rest(
@@ -216,19 +216,19 @@ class _Several:
         lost, wrong = (expected - delivered).total(), (delivered - expected).total()
         if not lost and not wrong:
             return None
-        told = (
+        details = (
             f"{SAVING} ranks saved after {position:,} items of each, and {self._others.count} went on. Of "
             f"the {expected.total():,} items that were left, {lost:,} were not delivered, and {wrong:,} "
             "were that were not left."
         )
-        return _Wrong(reasons.RANKS_DIFFER, told, position)
+        return _Wrong(reasons.RANKS_DIFFER, details, position)
 
     def _first(self, experiment: _Experiment) -> tuple[int, _Wrong] | None:
         """The first stage, from the sources on, with which ``experiment`` finds something."""
         for cut in reversed(range(1, len([*walk(self.stage)]))):
             if not deals(cut_after(self.stage, cut)):
                 continue
-            with suppress(Untold):
+            with suppress(Inconclusive):
                 if (wrong := experiment(cut)) is not None:
                     return cut, wrong
         return None
@@ -240,7 +240,7 @@ class _Several:
             reason=wrong.reason.name,
             stage=str(stage),
             path=path,
-            evidence=f"{wrong.reason.evidence} {wrong.told}".strip(),
+            evidence=f"{wrong.reason.evidence} {wrong.details}".strip(),
             hint=wrong.reason.hint,
             position=wrong.position,
             item=wrong.item,
@@ -301,7 +301,7 @@ def _every(whole: list[Reference]) -> int:
     """The number of items from save to save; odd, so that saves come within rounds and groups."""
     shortest = min(run.items for run, _ in whole)
     if shortest < SAVING:
-        raise Untold("a rank has too few items")
+        raise Inconclusive("a rank has too few items")
     return max(shortest // SAVES - 1, 0) | 1
 
 
@@ -323,18 +323,18 @@ def _of_life(lived: Lived, saved: int, rank: int, whole: PipelineRun) -> _Wrong 
 
 
 def _lost(saved: int, first: int) -> _Wrong:
-    told = f"All had saved step {saved:,}, and a resume began after {first:,} items."
-    return _Wrong(reasons.RANKS_START_OVER, told, saved)
+    details = f"All had saved step {saved:,}, and a resume began after {first:,} items."
+    return _Wrong(reasons.RANKS_START_OVER, details, saved)
 
 
 def _different(
-    reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, told: str = ""
+    reason: Reason, run: PipelineRun, whole: PipelineRun, position: int, details: str = ""
 ) -> _Wrong | None:
     """How ``run``, resumed after ``position`` items, differs from the ``whole``."""
     if run.error is not None:
-        return _Wrong(reason, f"{told} It ended with {run.error}.".strip(), position)
+        return _Wrong(reason, f"{details} It ended with {run.error}.".strip(), position)
     if run.difference is None:
         return None
     number, got = run.difference
     expected = whole.texts[number] if number < len(whole.texts) else None
-    return _Wrong(reason, told, position, number, expected, got)
+    return _Wrong(reason, details, position, number, expected, got)

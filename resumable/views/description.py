@@ -45,7 +45,7 @@ def _mermaid_lines(
         yield from _mermaid_lines(upstream, numbers, number)
 
 
-class _StagePlace(NamedTuple):
+class _ShownStage(NamedTuple):
     """A stage, and whether it is looked up by index from above."""
 
     stage: Stage[Any]
@@ -53,16 +53,16 @@ class _StagePlace(NamedTuple):
 
 
 def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
-    return draw_tree(_StagePlace(stage, looked_up=False), _inner, _row)
+    return draw_tree(_ShownStage(stage, looked_up=False), _inner, _row)
 
 
-def _inner(place: _StagePlace) -> list[_StagePlace]:
-    looked_up = place.looked_up or looks_up(place.stage)
-    return [_StagePlace(upstream, looked_up) for upstream in place.stage.inputs]
+def _inner(shown: _ShownStage) -> list[_ShownStage]:
+    looked_up = shown.looked_up or looks_up(shown.stage)
+    return [_ShownStage(upstream, looked_up) for upstream in shown.stage.inputs]
 
 
-def _row(place: _StagePlace) -> tuple[str, ...]:
-    stage, looked_up = place
+def _row(shown: _ShownStage) -> tuple[str, ...]:
+    stage, looked_up = shown
     cost = "nothing: looked up by index" if looked_up else saved_state(stage).text
     access = "random access" if stage.random_access else "stream"
     return str(stage), _length(stage), access, cost

@@ -9,7 +9,7 @@ from typing import Any, final
 import cloudpickle
 import numpy as np
 
-from .mapped import FilePlaces
+from .mapped import MappedFiles
 
 
 def dumps(fn: Any) -> bytes:
@@ -23,7 +23,7 @@ def dumps(fn: Any) -> bytes:
 class _FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._places = FilePlaces()
+        self._places = MappedFiles()
 
     def reducer_override(self, obj: Any) -> Any:
         # No other subclass: its instances may hold more than their place.

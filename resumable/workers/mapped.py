@@ -66,8 +66,8 @@ class MappedFile:
 
 
 @final
-class FilePlaces:
-    """The places of arrays in mapped files; one for all that is pickled together."""
+class MappedFiles:
+    """Finds where arrays lie in mapped files; one for all that is pickled together."""
 
     def __init__(self) -> None:
         self._mappings: list[_Mapping] | None = None

@@ -54,7 +54,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
     ) -> None:
         super().__init__(stage, epoch, reads)
         self._calls = calls
-        self._tally = Tally(calls.told, by_index=stage.upstream.random_access)
+        self._tally = Tally(calls.skip_listener, by_index=stage.upstream.random_access)
         self._no_deaths = Deaths(DROPPING_MAP if calls.drop else RAISING_MAP)
         self._window: deque[Chunk] = deque()
         self._waiting = False  # whether it may hold chunks that are not submitted

@@ -48,7 +48,7 @@ class Unheard:
 
 @final
 class _Noting:
-    """Notes what is to be told."""
+    """Notes the items that are dropped."""
 
     def __init__(self, stage: int, takes_item: bool, skips: list[DroppedItem]) -> None:
         self._stage = stage
@@ -90,5 +90,5 @@ def tell(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:
     for skip in skips:
         found = stages[skip.stage]
         error: Any = skip.failure.error
-        if isinstance(found, MayDropItems) and found.told is not None:
-            found.told(skip.number, error, skip.item)
+        if isinstance(found, MayDropItems) and found.skip_listener is not None:
+            found.skip_listener(skip.number, error, skip.item)

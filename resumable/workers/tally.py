@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 OnSkip = Callable[..., object]
 """A function of the user, called with a number and an error, and with the item if it takes three arguments."""
-Told = Callable[[int, Exception, Any], object]
+SkipListener = Callable[[int, Exception, Any], object]
 """Called with a number, an error and an item."""
 
 
@@ -37,9 +37,9 @@ class MayDropItems(Stage[T]):
         return self.on_error == "skip"
 
     @property
-    def told(self) -> Told | None:
+    def skip_listener(self) -> SkipListener | None:
         """What is called for an item that is left out."""
-        return told_of(self.on_skip)
+        return skip_listener_of(self.on_skip)
 
 
 FIRST_SHAPE: Final = {"skipped", "upstream"}
@@ -54,9 +54,9 @@ class Tally:
       skipped: how many items were dropped in this epoch.
     """
 
-    def __init__(self, told: Told | None = None, *, by_index: bool = False) -> None:
+    def __init__(self, listener: SkipListener | None = None, *, by_index: bool = False) -> None:
         self.skipped = 0
-        self._told = told
+        self._skip_listener = listener
         # Elsewhere it would depend on workers and blocks whether the number in the source is known.
         self._by_index = by_index
         # Items before those counted here; None if their number is unknown.
@@ -76,17 +76,17 @@ class Tally:
         """Count one item as passed, and as dropped because of ``error``.
 
         Args:
-          error: what its call raised; may be None if nobody is told.
+          error: what its call raised; may be None if nobody listens.
           origin: tells where the item comes from.
           item: gives the item.
         """
         number = self.number
         self._counted += 1
         self.skipped += 1
-        if self._told is not None:
+        if self._skip_listener is not None:
             assert error is not None
             found = origin() if self._by_index else None
-            self._told(number if found is None else found.number, error, item())
+            self._skip_listener(number if found is None else found.number, error, item())
 
     @property
     def number(self) -> int:
@@ -135,7 +135,7 @@ class Tally:
         self._counted = 0
 
 
-def told_of(on_skip: OnSkip | None) -> Told | None:
+def skip_listener_of(on_skip: OnSkip | None) -> SkipListener | None:
     """``on_skip`` as it is called: the item comes third, which only some functions take."""
     if on_skip is None or takes_item(on_skip):
         return on_skip

@@ -12,7 +12,7 @@ from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .executor_thread import ExecutorWorkers, ForeignService
 from .executors import ThreadWorkers, Workers
-from .tally import Told
+from .tally import SkipListener
 
 
 class WorkerCall(NamedTuple):
@@ -23,14 +23,14 @@ class WorkerCall(NamedTuple):
       drop: whether an item whose call raises is dropped.
       workers: number of threads or processes.
       executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      told: called with the number of an item that is dropped, its error, and itself.
+      skip_listener: called with the number of an item that is dropped, its error, and itself.
     """
 
     fn: Callable[[Any], Any]
     drop: bool
     workers: int
     executor: str | Executor
-    told: Told | None = None
+    skip_listener: SkipListener | None = None
 
 
 def check_call(calls: WorkerCall) -> None:
@@ -75,8 +75,8 @@ def check_executor(workers: int, executor: str | Executor) -> None:
 
 def make_workers(calls: WorkerCall, window: int) -> Workers:
     """Workers for one running iterator, which submits up to ``window`` chunks at once."""
-    fn, drop, workers, executor, told = calls
-    tell = told is not None
+    fn, drop, workers, executor, listener = calls
+    tell = listener is not None
     if isinstance(executor, Executor):
         return ExecutorWorkers(ForeignService(fn, drop, tell, executor))
     if executor == "process":

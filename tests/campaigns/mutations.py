@@ -96,9 +96,9 @@ MUTATIONS: Final = [
     Mutation("stages/interleave_map.py", "place.offset += 1", "pass"),
     Mutation("stages/interleave_map.py", "            self._ended = True\n", "            pass\n"),
     Mutation(
-        "stages/map.py",
-        "if len(mapped) != len(items):  # `map`",
-        "if len(mapped) > len(items):  # `map`",
+        "core/failed_item.py",
+        "if len(made) != len(items):  # `map`",
+        "if len(made) > len(items):  # `map`",
     ),
     Mutation("stages/mix_iterator.py", "self._leaves_out = leaves_out", "self._leaves_out = True"),
     Mutation(
@@ -175,7 +175,7 @@ MUTATIONS: Final = [
     # sources and formats
     Mutation("sources/arrays.py", "if len(array) != len(first):", "if len(array) < len(first):"),
     Mutation("sources/iterable.py", "if passed < count:", "if passed < 0:"),
-    Mutation("sources/one_place.py", "self._turn[:] = [_TakenByAnother(stage)]", "pass"),
+    Mutation("sources/shared_position.py", "self._turn[:] = [_TakenByAnother(stage)]", "pass"),
     Mutation(
         "sources/iterable.py",
         "self._noted, self._due = None, next",

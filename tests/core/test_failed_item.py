@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import resumable as rs
-from resumable.core.failed_item import ItemNote, mapped_by, note_failed_item
+from resumable.core.failed_item import ItemNote, map_items, note_failed_item
 from resumable.core.iterator import PipelineIterator
 from resumable.workers.watching import CallWatch
 
@@ -238,7 +238,7 @@ def test_the_stage_is_the_right_one_of_several_whose_functions_the_library_stand
 
 def test_what_a_signal_handler_raises_after_the_last_item_comes_out_as_it_is() -> None:
     def ring(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "c_return" and frame.f_code is mapped_by.__code__:
+        if event == "c_return" and frame.f_code is map_items.__code__:
             raise TimeoutError("the alarm")
 
     with iter(rs.range(8).filter(abs).batch(4)) as iterator:

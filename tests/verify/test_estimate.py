@@ -10,7 +10,7 @@ from support import forks
 from support.command import call_command
 
 import resumable as rs
-from resumable.cli.verify import foretold
+from resumable.cli.verify import estimate_text
 from resumable.sources.iterable import reads_again
 from resumable.verify import Estimate
 from resumable.verify.estimate import ProcessCost
@@ -70,7 +70,7 @@ def test_which_sources_a_resume_reads_again_is_known() -> None:
     ],
 )
 def test_it_is_told_in_words(estimate: Estimate, text: str) -> None:
-    assert foretold(estimate) == text
+    assert estimate_text(estimate) == text
 
 
 @pytest.mark.deep

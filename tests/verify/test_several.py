@@ -124,7 +124,7 @@ def test_a_life_that_starts_over_or_differs_is_wrong(tmp_path: Path) -> None:
     lost = _of_life(Lived(0, whole), 2, 1, whole)
     assert lost is not None
     assert lost.reason.name == "ranks start over"
-    assert "All had saved step 2, and a resume began after 0 items." in lost.told
+    assert "All had saved step 2, and a resume began after 0 items." in lost.details
     other = _of_life(Lived(2, run_of([2, 7], rest, first=2)), 2, 1, whole)
     assert other is not None
     assert (other.reason.name, other.item) == ("a rank goes astray", 3)
@@ -139,7 +139,7 @@ def test_a_run_that_fails_is_wrong(tmp_path: Path) -> None:
     failed = draw(failing(), None, lambda count: None)
     wrong = _different(_of_life(Lived(0, failed), 1, 0, failed).reason, failed, failed, 2)  # type: ignore[union-attr]
     assert wrong is not None
-    assert wrong.told == "It ended with KeyError: 'lost'."
+    assert wrong.details == "It ended with KeyError: 'lost'."
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,11 @@ class Conflict(NamedTuple):
             return f"{saved}: their pipelines differ"
         found = difference(texts[0], texts[1])
         if found is not None and found.is_of_rank:
-            held = found.told("", "")
+            held = found.describe("", "")
             return f"{saved}, as version 0.2 named it after the rank where {held}"
         if found is None:
             return f"{saved}: their steps differ in what they take, such as the size of a batch"
-        told = found.told(f"rank {one.rank}", f"rank {other.rank}")
+        told = found.describe(f"rank {one.rank}", f"rank {other.rank}")
         return f"{saved}: their pipelines differ, as {told}"
 
 

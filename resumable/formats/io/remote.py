@@ -140,7 +140,7 @@ class RemoteFile(NamedTuple):
         """Whether the file is what it was, by the answer to `look`."""
         if self.tag is not None:
             name, before = self.tag
-            now = before if info.get(name) is None else _told(info[name])
+            now = before if info.get(name) is None else _tag_text(info[name])
             if now != before:
                 return False
         return info.get("size") == self.size
@@ -239,11 +239,11 @@ def _file(match: _Match) -> RemoteFile:
         raise InvalidArgument(
             f"paths must name files of known size, but nobody tells it of {match.url!r}"
         )
-    tag = next(((name, _told(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
+    tag = next(((name, _tag_text(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
     return RemoteFile(system, key, match.url, int(info["size"]), tag)
 
 
-def _told(tag: Any) -> str:
+def _tag_text(tag: Any) -> str:
     """The tag as text: some file systems give a time in a listing by another type."""
     return str(tag.timestamp() if isinstance(tag, datetime) else tag)
 

@@ -10,8 +10,8 @@ import numpy as np
 from ...core.block import Indices
 from ..io.open_files import FileContent
 from .arrow_messages import BATCH, DICTIONARY, Message, is_file_format, messages
-from .damage import telling_damage
-from .file_access import LocalPlace, TableFileAccess
+from .damage import malformed_if_damaged
+from .file_access import LocalFileAccess, TableFileAccess
 from .rows import Rows
 from .values import stackable
 
@@ -26,7 +26,7 @@ class ArrowFile:
     A local file is mapped, and values stay in the map until they are asked for.
 
     Args:
-      place: where it is.
+      access: to its bytes.
 
     Attributes:
       names: of its columns.
@@ -38,11 +38,11 @@ class ArrowFile:
       OSError: if it cannot be read.
     """
 
-    def __init__(self, place: TableFileAccess) -> None:
-        self.place = place
-        self._content = FileContent(place.file) if isinstance(place, LocalPlace) else None
-        with telling_damage(place, "headers"), _Source(self) as read:
-            found = messages(read, place.size)
+    def __init__(self, access: TableFileAccess) -> None:
+        self.access = access
+        self._content = FileContent(access.file) if isinstance(access, LocalFileAccess) else None
+        with malformed_if_damaged(access, "headers"), _Source(self) as read:
+            found = messages(read, access.size)
             self._is_file = is_file_format(read)
             self._schema_message = found[0]
             schema = _reader([_part(read, found[0])]).schema
@@ -54,31 +54,31 @@ class ArrowFile:
 
     def check_unchanged(self) -> None:
         # Reading a map beyond the end of a file cut short would kill the process.
-        if not self.place.is_remote:
-            self.place.check_unchanged()
+        if not self.access.is_remote:
+            self.access.check_unchanged()
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         where = f"record batch {group}"
         message = self._batches[group]
-        self.place.check_unchanged()
-        with telling_damage(self.place, where):
+        self.access.check_unchanged()
+        with malformed_if_damaged(self.access, where):
             fields = [self.names.index(name) for name in columns]
             batch, map_begin = self._batch(group, fields)
             arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
             for array in arrays:
                 _check(array, message.rows)
-        if self.place.is_remote:
-            self.place.check_unchanged()
-        held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.place.size)
-        return Rows(f"{self.place.path}, {where}", columns, arrays, held)
+        if self.access.is_remote:
+            self.access.check_unchanged()
+        held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
+        return Rows(f"{self.access.path}, {where}", columns, arrays, held)
 
     def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
         """A record batch with these ``fields``, and where the map begins that may hold its values."""
         import pyarrow as pa
 
         options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-        if self._is_file and self.place.is_remote:  # only the ranges of the fields are read
-            with self.place.open() as file:
+        if self._is_file and self.access.is_remote:  # only the ranges of the fields are read
+            with self.access.open() as file:
                 return pa.ipc.open_file(file, options=options).get_batch(group), 0
         message = self._batches[group]
         # In a file all dictionaries count; in a stream those before the batch do.
@@ -105,7 +105,7 @@ class _Source:
         self._opened: Any = None
         self._map: Any = None
         if file._content is None:
-            self._opened = file.place.open()
+            self._opened = file.access.open()
         else:
             self._map = pa.py_buffer(file._content.data())
             self.map_begin = self._map.address

@@ -108,33 +108,33 @@ def _rows(batch: _Table) -> int:
 
 
 class _Table:
-    """A table of a flatbuffer: fields by number, each at a place that its head tells."""
+    """A table of a flatbuffer: fields by number, each at a position that its head tells."""
 
-    def __init__(self, data: bytes, place: int) -> None:
+    def __init__(self, data: bytes, position: int) -> None:
         self._data = data
-        self._place = place
-        (back,) = struct.unpack_from("<i", data, _within(data, place))
-        self._head = _within(data, place - back)
+        self._position = position
+        (back,) = struct.unpack_from("<i", data, _within(data, position))
+        self._head = _within(data, position - back)
         (self._size,) = struct.unpack_from("<H", data, self._head)
 
     def number(self, field: int, code: str) -> int:
         """The value of a field; 0 if it is left out."""
-        place = self._field(field)
-        return int(struct.unpack_from(code, self._data, place)[0]) if place else 0
+        position = self._field(field)
+        return int(struct.unpack_from(code, self._data, position)[0]) if position else 0
 
     def table(self, field: int) -> _Table:
         """The table that a field refers to."""
-        place = self._field(field)
-        if not place:
+        position = self._field(field)
+        if not position:
             raise ValueError(f"field {field} is missing")
-        return _Table(self._data, place + _offset(self._data, place))
+        return _Table(self._data, position + _offset(self._data, position))
 
     def first(self, field: int, code: str) -> int | None:
         """The value at the start of the vector that a field refers to; None if that is empty."""
-        place = self._field(field)
-        if not place:
+        position = self._field(field)
+        if not position:
             return None
-        vector = _within(self._data, place + _offset(self._data, place))
+        vector = _within(self._data, position + _offset(self._data, position))
         if not _offset(self._data, vector):
             return None
         return int(struct.unpack_from(code, self._data, vector + 4)[0])
@@ -144,15 +144,15 @@ class _Table:
         if entry + 2 > self._size:
             return 0
         (offset,) = struct.unpack_from("<H", self._data, self._head + entry)
-        return _within(self._data, self._place + offset) if offset else 0
+        return _within(self._data, self._position + offset) if offset else 0
 
 
-def _offset(data: bytes, place: int) -> int:
-    return int(struct.unpack_from("<I", data, place)[0])
+def _offset(data: bytes, position: int) -> int:
+    return int(struct.unpack_from("<I", data, position)[0])
 
 
-def _within(data: bytes, place: int) -> int:
-    """``place``, if it lies in ``data``: Python takes negative ones for places before the end."""
-    if not 0 <= place < len(data):
-        raise ValueError(f"it refers to byte {place} of {len(data)}")
-    return place
+def _within(data: bytes, position: int) -> int:
+    """``position``, if it lies in ``data``: Python takes negative ones for positions before the end."""
+    if not 0 <= position < len(data):
+        raise ValueError(f"it refers to byte {position} of {len(data)}")
+    return position

@@ -1,4 +1,4 @@
-"""Tell what pyarrow says of a damaged file, with the place in the file."""
+"""Tell what pyarrow says of a damaged file, with where it is."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DAMAGED: Final = (
 
 
 @contextmanager
-def telling_damage(place: TableFileAccess, where: str) -> Iterator[None]:
+def malformed_if_damaged(access: TableFileAccess, where: str) -> Iterator[None]:
     """Turn errors about what is in a file into a `MalformedItem`.
 
     Args:
-      place: of the file.
+      access: to the file.
       where: in the file, such as "row group 3".
 
     Raises:
@@ -36,8 +36,8 @@ def telling_damage(place: TableFileAccess, where: str) -> Iterator[None]:
     except (pa.ArrowException, *DAMAGED) as error:
         if not is_damage(error):
             raise
-        place.check_unchanged()
-        raise MalformedItem(f"{place.path}, {where}: {error}") from error
+        access.check_unchanged()
+        raise MalformedItem(f"{access.path}, {where}: {error}") from error
 
 
 def is_damage(error: Exception) -> bool:

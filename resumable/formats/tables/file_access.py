@@ -32,8 +32,8 @@ class TableFileAccess(ABC):
 
     @staticmethod
     def of(file: AnyFile) -> TableFileAccess:
-        """The place of ``file``."""
-        return LocalPlace(file) if isinstance(file, DataFile) else RemotePlace(file)
+        """Access to ``file``."""
+        return LocalFileAccess(file) if isinstance(file, DataFile) else RemoteFileAccess(file)
 
     @abstractmethod
     def check_unchanged(self) -> None:
@@ -50,7 +50,7 @@ class TableFileAccess(ABC):
 
 
 @final
-class LocalPlace(TableFileAccess):
+class LocalFileAccess(TableFileAccess):
     """A regular file on a disk."""
 
     is_remote = False
@@ -72,7 +72,7 @@ class LocalPlace(TableFileAccess):
 
 
 @final
-class RemotePlace(TableFileAccess):
+class RemoteFileAccess(TableFileAccess):
     """A file behind a URL."""
 
     is_remote = True

@@ -13,7 +13,7 @@ import numpy as np
 from ...core.block import Indices
 from ...errors import MalformedItem
 from ..io.clock_cache import ClockCache, Shelved
-from .damage import telling_damage
+from .damage import malformed_if_damaged
 from .file_access import TableFileAccess
 from .rows import Rows
 from .values import stackable
@@ -56,7 +56,7 @@ class ParquetFile(Shelved[Any]):
     """A file whose groups are its row groups, or parts of them.
 
     Args:
-      place: where it is.
+      access: to its bytes.
       part: rows of a part; None does not divide row groups.
       waiting: where readers of parts wait, as long as it exists.
 
@@ -70,23 +70,23 @@ class ParquetFile(Shelved[Any]):
       OSError: if it cannot be read.
     """
 
-    def __init__(self, place: TableFileAccess, part: int | None, waiting: Waiting) -> None:
-        self.place = place
+    def __init__(self, access: TableFileAccess, part: int | None, waiting: Waiting) -> None:
+        self.access = access
         self._part = part
         self._waiting = ref(waiting)
         # A later file at this path gets another object.
         self._found = object()
-        with telling_damage(place, "footer"):
+        with malformed_if_damaged(access, "footer"):
             footer = self._footer()
             schema = footer.schema.to_arrow_schema()
             self.names: Sequence[str] = schema.names
             self.stackable = stackable(schema)
             counts = [footer.row_group(number).num_rows for number in range(footer.num_row_groups)]
         if min(counts, default=0) < 0:
-            raise MalformedItem(f"{place.path}, footer: a row group of {min(counts)} rows")
+            raise MalformedItem(f"{access.path}, footer: a row group of {min(counts)} rows")
         if sum(counts) != footer.num_rows:
             raise MalformedItem(
-                f"{place.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
+                f"{access.path}, footer: {footer.num_rows} rows, but {sum(counts)} in its row groups"
             )
         parts = [-(-rows // part) if part else 1 for rows in counts]
         # For each group: its row group, and its first row there.
@@ -97,17 +97,17 @@ class ParquetFile(Shelved[Any]):
         self.rows: Indices = np.minimum(left, part) if part else left
 
     def check_unchanged(self) -> None:
-        if not self.place.is_remote:
-            self.place.check_unchanged()
+        if not self.access.is_remote:
+            self.access.check_unchanged()
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         row_group, first = int(self._row_group[group]), int(self._first[group])
         count = int(self.rows[group])
         where = f"row group {row_group}"
-        self.place.check_unchanged()
-        with telling_damage(self.place, where):
+        self.access.check_unchanged()
+        with malformed_if_damaged(self.access, where):
             if self._part is None:
-                with self.place.open() as file:
+                with self.access.open() as file:
                     table = self._opened(file).read_row_group(
                         row_group, columns=list(columns), use_threads=False
                     )
@@ -115,12 +115,12 @@ class ParquetFile(Shelved[Any]):
                 at_end = group + 1 == len(self.rows) or self._first[group + 1] == 0
                 table = self._read_part(row_group, first, count, columns, at_end)
             arrays = [_joined(table.column(name)) for name in columns]
-        self.place.check_unchanged()
+        self.access.check_unchanged()
         if table.num_rows != count:
             raise MalformedItem(
-                f"{self.place.path}, {where}: {table.num_rows} rows instead of {count}"
+                f"{self.access.path}, {where}: {table.num_rows} rows instead of {count}"
             )
-        return Rows(f"{self.place.path}, {where}", columns, arrays, table.nbytes)
+        return Rows(f"{self.access.path}, {where}", columns, arrays, table.nbytes)
 
     def _read_part(
         self, row_group: int, first: int, count: int, columns: Sequence[str], at_end: bool
@@ -129,7 +129,7 @@ class ParquetFile(Shelved[Any]):
         waiting = self._waiting()
         reader = None if waiting is None else waiting.pop(key, None)
         if reader is None or reader.next_row > first:
-            file = self.place.open()
+            file = self.access.open()
             reader = _PartReader(file, self._opened(file), row_group, self._part, columns)
         while reader.next_row < first:
             reader.take(min(self._part or 0, first - reader.next_row))
@@ -149,7 +149,7 @@ class ParquetFile(Shelved[Any]):
         return pq.ParquetFile(
             file,
             metadata=self._footer(),
-            pre_buffer=self.place.is_remote,
+            pre_buffer=self.access.is_remote,
             page_checksum_verification=True,
         )
 
@@ -160,8 +160,8 @@ class ParquetFile(Shelved[Any]):
             return footer
         import pyarrow.parquet as pq
 
-        self.place.check_unchanged()
-        with self.place.open() as file:
+        self.access.check_unchanged()
+        with self.access.open() as file:
             footer = pq.read_metadata(file)
         footers.put(self, footer, DECODED_FOOTER * footer.serialized_size)
         return footer

@@ -49,13 +49,13 @@ class TableFile(Protocol):
     """A file of rows, as found when a pipeline was built.
 
     Attributes:
-      place: where it is.
+      access: to its bytes.
       names: of its columns.
       stackable: those of them whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
     """
 
-    place: TableFileAccess
+    access: TableFileAccess
     names: Sequence[str]
     stackable: frozenset[str]
     rows: Indices
@@ -145,15 +145,15 @@ class TableFiles(LookedUp[dict[str, Any]]):
             raise MissingDependency(
                 f"{type(self).__name__} needs pyarrow: pip install 'resumable-loader[arrow]' ({error})"
             ) from error
-        places = list(map(TableFileAccess.of, found_data_files(self.paths, self.storage_options)))
-        remote = any(place.is_remote for place in places)
-        files = map_at_once(self._open, places) if remote else list(map(self._open, places))
+        accesses = list(map(TableFileAccess.of, found_data_files(self.paths, self.storage_options)))
+        remote = any(access.is_remote for access in accesses)
+        files = map_at_once(self._open, accesses) if remote else list(map(self._open, accesses))
         names = files[0].names if chosen is None else chosen
         for file in files:
             _check_names(file, names)
         counts = np.concatenate([file.rows for file in files])
         if sum(counts.tolist()) > MOST_ITEMS:
-            raise MalformedItem(f"{files[0].place.path}: the files claim more than 2**62 rows")
+            raise MalformedItem(f"{files[0].access.path}: the files claim more than 2**62 rows")
         groups = [len(file.rows) for file in files]
         found: dict[str, Any] = {
             "columns": chosen,
@@ -168,15 +168,15 @@ class TableFiles(LookedUp[dict[str, Any]]):
             object.__setattr__(self, name, value)
 
     @abstractmethod
-    def _open(self, place: TableFileAccess) -> TableFile:
-        """The file at ``place``; only its headers are read."""
+    def _open(self, access: TableFileAccess) -> TableFile:
+        """The file that ``access`` reads; only its headers are read."""
 
     def __getstate__(self) -> dict[str, Any]:
         # Another process reads the headers of the files again.
         state = super().__getstate__()
         for name in ("_files", "_ends", "_file_of", "_number_of", "_groups", "names"):
             del state[name]
-        return state | {"paths": [file.place.path for file in self._files]}
+        return state | {"paths": [file.access.path for file in self._files]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -189,19 +189,19 @@ class TableFiles(LookedUp[dict[str, Any]]):
     @property
     def files(self) -> str:
         """The files in a few words: equal for the same names, sizes and number of rows."""
-        places = [file.place for file in self._files]
-        described = [f"{file_name(place.path)}:{place.size}" for place in places]
+        accesses = [file.access for file in self._files]
+        described = [f"{file_name(access.path)}:{access.size}" for access in accesses]
         digest = hashlib.blake2b(
             "\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6
         )
-        more = f" and {len(places) - 1} more" if len(places) > 1 else ""
-        first = shorten(file_name(places[0].path), 24)
+        more = f" and {len(accesses) - 1} more" if len(accesses) > 1 else ""
+        first = shorten(file_name(accesses[0].path), 24)
         return f"{first}{more}, {self.length} rows, {digest.hexdigest()}"
 
     @derived
     def contents(self) -> Evidence:
         """What is known of the contents of the files."""
-        return evidence_of([file.place.file for file in self._files])
+        return evidence_of([file.access.file for file in self._files])
 
     @derived
     def block_layout(self) -> Layout:
@@ -223,7 +223,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
     @derived
     def _most_ahead(self) -> int:
         """How many rows are made at once, as far as the sizes of the files tell."""
-        size = sum(file.place.size for file in self._files)
+        size = sum(file.access.size for file in self._files)
         return int(min(max(DECODED_AHEAD_BYTES * self.length // max(size, 1), 1), MOST_ROWS_AHEAD))
 
     def _item(self, index: int) -> dict[str, Any]:
@@ -290,7 +290,7 @@ def _checked_columns(columns: Any) -> tuple[str, ...] | None:
 
 def _check_names(file: TableFile, wanted: Sequence[str]) -> None:
     """Refuse a file that lacks a column, or has two of one name."""
-    path, names = file.place.path, list(file.names)
+    path, names = file.access.path, list(file.names)
     for name in wanted:
         if name not in names:
             raise InvalidArgument(

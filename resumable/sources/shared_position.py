@@ -1,4 +1,4 @@
-"""An object that has one place, which one epoch at a time reads on from."""
+"""An object whose position all epochs share, such as an open file or a generator."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 
 @final
-class OnePlace(Generic[T]):
-    """An object that each epoch reads from where it stands, so only one of them at a time.
+class SharedPosition(Generic[T]):
+    """An object that each epoch reads from where it stands. Only the latest epoch may read it.
 
     Args:
       source: an iterator, or a file.
@@ -32,7 +32,7 @@ class OnePlace(Generic[T]):
         self._turn: list[Iterator[T]] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return OnePlace, (self._source, self._is_file, self.position)
+        return SharedPosition, (self._source, self._is_file, self.position)
 
     @property
     def position(self) -> int:
@@ -51,13 +51,13 @@ class OnePlace(Generic[T]):
 
     @property
     def turn(self) -> object:
-        """What is another object in each epoch."""
+        """An object that belongs to the latest epoch, and is another one in each epoch."""
         return self._turn
 
 
 @final
 class _TakenByAnother(Iterator[Any]):
-    """What an epoch gets of an object that a later epoch reads."""
+    """Refuses every item: a later epoch reads the object."""
 
     def __init__(self, stage: Stage[Any]) -> None:
         self._stage = stage
@@ -67,7 +67,7 @@ class _TakenByAnother(Iterator[Any]):
 
 
 def taken_over(stage: Stage[Any]) -> ExternalStateError:
-    """The error of an epoch whose object a later epoch reads."""
+    """The error that an epoch gets if a later epoch reads its object."""
     return ExternalStateError(
         f"a later epoch reads {stage!r}, which has one place only; pass a function that makes the "
         "iterator, so that each epoch has its own"

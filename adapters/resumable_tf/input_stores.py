@@ -14,10 +14,10 @@ from resumable.checkpoint.reading import read_valid
 from resumable.checkpoint.store import StoreLock
 from resumable.state.value import State
 
-__all__ = ["Parts"]
+__all__ = ["InputStores"]
 
 
-class Parts(rs.Store):
+class InputStores(rs.Store):
     """A store for a state with one part for each input; each part is a checkpoint of its own.
 
     If the store of a part is empty, as for a new input, that part is not loaded.

@@ -1,4 +1,4 @@
-"""Describe a file format: how its records are found, and how one of them is handed on."""
+"""Describe a file format: how its records are found, and what a found record is."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class FoundRecords(NamedTuple):
 
     Attributes:
       ends: shape (records,), int64: the offset in bytes after each record, where the next begins.
-      kept_before: shape (records passed over,), int64: for each record that is passed over (a blank
-        line, a header), how many kept records of the file come before it.
+      kept_before: shape (records passed over,), int64: how many kept records of the file come before
+        each record that is passed over, such as a blank line or a header.
     """
 
     ends: Indices
@@ -25,16 +25,16 @@ class FoundRecords(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Iterable[FoundRecords]) -> FoundRecords:
-        """The consecutive ``parts`` of a file as one; without parts, no records."""
+        """All records of ``parts``, which follow each other in a file; none without parts."""
         nothing = np.empty(0, np.int64)
         return cls(*map(np.concatenate, zip(cls(nothing, nothing), *parts, strict=True)))
 
 
 class ByteReader(Protocol):
-    """Reads the content of a file in order, for a scan: from a disk, decompressed or remote.
+    """Reads the content of a file in order, for a scan. The file may be local, compressed or remote.
 
     Attributes:
-      size: of the content in bytes; None if it is known only at the end.
+      size: bytes of the content; None if that is known only at the end.
     """
 
     size: int | None
@@ -50,21 +50,21 @@ class ByteReader(Protocol):
 
 
 Scan: TypeAlias = Callable[[ByteReader, int], Iterator[FoundRecords]]
-"""Finds records: called with a reader at the start of a record, and the offset of that record.
+"""Finds records. It is called with a reader at the start of a record, and the offset of that record.
 
-It yields what it has found at least once per MiB read, so a stream neither waits for more nor keeps
-more. Damaged data raise nothing here: where no further record can be found, the scan yields one
-last record of at most 4 KiB, and decoding that record raises.
+It yields what it has found at least once per MiB read, so that a stream waits for no more and keeps
+no more. It raises nothing for damaged data. Where no further record can be found, it yields one last
+record of at most 4 KiB, and the function that decodes this record raises.
 """
 
 
 class LocatedRecord(NamedTuple):
-    """A record and its place.
+    """A record, and where it lies.
 
     Attributes:
       data: the bytes of the record.
-      path: of its file.
-      number: of the record in the file, from 1.
+      path: its file.
+      number: its number in the file, from 1.
     """
 
     data: bytes
@@ -77,14 +77,14 @@ class LocatedRecord(NamedTuple):
 
 
 class Format(NamedTuple):
-    """How the records of a file are found. Making items of `LocatedRecord` is left to a function.
+    """How the records of a file are found. A function then makes an item of each `LocatedRecord`.
 
     Attributes:
-      name: of the format and the settings of its scan; the names of index caches contain it.
+      name: says the format and the settings of its scan; the names of index caches contain it.
       record: what errors call a record: "line", "sample".
       scan: finds the records.
       stripped: removes the terminator from the bytes of a record; None if records have none.
-      recognises: whether a file's first bytes, up to 12, prove this format, even if compressed
+      recognises: whether up to 12 first bytes of a file prove this format, although compressed
         content could begin with them too; None if no bytes prove it.
     """
 

@@ -1,10 +1,9 @@
 """Keep the items of a finite upstream in memory."""
 
-# Every epoch keeps an item by its index as soon as it has made it, whether it goes in order, looks
-# items up, or was resumed in the middle. Upstream makes only what is missing; a stream skips the
-# kept items before that. So an item is made twice only if two epochs make it at the same time, and
-# an error loses no item made before (tests/stages/test_cache.py:
-# test_an_error_costs_nothing_that_was_made).
+# Every epoch keeps an item by its index as soon as it has made it. That is so whether the epoch goes in
+# order, looks items up, or was resumed in the middle. Upstream makes only what is missing. A stream skips
+# the kept items before that. So an item is made twice only if two epochs make it at the same time, and an
+# error loses no item made before (tests/stages/test_cache.py: test_an_error_costs_nothing_that_was_made).
 
 from __future__ import annotations
 
@@ -71,14 +70,14 @@ class Cache(IndexedTransform[T]):
     Every epoch has the items of upstream's epoch 0, so shuffles and random maps *before* a cache do
     not change from epoch to epoch. Put them after the cache if they should.
 
-    The items belong to this pipeline in this process. All of its iterators share them; they are
-    freed with the pipeline, and neither pickled nor sent to workers. Their memory has no limit.
-    Arrays are handed out read-only, also inside dicts and tuples; a batch of them is a copy, and
-    writable. Other objects are handed out as they are: changing one changes it for later epochs.
+    The items belong to this pipeline in this process. All of its iterators share them. They are
+    freed with the pipeline, and are neither pickled nor sent to workers. Their memory has no limit.
+    Arrays are handed out read-only, also inside dicts and tuples. A batch of them is a copy, which
+    can be written to. Other objects are handed out as they are, so a change stays for later epochs.
 
-    State: O(1), the position; never the items. Random access is kept, and with it a resume makes no
-    item before the position. A stream is read again from its start, and skipped up to the position
-    as by `skip`, which calls no map.
+    State: O(1), the position; never the items. Random access is kept. With random access a resume
+    makes no item before the position. A stream is read from its start, and skipped up to the
+    position, without calling maps.
 
     Args:
       upstream: stage of finite length, or of a length that is not known.
@@ -117,7 +116,7 @@ class Cache(IndexedTransform[T]):
 
     @derived
     def _in_order(self) -> bool:
-        """Whether upstream is iterated: it has no random access, or a stage of it runs ahead."""
+        """Whether upstream is iterated, since it has no random access or one of its stages runs ahead."""
         return not self.random_access or any(runs_ahead(one) for one, _ in walk(self.upstream))
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
@@ -155,7 +154,7 @@ def guarded(item: Any) -> Any:
 
 @final
 class _PreparedCachedItems(PreparedItems[T]):
-    """Kept items, and missing ones from what upstream prepares for many indices at once."""
+    """Kept items, and missing items, which upstream prepares for many indices at once."""
 
     def __init__(self, kept: CachedItems, upstream: Indexed[T], indices: Indices) -> None:
         self._kept = kept
@@ -232,7 +231,7 @@ class _CacheIterator(DefersState[T]):
                     break
 
     def _missing(self) -> Iterator[T]:
-        """Upstream's items from the position on, each guarded; sets the length at the end."""
+        """Upstream's items from the position on, guarded; sets the length at the end."""
         self._come_to(self._position)
         for item in self._upstream.items():
             self._read += 1

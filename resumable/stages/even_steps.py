@@ -1,8 +1,8 @@
 """End all ranks after the same number of steps; their partitions must have known lengths."""
 
 # Invariant: `_left`, the number of steps left, is the same on all ranks, which advance together. It
-# tells which item a rank repeats next, so that position is not saved. It follows from the positions
-# of all partitions, and is saved only for a rank that resumes from its own state alone
+# follows from the positions of all partitions. It also tells which item a rank repeats next, so that
+# position is not saved. `_left` is saved only for a rank that resumes from its own state alone
 # (tests/stages/test_partition_uneven.py:
 # test_other_ranks_in_mid_epoch_end_together_and_lose_no_more_than_the_last_ones_drop).
 
@@ -33,20 +33,20 @@ class OwnedPartitions(Protocol):
 
     @property
     def uneven(self) -> str:
-        """``"drop"`` if ranks are cut to the shortest, ``"pad"`` if they are lengthened."""
+        """``"drop"`` ends all ranks with the shortest; ``"pad"`` lets the others repeat items."""
 
     def own_total(self) -> int:
         """Number of items of all partitions of this rank."""
 
     def steps_after(self, positions: Mapping[int, int]) -> int:
-        """Steps that all ranks have left after each partition has handed out so many items."""
+        """Steps left on every rank, given how many items each partition has handed out."""
 
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[Any]:
         """An iterator over the partitions of this rank, in workers unless ``plainly``."""
 
 
 class EvenIterator(StageIterator[T]):
-    """Motion through the partitions of a rank, for as many steps as all ranks make."""
+    """Iterates over the partitions of a rank, and ends after the same step as all ranks."""
 
     _stage: OwnedPartitions
 
@@ -103,12 +103,12 @@ class EvenIterator(StageIterator[T]):
         return count
 
     def _end_if_done(self) -> None:
-        """Close after the last step, since workers may still have items that no step needs."""
+        """Close after the last step: workers may still have items that no step needs."""
         if not self._left:
             self.close()
 
     def _repeating(self) -> StageIterator[T]:
-        """The rank's items again, begun so that its last item comes at the last step."""
+        """The rank's items once more, from the one that lets its last item come at the last step."""
         again, self._again = self._again, None
         if again is not None:
             again.close()

@@ -24,17 +24,18 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Shuffle(LookedUp[T], IndexedTransform[T]):
-    """The items in an order drawn from (``seed``, epoch), new in every epoch.
+    """The items in a random order, drawn from (``seed``, epoch). Each epoch has an order of its own.
 
-    This is a global shuffle without a buffer: a permutation, computed on demand and never stored,
-    maps each index (see `resumable.order.permutation`).
+    This is a global shuffle without a buffer. A permutation maps each index. It is computed on
+    demand and never stored (see `resumable.order.permutation`).
 
     With ``block``, blocks of neighbouring items come in a random order. Each 8 consecutive blocks
-    of that order form a group, whose items are shuffled; small blocks are grouped until a group has
-    1,024 items. Reading in order needs one group at a time, and each block in one group only. This
-    suits row groups, record batches and pages; a global shuffle would need all of them at any time.
+    of that order form a group, and the items of a group are shuffled. If blocks are small, a group
+    has more of them, at least 1,024 items. A loop then needs the blocks of one group at a time,
+    and each block once. This suits row groups, record batches and pages. A global shuffle would
+    need all of them at any time.
 
-    State: O(1), the position. Random access is kept; a resume reads nothing.
+    State: O(1), the position. Random access is kept. A resume reads nothing.
 
     Args:
       upstream: a random-access stage of finite length, at most 2**62.

@@ -1,15 +1,15 @@
-"""Steps that can never become whole, as ranks of one job save parts of different runs."""
+"""Find steps that can never become whole, because ranks of one job save parts of different runs."""
 
-# A step may have parts of several runs for a while without a conflict: after a change of the pipeline
-# the ranks start again one after the other, and what a rank saved before stays until it resumes. The names
-# of the runs tell a conflict: they say where a run began and what it does in a step (`run.py`).
+# A step may have parts of several runs for a while without a conflict. After a change of the pipeline the
+# ranks start again one by one, and the old parts of a rank stay until it resumes. The names of the runs
+# show a conflict, since they say where a run began and what it does in a step (`run.py`).
 #
-# - At a resume: two runs that began at the same checkpoint and do different things belong to ranks whose
-#   pipelines differ. If the rank has parts of its own run already, and another rank has parts of the other
-#   run at the same steps, the rank was here before, and starting over would change nothing.
-# - While a rank runs: another rank saves a part of such a run, or of one that does the same and began
+# - At a resume: if two runs began at the same checkpoint and do different things, the pipelines of their
+#   ranks differ. If this rank already has parts of its own run, and another rank has parts of the other
+#   run at the same steps, then this rank was here before. To start over would change nothing.
+# - While a rank runs: another rank saves a part of such a run, or of a run that does the same and began
 #   elsewhere. In the second case the ranks have resumed from different steps.
-# - Parts from before a rank began may be left over. While it runs, they are no evidence.
+# - Parts from before a rank began may be left over. While it runs, they prove nothing.
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class Conflict(NamedTuple):
             return f"{saved}, as version 0.2 named it after the rank where {held}"
         if found is None:
             return f"{saved}: their steps differ in what they take, such as the size of a batch"
-        told = found.describe(f"rank {one.rank}", f"rank {other.rank}")
-        return f"{saved}: their pipelines differ, as {told}"
+        described = found.describe(f"rank {one.rank}", f"rank {other.rank}")
+        return f"{saved}: their pipelines differ, as {described}"
 
 
 def refusal(conflict: Conflict, read: Read, where: str, step: int) -> StateMismatch:
@@ -99,7 +99,7 @@ def conflict_at_resume(
 
 
 def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
-    """The steps of ``listed`` of which all ranks have parts, in runs that began at one checkpoint."""
+    """Steps of ``listed`` with parts of all ranks, from different runs that began at one checkpoint."""
     for later, there in _without_whole(listed, -1):
         for one, other in _apart(there):
             if one.began == other.began:
@@ -115,7 +115,7 @@ def is_of_its_rank(states: Sequence[State]) -> bool:
 
 @final
 class ConflictWatch:
-    """Watches that other ranks save parts that fit those of one rank, until a step of its run is whole.
+    """Checks whether other ranks save parts that fit one rank's, until a step of its run is whole.
 
     Args:
       part: what the rank saves.
@@ -139,12 +139,12 @@ class ConflictWatch:
         return None
 
     def is_over(self, whole: Iterable[Listed]) -> bool:
-        """Whether one of the ``whole`` steps, each given with a part of it, is of the run."""
+        """Whether the run has saved one of the ``whole`` steps, each of which is given with a part of it."""
         return any(step > self._step and found.run == self._part.run for step, found in whole)
 
 
 def _without_whole(listed: Iterable[Listed], step: int) -> Iterator[tuple[int, list[RankPart]]]:
-    """The steps after ``step`` that are not whole although all ranks have parts, with these parts."""
+    """Steps after ``step`` that are not whole although all ranks have parts; and these parts."""
     found: dict[tuple[int, int], set[RankPart]] = {}
     for later, part in listed:
         if later > step and part.ranks > 1:

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 RUN: Final = r"[0-9a-f]{12}"
 HALF: Final = 6
-"""Digits of a run that say what is done in a step; as many before them say where the run began."""
+"""Half of the digits of a run. The first half says where it began, the other what it does in a step."""
 
 
 @final
@@ -19,8 +19,8 @@ class RankPart:
 
     Attributes:
       rank: from 0 to ``ranks`` - 1.
-      ranks: how many parts the step has. If it has one, that is a whole checkpoint.
-      run: which run of ``ranks`` ranks it is, 12 hexadecimal digits; empty for one rank.
+      ranks: how many parts the step has; a single part is a whole checkpoint.
+      run: which run it belongs to, as 12 hexadecimal digits; empty for one rank.
     """
 
     rank: int = 0
@@ -50,7 +50,7 @@ class RankPart:
         return 0 <= self.rank < self.ranks < 1 << 63 and re.fullmatch(RUN, self.run) is not None
 
     def tidies(self, other: RankPart) -> bool:
-        """Whether this rank is the one that removes ``other``; for each part there is just one."""
+        """Whether this rank removes ``other``. Each part is removed by one rank."""
         return other.rank % self.ranks == self.rank
 
     def __str__(self) -> str:

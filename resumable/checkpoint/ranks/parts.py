@@ -1,38 +1,38 @@
 """The steps of a name that are whole, where several ranks save a part of each."""
 
-# Each rank saves its part of a step by itself, as one alone saves a whole checkpoint. The ranks exchange
-# nothing else, and none waits for another. The words:
+# Each rank saves its own part of a step, as a single rank saves a whole checkpoint. Ranks exchange nothing
+# else, and no rank waits for another. The words:
 #
-# - A *part* is what one rank saves of a step. It is named by step, run, rank and number of ranks.
-# - A *run* is what a number of ranks do with a pipeline from one checkpoint on (`run.py`).
-# - A step is *whole*, and so counts as saved, once all parts of one run are there. The names tell that.
-# - A whole step is *settled* once every rank has saved another part since the step was found to be whole,
-#   and it still is. The whole steps before it are settled with it.
-# - The *rest* is the parts of steps that are older than a whole one and lack a part. They never become whole.
-# - A rank *takes back* its parts of steps after the one that it resumes from: it comes to these again.
+# - A *part* is what one rank saves of a step. Its name has the step, the run, the rank and the number of ranks.
+# - A *run* is what a number of ranks do with a pipeline after a resume from one checkpoint (`run.py`).
+# - A step is *whole* once all parts of one run are there. The names tell that. Only whole steps count as saved.
+# - A step is *settled* once it was found to be whole and every rank has saved a later part since then. The
+#   whole steps before it are then settled too.
+# - The *rest* are parts of a step that lacks a part and is older than a whole one. It never becomes whole.
+# - A rank *takes back* its parts of steps after the one that it resumes from, because it will save these again.
 #
 # What follows:
 #
-# - A rank that dies before it has saved its part leaves the step before as the newest whole one. The parts
-#   of other ranks fit the one that it saves after its resume, or are of another run and never fit.
-# - The ranks resume from the same step. A step of a new run becomes whole only after each rank has resumed
-#   and saved; the old run saves no more, since its writers hold the locks until they end. If the same run
-#   goes on, a rank that begins late may find a newer step whole that only lacked parts of faster ranks. It
-#   goes on from there, in that run
+# - If a rank dies before it saves its part, the step before stays the newest whole one. After its resume the
+#   rank saves that part. Parts of the other ranks fit it, or they belong to another run and never fit.
+# - All ranks resume from the same step. A step of a new run becomes whole only after each rank has resumed
+#   and saved. The old run cannot save any more, since its writers hold the locks until they end.
+# - If the same run goes on, a rank that begins late may find that a newer step has become whole, because
+#   faster ranks have saved their parts. The rank goes on from there, in the same run
 #   (test_parts.py, test_a_rank_that_begins_late_and_finds_its_old_part_goes_on_in_the_same_run).
-# - Rank 0 applies the retention, to settled steps only, and removes its parts of those that expired. Each
-#   rank removes its share of the rest: when it resumes under a lock, and, with a retention, after its saves.
-#   Parts of ranks that no longer exist are dealt out to those that do (`RankPart.tidies`).
-# - A whole step that is not settled may not last: a rank may have looked for the newest step before this one
-#   became whole, and take its part back. It saves nothing in between, so a settled step does last
+# - Rank 0 applies the retention, to settled steps only, and removes its parts of steps that expired. Each
+#   rank removes its share of the rest when it resumes under a lock, and after its saves if there is a
+#   retention. Parts of ranks that no longer exist are shared out among the others (`RankPart.tidies`).
+# - A whole step that is not settled may be lost. A rank may have looked for the newest step before this one
+#   became whole, and may then take back its part. It saves nothing in between, so a settled step is safe
 #   (test_parts.py, test_a_part_that_is_taken_back_late_leaves_what_the_rank_resumed_from).
-# - Before rank 0 removes an expired step, it syncs what the others have saved: they may not have done so
+# - Before rank 0 removes an expired step, it syncs the parts of the others, who may not have done so
 #   (test_power_cuts_between_parts.py, test_what_others_name_and_have_not_synced_costs_nothing).
-# - The states are joined. If they cannot be, as when a stage keeps items of its rank, as many ranks go on as
-#   there were, each from its own state.
-# - A step with a damaged part is damaged: the first rank that finds out sets all parts of it aside.
-# - Parts that can never become whole, as those of ranks with different pipelines, are an error at the
-#   next resume or save (`conflicts.py`), and stay where they are.
+# - A resume joins the states. If they cannot be joined, since a stage keeps items of its rank, the number
+#   of ranks must stay the same, and each rank goes on from its own state.
+# - A step with a damaged part is damaged. The first rank that finds out sets all its parts aside.
+# - Parts that can never become whole, such as those of ranks with different pipelines, are an error at the
+#   next resume or save (`conflicts.py`). They stay where they are.
 # - Two numbers of ranks never save at once: each rank locks its own file, and then checks that no file of
 #   another number is locked.
 
@@ -51,11 +51,10 @@ from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
 
 MANY: Final = 10
-"""As many parts of one rank alone cause a warning that the ranks may not share their store."""
-
+"""If one rank finds so many parts and no other ranks', it warns that the ranks may not share a store."""
 
 START: Final = -1
-"""The step of a resume from the start. Below 0: a rank without items may have saved a part of step 0."""
+"""The step of a resume from the start. It is not 0, since a rank without items saves a part of step 0."""
 
 
 @final
@@ -77,10 +76,10 @@ class WholeSteps(Store):
         self._own = store.part(self._part) if ranks > 1 else store
         # The parts of each whole step, as they were listed last.
         self._listed: dict[int, list[RankPart]] = {}
-        # The newest settled step; and a whole step to be settled next, with the newest step of each rank
-        # when that was found to be whole.
-        self._settled = -1
         self._watch: ConflictWatch | None = None
+        # The newest settled step.
+        self._settled = -1
+        # The step to be settled next, and the newest step of each rank when it was found to be whole.
         self._settling: tuple[int, dict[int, int]] | None = None
 
     def lock(self) -> StoreLock:
@@ -104,8 +103,8 @@ class WholeSteps(Store):
         Raises:
           StateMismatch: if what was saved after ``step`` can never become whole; nothing is deleted.
         """
-        # The newest first. Otherwise another rank could find a later step whole still, and remove its
-        # part of an earlier one as rest.
+        # The newest come first. Otherwise another rank could still find a later step whole, and remove
+        # its part of an earlier one as rest.
         listed = sorted(self._store.parts(), key=lambda pair: -pair[0])
         conflict = None if anew else conflict_at_resume(listed, part, step, former_work)
         if conflict is not None:
@@ -189,12 +188,12 @@ class WholeSteps(Store):
         """Remove this rank's share of the rest.
 
         Args:
-          listed: whether the store has just been listed, as by `settled_steps`.
+          listed: whether the store was just listed, as `settled_steps` does.
         """
         if not listed:
             self._list()
         newest = max(self._listed, default=0)
-        # Listed once more: the first listing may have missed a part that was saved meanwhile, and have
+        # List once more: the first listing may have missed a part that was saved meanwhile, although it
         # found a later one of the same rank.
         for step, part in self._list():
             if step < newest and step not in self._listed and self._part.tidies(part):
@@ -222,7 +221,7 @@ class WholeSteps(Store):
         return repr(self._store)
 
     def _check_others(self, watch: ConflictWatch) -> None:
-        """Refuse to go on if the parts of other ranks never make a whole with those of this one."""
+        """Refuse to go on if the parts of this rank and of the others can never become whole."""
         if conflict := watch.conflict(self._list()):
             raise refusal(conflict, self._read, repr(self._store), max(self._listed, default=0))
         if watch.is_over((whole, parts[0]) for whole, parts in self._listed.items()):
@@ -255,7 +254,7 @@ class WholeSteps(Store):
         return checkpoint
 
     def _joined(self, step: int, states: list[State]) -> State:
-        """The states of all ranks as one; if they cannot be joined, that of this rank."""
+        """The states of all ranks as one; if they cannot be joined, the state of this rank."""
         try:
             return merge_states(states)
         except StateMismatch as error:
@@ -275,11 +274,11 @@ class WholeSteps(Store):
 
 
 def _whole(parts: set[RankPart]) -> list[RankPart]:
-    """Those of ``parts`` of one step that make a whole, by rank; none if a part is missing."""
+    """The parts of one run among the ``parts`` of a step, by rank; none if each run lacks one."""
     wholes = [
         list(part.siblings)
         for part in parts
         if part.rank == 0 and all(sibling in parts for sibling in part.siblings)
     ]
-    # There can be two only where a store without locks had two writers; all ranks take the same one.
+    # Two runs can be whole only if two writers shared a store without locks. All ranks choose alike.
     return max(wholes, key=lambda whole: (whole[0].ranks, whole[0].run), default=[])

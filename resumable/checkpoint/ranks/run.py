@@ -1,10 +1,10 @@
-"""A run of several ranks: what its parts have in common, whoever was killed on the way."""
+"""Name a run of several ranks, so that their parts of a step are found to fit together."""
 
-# A run is what a number of ranks do with a pipeline from one checkpoint on. Its name follows from these
-# three alone, so each rank finds it by itself; what names the rank in the pipeline is left out. Since a
-# resume is exact, the state of a rank at a step of a run is always the same, however often the rank was
-# restarted. So parts of one run and step fit together, and no others do: with another number of ranks or
-# batch size, or in a run that began elsewhere, the same step has seen other items.
+# A run is what a number of ranks do with a pipeline after a resume from one checkpoint. These three alone
+# make its name, so each rank finds the name by itself. What names the rank in the pipeline is left out.
+# A resume is exact. So the state of a rank at a step of a run is always the same, however often the rank
+# was restarted, and parts of one run and step fit together. No others do: with another number of ranks,
+# another batch size or another start, the same step has seen other items.
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def part_of(
       ranks: how many there are.
       stage: the last one of the pipeline.
       resumed: the whole checkpoint from which the pipeline goes on; None for the start.
-      run: in which that was saved.
+      run: the run that saved this checkpoint.
 
     Raises:
-      InvalidArgument: if the pipeline is that of another rank.
+      InvalidArgument: if the pipeline belongs to another rank.
     """
     if ranks == 1:
         return WHOLE
@@ -50,7 +50,7 @@ def part_of(
 
 
 def former_work(ranks: int, stage: Stage[Any]) -> str:
-    """The digits of version 0.2 for a step; they depended on the rank if a stage held items of it."""
+    """The digits of version 0.2, which depended on the rank if a stage held items of it."""
     return _work(ranks, shared_fingerprint(stage, of_rank=True))
 
 

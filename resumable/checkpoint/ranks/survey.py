@@ -35,9 +35,9 @@ class FoundFile:
       size: in bytes.
       modified: seconds since the epoch.
       aside: why it was set aside; None if it was not, or if the file name is not that of a checkpoint.
-      checkpoint: the content; None if that is not valid.
+      checkpoint: the content; None if it is not valid.
       problem: why the content is not valid; None if it is.
-      part: which part it is; if there are several, that of rank 0; `WHOLE` if the file name names none.
+      part: which part it is; for several parts, rank 0's; `WHOLE` if the file name names none.
       incomplete: whether the only problem is that parts are missing, as while a save is going on.
       restriction: why only as many ranks can resume, each from its own part; None if any number can.
     """
@@ -76,7 +76,7 @@ def survey(folder: Path) -> Iterator[FoundFile]:
 
 
 def _together(found: FileName) -> tuple[str, int, str, str]:
-    """What the files of all parts of a step have in common."""
+    """What the parts of a step have in common."""
     return found.name, found.step, found.part.run, found.aside or ""
 
 

@@ -1,4 +1,4 @@
-"""The state at the last consumed item of an epoch, where items are produced ahead of the consumer."""
+"""The state at the last consumed item of an epoch, if items are produced ahead of the consumer."""
 
 # The iterator that feeds a training step runs ahead of it, so its own state is not the one to save. The
 # state after the consumed item is computed instead: from an earlier state, by passing over items. That

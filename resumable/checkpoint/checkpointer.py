@@ -160,10 +160,10 @@ class Checkpointer:
           NoValidCheckpoint: if there are checkpoints and all are damaged, or there is none for ``step``.
           NewerFormat: if a later version of the library wrote the latest checkpoint.
           StateMismatch: if the checkpoint belongs to another pipeline, or if the ranks have saved parts
-            that can never make a whole, as their pipelines differ.
+            that can never make a whole, because their pipelines differ.
           ExternalStateError: if the pipeline has a source that cannot be saved exactly.
           InvalidArgument: if `resume` was called before, if ``step`` is below 0, if there are several
-            ranks and ``pipeline`` is that of another one, or if the signals of the
+            ranks and ``pipeline`` belongs to another one, or if the signals of the
             trigger cannot be received: outside the main thread, or where a handler was not installed
             by Python.
           InvalidType: if an argument has the wrong type.
@@ -249,7 +249,7 @@ class Checkpointer:
 
         Raises:
           SaveError: an OSError, if the store cannot keep the checkpoint.
-          InvalidArgument: before `resume`, or in another thread than that of the loop.
+          InvalidArgument: before `resume`, or in another thread than the loop's.
           ResumableError: if the state cannot be saved exactly.
         """
         if self._loop is None:

@@ -155,7 +155,7 @@ class CheckpointNames:
         return next(iter(self.steps_among([file_name])), None)
 
     def is_aside(self, file_name: str, reason: str) -> bool:
-        """Whether ``file_name`` is that of any part of the input set aside for ``reason``."""
+        """Whether ``file_name`` names a part of the input that was set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
 

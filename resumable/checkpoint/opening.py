@@ -138,7 +138,7 @@ def taken(
     """A checkpoint of the state that ``get_state`` returns now, at ``step``.
 
     Raises:
-      UnencodableState: if the state cannot be joined with those of other ranks.
+      UnencodableState: if the state cannot be joined with the states of other ranks.
     """
     state = get_state()
     if part != WHOLE and state["ahead"]:

@@ -145,7 +145,7 @@ class Saver:
         return not self._process.is_this_one()
 
     def begin(self, point: SavePoint) -> None:
-        """Take the state, which is that of ``point.step``, and let the writer write it.
+        """Take the state after ``point.step``, and let the writer write it.
 
         It waits for the previous save if that is still being written. `collect` tells the outcome.
         """

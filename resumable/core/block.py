@@ -165,7 +165,7 @@ def same_columns(left: Block, right: Block) -> bool:
             return False
         return bool(left.shape[1:] == right.shape[1:])
     if isinstance(left, dict):
-        # The order of the keys is that of the items.
+        # The order of the keys counts, since the items have it too.
         return list(left) == list(right) and all(same_columns(left[k], right[k]) for k in left)
     return len(left) == len(right) and all(map(same_columns, left, right))
 

@@ -23,7 +23,7 @@ def warn_of_ended_run(
       step: of the last item.
       begin_anew: what to do to begin at the first item, such as "use another folder".
       go_on: what to do to get more items.
-      stacklevel: as that of `warnings.warn`, counted from the caller.
+      stacklevel: as for `warnings.warn`, counted from the caller.
     """
     warnings.warn(
         f"{ENDED} at step {step}, so it delivers nothing: to go on, {go_on}; to "

@@ -111,7 +111,7 @@ class _Identity(NamedTuple):
 
     @property
     def of_rank(self) -> list[str]:
-        """The names of those of its fields that must be equal for the sake of the rank alone."""
+        """The names of the fields that must be equal only because the rank must be the same."""
         considered = self.relied_on & SHARED
         return [name for name in self.fields if not self.described[name].when & considered]
 

@@ -26,7 +26,7 @@ one item of each."""
 class Indexed(Generic[T]):
     """Random access to the items of one epoch.
 
-    Stages that make their items from those of other stages use `reordered`, `joined` or `chosen`,
+    Stages that make their items from the items of other stages use `reordered`, `joined` or `chosen`,
     so that the orders before them are computed for many indices at once.
 
     Args:

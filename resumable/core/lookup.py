@@ -3,7 +3,7 @@
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
 # permutation costs about 12 ns an index in blocks of 65,536 and fifty times that in blocks of
 # 256. Items are computed only when asked for: indices may run ahead, items never do. A stage that
-# makes its items from those of other stages prepares a `PreparedItems`, so that their indices run ahead too.
+# makes its items from the items of other stages prepares a `PreparedItems`, so that their indices run ahead too.
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Arrow(TableFiles):
     1 GiB for all sources of a process, or the last one alone if it is larger. For these, and for
     URLs, use ``shuffle(seed, block=n)`` with the number of rows in a record batch as n.
 
-    Values and blocks are those of `parquet`. The offsets of a record batch are checked when it is
+    Values and blocks are as in `parquet`. The offsets of a record batch are checked when it is
     first used.
 
     State: O(1), the position. Random access. A resume reads nothing but the record batch it is in.

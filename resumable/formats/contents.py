@@ -1,6 +1,6 @@
-"""What a state remembers of the contents of files, beyond names and sizes, to recognise them."""
+"""Digests by which a state recognises the contents of files, beyond their names and sizes."""
 
-# Neither the time of the last change nor the place counts, since a copy of the data is as good as
+# The time of the last change and the path do not count, since a copy of the data is as good as
 # the data. An index has a digest, so that opening reads no more than its header. Other files are
 # known by their ends, where formats have headers, names and checksums. Remote files may have a
 # version, such as an ETag. Servers differ in making them, so they are compared for equal URLs only.
@@ -69,7 +69,7 @@ def digests_of_ends(files: Sequence[AnyFile]) -> list[bytes]:
 
 
 def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
-    """A digest of what an index says of ``file``, and of the ends of that.
+    """A digest of what an index says about ``file``, and of the first and last bytes of the file.
 
     Args:
       pages: digests of the pages of the index.
@@ -84,13 +84,13 @@ def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
 
 
 def evidence_of_indexes(files: Sequence[tuple[str, bytes]]) -> Evidence:
-    """What is known of the contents of files by their indexes, given the path and the digest of each."""
+    """Evidence of the contents of files, given the path of each and the digest of its index."""
     paths, digests = zip(*files, strict=True)
     return Evidence("index", digests, list(map(file_name, paths)))
 
 
 def _ends(size: int) -> list[tuple[int, int]]:
-    """Where the parts that are compared of a file of ``size`` bytes begin and end."""
+    """Where the compared parts of a file of ``size`` bytes begin and end."""
     if size <= 2 * END:
         return [(0, size)] if size else []
     return [(0, END), (size - END, size)]

@@ -140,7 +140,7 @@ class _RecordCount:
         """
         passed = blank
         if self._header and len(blank) < len(ends):
-            # The first number that is missing among those of the blank records.
+            # The first number that no blank record has.
             first = int(np.flatnonzero(np.append(blank, -1) != np.arange(len(blank) + 1))[0])
             passed = np.insert(blank, first, first)
             self._header = False

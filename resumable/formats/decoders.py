@@ -1,4 +1,4 @@
-"""Functions that make values of the bytes of a file, for the ``decode`` of formats and for `map`."""
+"""Functions that decode the bytes of a file, as ``decode`` of formats or in a `map`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def image(data: bytes, mode: str | None = "RGB") -> npt.NDArray[Any]:
 
     Args:
       data: of a file or a member.
-      mode: of the pixels, as Pillow names it; None keeps that of the image. To choose one where a
+      mode: of the pixels, as Pillow names it; None keeps the image's own. To choose one where a
         function of the bytes is asked for, pass ``partial(rs.decoders.image, mode="L")``.
 
     Returns:

@@ -49,7 +49,7 @@ def example_class() -> Any:
 
 
 def _add(message: Any, number: int, name: str, kind: str, *, repeated: bool = False) -> Any:
-    """Add a field to ``message``, of a kind of its own or of that of another message."""
+    """Add a field to ``message``, of a simple kind or with another message as its kind."""
     field = message.field.add(name=name, number=number)
     field.label = field.LABEL_REPEATED if repeated else field.LABEL_OPTIONAL
     if kind[0].isupper():

@@ -16,7 +16,7 @@ from .files import WholeFiles, described, located
 SUFFIXES: Final = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
 )  # fmt: skip
-"""The ends of the names that torchvision takes for images, in any case."""
+"""File names with these ends are images for torchvision. Upper and lower case do not matter."""
 
 
 class LabelledFile(NamedTuple):
@@ -39,7 +39,7 @@ class ImageFolder(WholeFiles[Any]):
     """The images in the sub-folders of ``folder``, each with the number of its class.
 
     The classes are the sub-folders, sorted. The images of a class are the files below its folder
-    whose names end like those of images, in torchvision's order.
+    whose names end as names of images do, in torchvision's order.
 
     State: O(1), the position. Random access; a resume reads the first and last 4 KiB of each file,
     of at most 10,000. A file is open only while it is read.

@@ -68,7 +68,7 @@ class RecordFile(NamedTuple):
         return [data[ends(number - 1) if number else 0 : ends(number)] for number in records]
 
     def read_page(self, records: Indices) -> list[bytes]:
-        """The first of ``records``, shape (n,), ascending, and those of the next `READ_AHEAD_BYTES` bytes."""
+        """The first of ``records``, shape (n,), ascending, and more within `READ_AHEAD_BYTES` bytes."""
         gather = object()
         ends = self.positions.ends(records, gather)[records]
         count = int(np.searchsorted(ends, ends[0] + READ_AHEAD_BYTES, side="right"))
@@ -106,7 +106,7 @@ def open_record_files(
 def _packed_indexes(
     files: Iterable[DataFile], folder: str | None, format: Format
 ) -> dict[DataFile, RecordIndex]:
-    """The indexes of those of ``files`` that share a cache with others."""
+    """The indexes of the ``files`` that share a cache with others."""
     packed: dict[DataFile, RecordIndex] = {}
     folders: dict[str, list[DataFile]] = {}
     for file in files:

@@ -81,7 +81,7 @@ class LocatedRecords(Located):
     """The records of files as `LocatedRecord`: bytes, path and number.
 
     State: O(1), the position. Random access, by an index of where records end (8 bytes a record). A
-    resume reads nothing. Indexes are kept in cache files as those of `resumable.formats.lines.Lines`.
+    resume reads nothing. Indexes are kept in cache files, as `resumable.formats.lines.Lines` says.
 
     Args:
       paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.

@@ -128,7 +128,7 @@ class RecordChunk(NamedTuple):
 
 
 class StreamReader:
-    """The records of ``file`` from ``place`` on, those of a run at a time.
+    """The records of ``file`` from ``place`` on, a chunk of them at a time.
 
     Args:
       file: to read.

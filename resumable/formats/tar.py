@@ -1,6 +1,6 @@
 """Samples of tar archives: consecutive members whose names differ in their extensions alone."""
 
-# Grouping is that of WebDataset (`base_plus_ext` and `group_by_keys` in webdataset/tariterators.py),
+# Members are grouped as WebDataset does (`base_plus_ext` and `group_by_keys` in webdataset/tariterators.py),
 # without its regular expressions, which take time quadratic in the length of a name.
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def split_name(name: bytes) -> tuple[bytes, bytes] | None:
 def scan_tar(reader: ByteReader, offset: int = 0) -> Iterator[FoundRecords]:
     """The samples of an archive; see `resumable.formats.record.Scan`.
 
-    A record goes from the first header of its sample to that of the next one, with what lies
+    A record goes from the first header of its sample to the first one of the next, with what lies
     between. Zeros between archives, with the members before them that belong to no sample, are
     records that are passed over. So is a whole archive without samples, since a file that is not
     empty has a record. A sample with damage in it or right after it is cut short, since it cannot

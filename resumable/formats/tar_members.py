@@ -1,4 +1,4 @@
-"""Walk over the members of a tar archive: where each begins, what it is called, where its data lie."""
+"""Walk over the members of a tar archive: their names, where they begin, and where their data lie."""
 
 # It reads what Python's `tarfile` reads: v7, ustar, GNU and PAX archives. Names are bytes here, and
 # nothing but names. Where `tarfile` ends quietly or takes a zero for a damaged number, this raises.
@@ -25,7 +25,7 @@ REGULAR: Final = frozenset(b"07S\0")
 SPARSE: Final = ord("S")
 OLD_REGULAR: Final = 0
 WITHOUT_DATA: Final = frozenset(b"123456")
-"""Links, devices, directories and pipes: their size is that of something else."""
+"""Links, devices, directories and pipes: the size that their header gives is not theirs."""
 
 EXTENSIONS: Final = frozenset(b"xXgLK")
 PAX_LENGTH: Final = re.compile(rb"([0-9]{1,8}) ")
@@ -125,7 +125,7 @@ class Blocks:
 
 
 class _TarExtension:
-    """What headers before that of a member say about it; the first that says something counts."""
+    """What earlier headers say about a member; the first that says something counts."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -157,7 +157,7 @@ class _TarExtension:
 
 
 def members(blocks: Blocks) -> Iterator[Member]:
-    """The members of an archive, of all archives if there are several one after another.
+    """The members of an archive, or of several archives one after another.
 
     Blocks of zeros, which end an archive, are passed over: the next member then begins after the
     `stop` of the one before it. An archive may also end without them.

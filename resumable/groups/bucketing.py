@@ -21,7 +21,7 @@ class Buckets:
       batch_size: most items in a batch; None for any number.
       max_tokens: most tokens in a batch, with the padding; None for any number.
       boundaries: ascending lengths; a batch has items from between two of them.
-      rounded: the length that items of a batch are padded to, by that of the longest.
+      rounded: the length that the items of a batch are padded to, given the length of the longest.
       drop_last: whether batches that are not full are left out.
     """
 

@@ -31,7 +31,7 @@ def padded(
     Other fields, such as numbers and strings, are stacked as `Pipeline.batch` does.
 
     Args:
-      value: what is put in; or a dict with that of each field of dicts, where others take 0.
+      value: what is put in; or for dicts a dict with the value of each field, 0 where it has none.
       length: of all padded arrays; by default that of the longest item of the batch.
       multiple_of: the length is rounded up to a multiple of it, so that a model sees fewer shapes.
       side: ``"right"`` puts the padding behind the items, ``"left"`` before them.

@@ -92,7 +92,7 @@ class FromIterable(ExternalSource[T]):
         raises, ``"warn"`` warns, ``"ignore"`` does neither. Under the last two it saves the number
         of items handed out, and a resume skips as many items of a fresh iterator; if the object's
         state loses items, it saves that state. The policy also says what a resume does with a state
-        that loses items, or if the items that it skips differ from those of the save.
+        that loses items, or if the items that it skips differ from the items before the save.
       data_identity: what identifies the data: a version, a digest or a list of file
         names. It must be the same at save and resume.
 

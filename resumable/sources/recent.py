@@ -1,4 +1,4 @@
-"""Digest the last items of a source, to compare them with those of a later run."""
+"""Digest the last items of a source, to compare them with the items of a later run."""
 
 # The user may change an item before a state is taken. So a sample is kept of it: a few parts, which
 # nobody can change. A sample is encoded when a state is taken, and only once. It has nothing in it

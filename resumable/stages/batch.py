@@ -119,7 +119,7 @@ class Batches(PreparedItems[Any]):
     Args:
       collated: makes a batch of the block of its items.
       size: of a batch, in items; the last ones may be shorter.
-      shift: from the first item of a batch to that of the next one.
+      shift: items from the first one of a batch to the first one of the next.
       upstream: the items.
       items: how many these are.
       indices: of the batches, shape (places,), int64.

@@ -30,7 +30,7 @@ T = TypeVar("T")
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class Concatenate(Combine[T]):
-    """All items of the first upstream, then those of the second, and so on.
+    """All items of the first upstream, then all of the second, and so on.
 
     State: O(1), the number of the current upstream, and its state. Random access if all
     upstreams have it and all but the last are finite.

@@ -23,7 +23,7 @@ from ..core.transform import SteadyIterator
 T = TypeVar("T")
 
 MOST_DROPPED: Final = 100_000
-"""If so many items of an epoch are dropped before one is passed on, a warning says so."""
+"""A warning comes if so many items of an epoch are dropped before one is passed on."""
 
 
 @final

@@ -36,7 +36,7 @@ T = TypeVar("T")
 class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDropItems[T]):
     """A stage that calls a function with each item of `read`, in workers if there are any.
 
-    Its arguments are those of `Map`.
+    It has the arguments of `Map`.
     """
 
     identity: ClassVar[IdentityFields] = {**FunctionVersion.identity, "on_error": ALWAYS}

@@ -144,7 +144,7 @@ class Mix(LookedUp[T], Combine[T]):
 
     @property
     def relies_on(self) -> Reliance:  # type: ignore[override]
-        """Ranks are at the same turn; epochs are numbered as those of a repeat."""
+        """Ranks are at the same turn; epochs are numbered as in a repeat."""
         return ITEMS | PARTS | (EPOCHS if self.stop == "cycle" else NOTHING)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

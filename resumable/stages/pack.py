@@ -99,7 +99,7 @@ class BestFitPack(Packs):
       key: the only field that is packed of documents that are dicts; by default all are. Documents
         that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
-      pad: the padding, or a dict with that of each field.
+      pad: the padding, or a dict with the padding of each field.
       too_long: what becomes of documents of more than ``length`` tokens: ``"cut"`` makes several of
         one, ``"drop"`` leaves it out, ``"error"`` raises.
 
@@ -144,7 +144,7 @@ class BestFitPack(Packs):
         return ends_short(columns) if self.tail == "short" else columns
 
     def _fitting(self, documents: Documents) -> Documents:
-        """``documents``, of which those that are too long are cut, left out or refused."""
+        """``documents``; the ones that are too long are cut, left out or refused."""
         too_long = documents.lengths > self.row_length
         if not too_long.any():
             return documents
@@ -163,7 +163,7 @@ class BestFitPack(Packs):
 class ConcatenatePack(Packs):
     """Rows of ``length`` tokens out of one stream of all documents, cut wherever a row is full.
 
-    A document that is cut goes on in the next row. Items are as those of `BestFitPack`. Each part
+    A document that is cut goes on in the next row. Items are as in `BestFitPack`. Each part
     of a document in a row is a segment, whose positions begin at 0.
 
     State: O(1), upstream's from before the group of documents in which the next row begins, and how
@@ -178,7 +178,7 @@ class ConcatenatePack(Packs):
       key: the only field that is packed of documents that are dicts; by default all are.
       tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
         with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
-      pad: the padding, or a dict with that of each field.
+      pad: the padding, or a dict with the padding of each field.
       too_long: only ``"cut"``, as no document is too long.
 
     Raises:

@@ -64,7 +64,7 @@ class Part(Deals[T]):
 
 
 def down_to_parts(stage: Stage[Any]) -> Iterator[Stage[Any]]:
-    """The stages of the pipeline of a partition, with the parts on which it is built and nothing before them."""
+    """The stages of the pipeline of a partition, down to the parts on which it is built."""
     yield stage
     if not isinstance(stage, Part):
         for upstream in stage.inputs:

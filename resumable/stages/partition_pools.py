@@ -95,7 +95,7 @@ class PartitionPools(WorkerSource):
         close_all(pools)
 
     def _place(self, stage: Stage[Any]) -> int | None:
-        """Which of the maps ``stage`` is, in one of the partitions; None if it is none of them."""
+        """The number of the map that ``stage`` is a copy of; None if it is none of them."""
         for place, known in enumerate(self._maps):
             if isinstance(stage, type(known)) and _is_same_call(known, stage):
                 return place

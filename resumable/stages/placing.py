@@ -27,7 +27,7 @@ from .repeat import Repeat
 T = TypeVar("T")
 
 InPartition: TypeAlias = tuple[int, int, Any]
-"""The epoch of a pass over partitions, a place in it, and the item at that place.
+"""An epoch, the place of an item in it, and the item.
 
 The place is position * number of partitions + number of the partition.
 """

@@ -141,7 +141,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         self._epochs = 0 if stage.length == 0 else stage.epochs
         self._finished = 0  # the number of epochs before this one
         self._delivered = False  # whether this epoch has delivered an item
-        # Keeps workers between two epochs; replaced by that of an outer repeat, if there is one.
+        # Keeps workers between two epochs; an outer repeat replaces it by its own.
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._upstream = self._started(0)

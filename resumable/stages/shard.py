@@ -141,7 +141,7 @@ class Shard(Deals[T]):
 
 
 class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
-    """Over random access: the position is that of the round in the global order."""
+    """Over random access: the position is where the round begins in the global order."""
 
     # Rounds are counted from the position of the last resume, which need not be a multiple of
     # `count`: the rest of the global order is dealt out as a pipeline of its own.
@@ -199,7 +199,7 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
 
 
 class _StreamShardIterator(TransformIterator[T]):
-    """Over a stream: whole rounds are read, and upstream's state is that of the round."""
+    """Over a stream: whole rounds are read, and upstream's state is the one before the round."""
 
     _stage: Shard[T]
 

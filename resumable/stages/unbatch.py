@@ -139,7 +139,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
 def _whole_lists(upstream: Iterator[Any], most: int) -> tuple[list[Any], Any]:
     """The items of the lists that come next, up to ``most``, and the batch after them.
 
-    Instead of a batch it returns END after the last one, and UNREAD if ``most`` items were found.
+    After the last batch it returns END in place of one, and UNREAD if ``most`` items were found.
     """
     items, room = list[Any](), most
     for batch in upstream:

@@ -58,7 +58,7 @@ class Window(Transform[Any]):
     Args:
       upstream: stage whose items are looked at.
       size: items in a window, at least 1.
-      shift: items from the start of a window to that of the next, at least 1; by default ``size``.
+      shift: items from the start of a window to the start of the next, at least 1; by default ``size``.
         If it is more than ``size``, the items between two windows are passed over.
       drop_last: leave out windows shorter than ``size``.
 
@@ -89,7 +89,7 @@ class Window(Transform[Any]):
 
     @property
     def step(self) -> int:
-        """From the start of a window to that of the next, in items."""
+        """Items from the start of a window to the start of the next."""
         return self.size if self.shift is None else self.shift
 
     @derived
@@ -152,7 +152,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._gap = 0
 
     def items(self) -> Items[Any]:
-        # Batches begin where the one before ended, so upstream's own state is that of the next one.
+        # A batch begins where the one before ended, so upstream's own state is where the next one begins.
         follows = self._stage.step == self._stage.size and not self._starts and not self._gap
         if not follows:
             return Items(self._windows())

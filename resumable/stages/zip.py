@@ -90,7 +90,7 @@ class Zip(Combine[Any]):
         return Indexed.joined(inputs, lambda *blocks: self.zipped(blocks), self._rows)
 
     def zipped(self, blocks: Sequence[Block]) -> Block:
-        """One block of the items of all ``blocks``, which are of one length."""
+        """One block made of ``blocks``, which have one length."""
         for block in blocks:
             if isinstance(block, list):
                 rows = builtins.zip(*map(block_items, blocks), strict=True)
@@ -98,7 +98,7 @@ class Zip(Combine[Any]):
         return self._row(blocks)
 
     def _rows(self, *items: Iterator[Any]) -> Iterator[Any]:
-        """The tuples or dicts of one item of each of ``items``, which are equally long."""
+        """Tuples or dicts with one item of each of ``items``, which have one length."""
         rows = builtins.zip(*items, strict=False)
         return rows if self.names is None else map(self._row, rows)
 

@@ -74,7 +74,7 @@ def _node(node: Any, saved: Any, path: str) -> StageNode:
 
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:
-    """The part of ``saved`` that is the stage's own, and those of its upstreams, by their number."""
+    """The stage's own part of ``saved``, and the parts of its upstreams by their number."""
     if isinstance(saved, PartitionStates):
         return _split_each(saved, upstreams)
     if not isinstance(saved, dict):

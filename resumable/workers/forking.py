@@ -30,7 +30,7 @@ from loky.backend.process import LokyProcess
 from .fork import next_number
 from .fork_server import Passed
 
-# Its own process group comes first: signals to that of this process are not for the server.
+# Its own process group comes first: signals to the group of this process are not for the server.
 COMMAND: Final = (
     "import os, sys; os.setpgid(0, 0); sys.path[:] = {path}; "
     "from {module} import serve; serve{arguments}"

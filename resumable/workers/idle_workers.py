@@ -2,7 +2,7 @@
 
 # Starting processes may take longer than a short epoch. Each epoch has iterators of its own, so the
 # repeat, which begins the epochs, has `IdleWorkers`: the maps of an epoch put their workers there at
-# its end, and those of the next epoch take them. Workers always belong to either a map or the idle
+# its end, and the maps of the next epoch take them. Workers always belong to either a map or the idle
 # ones, and are closed with it, so none outlive the iterator of the repeat.
 
 from __future__ import annotations

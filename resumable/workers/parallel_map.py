@@ -47,7 +47,7 @@ REST_SECONDS: Final = 0.1
 
 
 class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers):
-    """Motion of a map with workers; its state is that of the same map without them."""
+    """Motion of a map with workers. It has the state of the same map without workers."""
 
     def __init__(
         self, stage: Transform[T], epoch: int, calls: WorkerCall, reads: Stage[Any] | None = None

@@ -2,7 +2,7 @@
 
 # Each worker is a pool of one, so that a partition always goes to the same one. Of each partition one
 # task is in work or done at a time, and the next one is submitted when there is room for its items.
-# Each item comes with the state after it, so what was handed out is what is saved.
+# Each item comes with the state after it, so a state knows just the items that were handed out.
 #
 # A task holds the state from which it goes on. When a worker dies, the tasks that it had are submitted
 # again, to the process that takes its place: one at a time and only when their items are needed, until
@@ -230,7 +230,7 @@ class _Worker:
 
 @final
 class WorkerPartition(DefersState[T], ItemByItem[T]):
-    """Motion through a partition that a worker runs; its state is that of the partition itself.
+    """Motion through a partition that a worker runs. It has the state of the partition itself.
 
     Attributes:
       number: of the partition.

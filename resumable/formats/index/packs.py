@@ -1,6 +1,6 @@
 """Look up record indexes in the pack of their folder, and write it anew if many are missing."""
 
-# A pack is only a cache, as those of single files are. A damaged one is deleted, and written anew
+# A pack is only a cache, like the cache of a single file. A damaged one is deleted, and written anew
 # when its files are opened next. One that another process replaced is read again.
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Pack:
         self._find()
 
     def indexes(self, files: Iterable[DataFile]) -> dict[DataFile, CachedIndex]:
-        """The indexes of those of ``files`` that it knows."""
+        """The indexes of the ``files`` that it knows."""
         if self._file is None:
             return {}
         rows = [(file, self._file.row(file)) for file in files]
@@ -95,7 +95,7 @@ class Pack:
 def packed_indexes(
     files: Sequence[DataFile], path: str, cache_of: Callable[[DataFile], str], format: Format
 ) -> dict[DataFile, CachedIndex]:
-    """The indexes of those of ``files``, all of one folder, that have a cache, most in a pack.
+    """The indexes of the ``files`` of one folder that have a cache; most are in a pack.
 
     The pack at ``path`` is written anew if it lacks many files that are not small compared with it.
 

@@ -26,7 +26,7 @@ SMALLEST_CACHED: Final = 1 << 16
 """Bytes of data on a disk below which scanning costs less than reading an index."""
 
 LARGEST_PACKED: Final = 1 << 22
-"""Bytes of a file up to which its index may share a cache with those of other files."""
+"""The index of a file of up to so many bytes may share a cache with other indexes."""
 
 
 class RecordIndex(ABC):
@@ -134,7 +134,7 @@ class Cached(NamedTuple):
 
 
 class CachedIndex(RecordIndex):
-    """An index in a cache, which it may share with those of other files.
+    """An index in a cache, which it may share with the indexes of other files.
 
     Args:
       data: the indexed file.
@@ -210,7 +210,7 @@ class CachedIndex(RecordIndex):
         return None
 
     def _held(self) -> RecordIndex:
-        """The same index in memory; that of a small file counts towards the bound on memory."""
+        """The same index in memory. If the file is small, it counts towards the bound on memory."""
         data, format = self._data, self._format
         index: RecordIndex
         if data.size <= LARGEST_PACKED:

@@ -42,7 +42,7 @@ class MemberDecoder(Protocol):
     def unused_data(self) -> bytes: ...
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Up to ``max_length`` bytes, or those of one block of the compression."""
+        """Up to ``max_length`` bytes, or one block of the compression."""
 
 
 class GzipMember:
@@ -106,7 +106,7 @@ def compression_of(path: str) -> Compression | None:
 
 
 def check_uncompressed(content: bytes, path: str, format: Format) -> None:
-    """Refuse the file at ``path`` if its ``content`` begins like that of a compressed file.
+    """Refuse the file at ``path`` if its ``content`` begins as a compressed file does.
 
     It is not refused if it surely begins a file of ``format``. A file whose name says that it is
     compressed is decompressed, and never looked at here.

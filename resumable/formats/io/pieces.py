@@ -100,7 +100,7 @@ class StoredPieces:
 
 
 class CheckedPieces:
-    """The start of ``pieces``, refused if it is that of a compressed file, and the rest.
+    """The start of ``pieces``, and the rest; refused if a compressed file begins like this.
 
     Args:
       pieces: a file from its start.

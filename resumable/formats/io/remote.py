@@ -219,7 +219,7 @@ def _search(system: RemoteSystem) -> Request:
 
 
 def _with_sizes(matches: list[_Match]) -> list[_Match]:
-    """``matches``, after asking for the sizes of those whose listing lacks them, as by HTTP."""
+    """``matches`` with their sizes. Those that the listing lacks, as by HTTP, are asked for."""
     lacking = [number for number, match in enumerate(matches) if match.info.get("size") is None]
     requests = []
     for number in lacking:

@@ -12,7 +12,7 @@ from .remote import RemoteFile, calling
 
 FIRST_RANGE: Final = 1 << 18
 LARGEST_RANGE: Final = 1 << 23
-"""Bytes of an epoch's first request to a file, doubled for each next one, and of the largest."""
+"""Bytes of the first request to a file in an epoch, and of the largest. Each is twice the one before."""
 
 RANGES_TO_SCAN: Final = 4
 """Requests of the largest size made at once for a file if nobody waits for its records."""

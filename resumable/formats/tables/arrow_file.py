@@ -30,7 +30,7 @@ class ArrowFile:
 
     Attributes:
       names: of its columns.
-      stackable: those of them whose values can be stacked, whichever are in a batch.
+      stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each record batch, shape (groups,), int64.
 
     Raises:

@@ -108,7 +108,7 @@ def _rows(batch: _Table) -> int:
 
 
 class _Table:
-    """A table of a flatbuffer: fields by number, each at a position that its head tells."""
+    """A table of a flatbuffer. Its head says where each field is, by number."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self._data = data

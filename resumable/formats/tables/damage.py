@@ -1,4 +1,4 @@
-"""Tell what pyarrow says of a damaged file, with where it is."""
+"""Turn errors of pyarrow about damaged files into `MalformedItem`, which says where the damage is."""
 
 from __future__ import annotations
 
@@ -42,6 +42,6 @@ def malformed_if_damaged(access: TableFileAccess, where: str) -> Iterator[None]:
 
 def is_damage(error: Exception) -> bool:
     """Whether pyarrow raised ``error`` because of what is in a file, and no signal handler did."""
-    if isinstance(error, OSError) and error.errno:  # pyarrow gives those of decoders none
+    if isinstance(error, OSError) and error.errno:  # errors of pyarrow's decoders have none
         return False
     return type(error) in DAMAGED or type(error).__module__.startswith(("pyarrow", "resumable"))

@@ -13,7 +13,7 @@ from ..io.remote import RemoteFile
 from ..io.remote_content import Span, read_spans
 
 READ_AHEAD_BYTES: Final = 1 << 16
-"""Bytes that are read at once of a remote file, where only headers are wanted."""
+"""Bytes that are read at once from a remote file if only headers are wanted."""
 
 
 class TableFileAccess(ABC):

@@ -62,7 +62,7 @@ class ParquetFile(Shelved[Any]):
 
     Attributes:
       names: of its columns.
-      stackable: those of them whose values can be stacked, whichever are in a batch.
+      stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
 
     Raises:

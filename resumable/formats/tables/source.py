@@ -51,7 +51,7 @@ class TableFile(Protocol):
     Attributes:
       access: to its bytes.
       names: of its columns.
-      stackable: those of them whose values can be stacked, whichever are in a batch.
+      stackable: the columns whose values can be stacked, whichever are in a batch.
       rows: of each group, shape (groups,), int64.
     """
 

@@ -29,13 +29,14 @@ class Parquet(TableFiles):
 
     What a value is depends on its type and on nothing else:
 
-    * integers, floats and booleans: Python's for bool, int64 and double, otherwise NumPy scalars;
-    * strings and binary: ``str`` and ``bytes``; decimals: ``decimal.Decimal``;
-    * dates and timestamps: `numpy.datetime64` in their unit, and in UTC if they have a time zone;
-      durations, and times since midnight: `numpy.timedelta64`;
-    * lists: an array of shape (values,) where they hold numbers without nulls, otherwise a list;
-    * structs: a dict; maps: a list of pairs; dictionaries and extension types: what they stand for
-      or are stored as; anything null: None.
+    * bool, int64 and double are Python's, and other numbers NumPy scalars;
+    * strings are ``str``, binary is ``bytes``, and decimals are ``decimal.Decimal``;
+    * dates and timestamps are `numpy.datetime64` in their unit, in UTC if they have a time zone;
+    * durations, and times since midnight, are `numpy.timedelta64`;
+    * a list is an array of shape (values,) if it holds numbers without nulls, otherwise a list;
+    * a struct is a dict, and a map a list of pairs;
+    * dictionaries are what they stand for, and extension types what they are stored as;
+    * anything null is None.
 
     Blocks are columns where every column is text or has numbers without nulls, otherwise lists of
     dicts. Rows that are asked for in order are made up to 4,096 at once, from up to 2 MiB of files.

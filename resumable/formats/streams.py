@@ -39,12 +39,12 @@ class RecordStream(Stage[LocatedRecord]):
     At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote
     file), or two longer records.
 
-    State: O(1): the number of the file, the record's number and offset in it, and where its content
-    can be read from. A resume first reads the first and last 4 KiB of each file, of at most 10,000;
-    it reads none of these if all files are remote and have an ETag. Then it opens this one file. A
-    file that is not compressed is read from the record on. A compressed one is decompressed again
-    from the member, frame or stream that the record begins in: a block of 64 KiB of bgzip, a frame
-    of Zstandard in the seekable format, but the whole file if it was compressed in one piece.
+    State: O(1), the number of the file, the record's number and offset in it, and where its content
+    can be read from. A resume first reads the first and last 4 KiB of up to 10,000 files. It reads
+    none of these if all files are remote and have an ETag. Then it opens this one file. A file that
+    is not compressed is read from the record on. A compressed one is decompressed again from the
+    member, frame or stream that the record begins in. That is a block of 64 KiB of bgzip, a frame of
+    Zstandard in the seekable format, or the whole file if it was compressed in one piece.
 
     Damage of a compressed file is noticed where it cannot be decompressed, or at the checksum that
     follows. The record read at that point is malformed, and the rest of the file is passed over.

@@ -1,8 +1,8 @@
 """Give each item its place in the order that all ranks share."""
 
-# After `shard`, item n of rank i of r has the place n * r + i in the shared order. After stages
-# that drop, add or group items, the places are no longer those of the items in that order. They
-# still differ from rank to rank, which is what random numbers need.
+# After `shard`, item n of rank i of r has the place n * r + i in the shared order. After stages that
+# drop, add or group items, these numbers are no places in that order any more. They still differ from
+# rank to rank, as random numbers need.
 
 from __future__ import annotations
 

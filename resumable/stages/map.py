@@ -148,11 +148,11 @@ class Map(CallsPerItem[T]):
     A function may carry state of its own (``get_state/set_state``,
     ``state_dict/load_state_dict`` or ``getstate/setstate``), which is saved and restored. Such a
     function belongs to one running iterator at a time. Epoch 0 begins with the function as it
-    was when the pipeline was built; later epochs go on with the function as it is.
+    was when the pipeline was built. Later epochs go on with the function as it is.
 
-    State: upstream's; the function's own, if it carries one; the numbers of items tried and
-    dropped, if items may be dropped. Random access is kept unless items may be dropped or the
-    function carries state.
+    State: upstream's, and what the function carries. If items may be dropped, also the numbers of
+    items tried and dropped. Random access is kept unless items may be dropped or the function
+    carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -163,14 +163,14 @@ class Map(CallsPerItem[T]):
       workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
         Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
         out. May differ between save and resume, as may ``executor``.
-      executor: where the workers are: ``"thread"``; ``"process"``, with the extra ``parallel``, for
-        functions that compute in Python, including lambdas; or a `concurrent.futures.Executor`,
-        such as Dask's `client.get_executor()`. Such an executor is not shut down, and its workers
-        must have this library. Processes take items in chunks of about ten milliseconds and hand
-        large results back in shared memory. They end with the epoch, or with the last epoch of a
-        `repeat`. Under Linux they map the file of a `numpy.memmap` that ``fn`` refers to, instead
-        of copying it. They write to that file if it was opened for writing; one opened with mode
-        ``"c"`` is copied.
+      executor: where the workers are. ``"process"`` suits functions that compute in Python,
+        including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all others. It may
+        also be a `concurrent.futures.Executor`, such as Dask's `client.get_executor()`, which is
+        not shut down, and whose workers must have this library. Processes take items in chunks of
+        about ten milliseconds and hand large results back in shared memory. They end with the
+        epoch, or with the last epoch of a `repeat`. Under Linux they map the file of a
+        `numpy.memmap` that ``fn`` refers to, instead of copying it. They write to that file if it
+        was opened for writing; one opened with mode ``"c"`` is copied.
       on_error: ``"raise"`` passes an exception of ``fn`` on, and the next call tries the same
         item again; ``"skip"`` drops the item and counts it.
       on_skip: with ``"skip"``, called as ``on_skip(number, error)`` for each item dropped, in order
@@ -194,10 +194,10 @@ class Map(CallsPerItem[T]):
         ``executor`` is no executor.
       MissingDependency: for processes without the extra ``parallel``.
       WorkerError: while iterating, if an item ends its worker, or an executor that was passed in is
-        broken; the next call tries the same item again.
-      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library; if
-        ``on_error`` is another word, ``on_skip`` is given without ``"skip"``, workers would call a
-        function with state, or processes one that cannot be pickled.
+        broken. The next call tries the same item again.
+      InvalidArgument: if ``workers`` is below 0, or 0 with an executor of another library, if
+        ``on_error`` is another word, if ``on_skip`` is given without ``"skip"``, if workers would
+        call a function with state, or if processes would call one that cannot be pickled.
 
     >>> list(rs.range(3).map(lambda item: item * 10))
     [0, 10, 20]

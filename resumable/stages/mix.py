@@ -40,7 +40,7 @@ class Mix(LookedUp[T], Combine[T]):
     items, and an order of its own. Every epoch has the same length and, without ``reshuffle``, the
     same turns.
 
-    State: the turn and the upstreams' states; with ``"cycle"``, also the epoch of each. If all
+    State: the turn and the upstreams' states, with ``"cycle"`` also the epoch of each. If all
     upstreams have random access, so has the mix, and its state is O(1), the position.
 
     Args:
@@ -52,16 +52,16 @@ class Mix(LookedUp[T], Combine[T]):
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
-        has ended begins again, in a new epoch of its own, like an endless `repeat`.
-        The mix ends when each upstream has ended once, at the turn where the last one has no item;
-        never, if one is endless. No upstream may be empty: it could not keep its weight.
+        has ended begins again, in a new epoch of its own, like an endless `repeat`. The mix ends
+        once each upstream has ended, at the turn where the last one has no item. It never ends if
+        one is endless. No upstream may be empty, since it could not keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
-        the weights change, keeps that of the seed alone, so that all epochs have the same length.
+        the weights change, is drawn from the seed alone, so that all epochs have the same length.
 
     Raises:
-      InvalidArgument: if there is no upstream, or ``weights``, ``seed`` or ``stop`` breaks its
-        rule; if ``reshuffle`` has no seed; if the weights change and ``stop`` is ``"all"``, where
-        turns are no items of the mix; with ``"cycle"``, also while iterating, if an upstream has no
+      InvalidArgument: if there is no upstream, if ``weights``, ``seed`` or ``stop`` breaks its rule,
+        if ``reshuffle`` has no seed, or if the weights change and ``stop`` is ``"all"``, since a
+        turn then need not be an item. With ``"cycle"``, also while iterating, if an upstream has no
         items.
       InvalidType: if one is not a pipeline, a name of the dict is not a string, or another argument
         has the wrong type.

@@ -82,10 +82,10 @@ class BestFitPack(Packs):
     packing algorithms*, MIT, 1973).
     A row has its documents in upstream's order. Rows come in the order of their first documents.
 
-    An item is a dict of arrays of shape (length,): the tokens, in the dtype of the documents; int32
-    ``segment_ids``, which number the documents of the row from 1, and are 0 for padding; and int32
-    ``positions`` of the tokens in their segments. Every token comes once. Documents without tokens
-    leave nothing behind.
+    An item is a dict of arrays of shape (length,). The tokens have the dtype of the documents. The
+    ``segment_ids``, int32, number the documents of the row from 1, and are 0 for padding. The
+    ``positions``, int32, count the tokens of each segment. Every token comes once. Documents without
+    tokens leave nothing behind.
 
     State: O(1), upstream's from before the group it is inside, the number of that group, and an
     offset. A resume reads and packs that group again.

@@ -49,8 +49,8 @@ class Partition(RunsAhead[T], Transform[T]):
     multiple of all numbers of ranks and workers that you expect.
 
     ``fn`` must build upon its parts alone. Another source in it is refused, since every partition
-    would deliver it in full; `resumable.partition` deals out several. Pipelines that a function
-    within ``fn`` uses are not checked: such a function must make them from the item that it gets.
+    would deliver it in full. `resumable.partition` deals out several sources. Pipelines that a function
+    within ``fn`` uses are not checked. The function must make them from the item that it gets.
 
     Ranks own partitions: ``shard(rank, ranks)`` after it, or after stages upon it that take one item
     at a time (``map``, ``filter``, ``random_map``, ``prefetch``) and ``repeat``, leaves each rank the
@@ -62,10 +62,9 @@ class Partition(RunsAhead[T], Transform[T]):
     that advance together deliver this order if their number divides ``count`` and no partition has
     ended.
 
-    State: O(partitions of the rank): the position of each, whether it has ended, and its own state. The
-    states of all ranks, joined by `merge_states`, resume with another number of ranks; any state that
-    has the partitions of a rank resumes it. A resume reads again what the partitions' own stages
-    read again.
+    State: O(partitions of the rank). Each partition has its position, whether it has ended, and its own
+    state. Any state that has the partitions of a rank resumes it. For another number of ranks, join the
+    states of all ranks by `merge_states`. A resume reads again what the partitions' stages read again.
 
     With ``uneven="keep"``, the default of a ``shard`` here, each rank delivers all it has. With
     ``"drop"`` all ranks end with the first one. With ``"pad"`` a rank that has ended repeats its

@@ -1,7 +1,7 @@
 """Let items travel with their places in their partitions, up to a stage that draws random numbers."""
 
-# The place of an item is known where its partition hands it out, and nowhere else: how many items a
-# rank has had before depends on how many ranks there are, and on which partitions have ended. So the
+# The place of an item is known only where its partition hands it out. How many items a rank has had
+# before depends on the number of ranks, and on which partitions have ended. So the
 # stages between the partitions and a `RandomMap` are copied for it. The copies take items with their
 # places, and give the functions of the user the items alone.
 
@@ -67,7 +67,7 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
 
 
 def copied_from(stage: Stage[Any], copy: Stage[Any], found: object) -> Stage[Any] | None:
-    """The stage whose copy in ``copy`` is ``found``: ``stage`` or one before it; else None."""
+    """The original of ``found``, a stage of ``copy``, among the stages of ``stage``; None without one."""
     pairs = zip(walk(copy), walk(stage), strict=True)
     return next((theirs for (ours, _), (theirs, _) in pairs if ours is found), None)
 

@@ -51,7 +51,7 @@ class RandomMap(CallsPerItem[T]):
     """The result of ``fn(item, rng)`` for every item.
 
     ``rng`` is a `numpy.random.Generator` made from (seed, epoch, place of the item in the global
-    order): an item meets the same randomness in every run, whatever the workers. Before and after
+    order). So an item meets the same randomness in every run, with any workers. Before and after
     ``shard`` that place is the same, so the number of ranks may change too. If a stage between
     ``shard`` and this one drops, adds or groups items, ranks still draw different numbers, but only
     a run with the same number of ranks draws them again. An item that ``uneven="pad"`` repeats has
@@ -59,13 +59,13 @@ class RandomMap(CallsPerItem[T]):
 
     After a ``partition``, before or after its ``shard``, the place is the number of the partition
     and the item's position in it. So it depends neither on the ranks nor on which partitions have
-    ended; ``map``, ``filter``, ``prefetch`` and ``repeat`` may stand between, and an item that
-    ``uneven="pad"`` repeats has the same place again. With any other stage between, a function that
-    carries state, or ``on_error="skip"``, the number of ranks is fixed.
+    ended. An item that ``uneven="pad"`` repeats has the same place again. Only ``map``, ``filter``,
+    ``prefetch`` and ``repeat`` may stand between. With any other stage there, a function that carries
+    state, or ``on_error="skip"``, the number of ranks is fixed.
 
-    State: O(1), the place and upstream's; the function's own, if it carries one; the numbers of
-    items tried and dropped, if items may be dropped. After a ``partition`` no place is saved.
-    Random access is kept unless items may be dropped or the function carries state.
+    State: O(1), the place, upstream's state, and what the function carries. If items may be dropped,
+    also the numbers of items tried and dropped. After a ``partition`` no place is saved. Random
+    access is kept unless items may be dropped or the function carries state.
 
     Args:
       upstream: stage whose items are mapped.
@@ -107,10 +107,10 @@ class RandomMap(CallsPerItem[T]):
 
     _: KW_ONLY
     seed: int = 0
-    # Whether the places are those of an order that `shard` dealt out. Earlier versions counted the
+    # Whether places are counted in an order that `shard` dealt out. Earlier versions counted the
     # items of each rank separately.
     over_ranks: bool = field(init=False, repr=False, default=False)
-    # Whether the places are those of items in their partitions. Version 0.2 counted the items of each
+    # Whether places are counted in the partition of an item. Version 0.2 counted the items of each
     # rank.
     over_partitions: bool = field(init=False, repr=False, default=False)
 

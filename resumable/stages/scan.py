@@ -43,9 +43,9 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
     The carry begins as a copy of ``initial`` in every epoch, as in `tf.data.Dataset.scan`.
     ``finish`` delivers what the last carry of an epoch still holds, such as the rest in a packer.
 
-    State: upstream's, and a copy of the carry, which must be encodable as state; the state of
-    ``fn``, if it carries one; with ``finish``, whether upstream has ended, and an offset. A resume
-    among the items of ``finish`` calls it again and skips what was handed out.
+    State: upstream's, what ``fn`` carries, and a copy of the carry, which must be encodable as state.
+    With ``finish``, also whether upstream has ended, and an offset. A resume among the items of
+    ``finish`` calls it again and skips what was handed out.
 
     Args:
       upstream: stage whose items are scanned.

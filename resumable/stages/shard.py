@@ -38,8 +38,8 @@ MISSING: Final = object()
 class Shard(Deals[T]):
     """Every ``count``-th item: round r gives rank i the item r * count + i.
 
-    State: O(1), the global position of the round: the same bytes on every rank, so one rank can
-    save for all. Ranks that resume with another ``count`` together continue the global order,
+    State: O(1), the global position of the round. It is the same on every rank, so one rank can save
+    for all. Ranks that resume with another ``count`` together continue the global order,
     without loss or repetition. Random access is kept. Over a stream each rank reads all items.
 
     If a later stage takes more items on one rank than on another (``filter``, ``flat_map``), each

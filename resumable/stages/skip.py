@@ -26,9 +26,9 @@ T = TypeVar("T")
 class Skip(LookedUp[T], Transform[T]):
     """All items but the first ``count``.
 
-    State: O(1), the position; over a stream, upstream's state and whether items were skipped.
-    Random access is kept, and skips at no cost. A stream is read past the items left out, once,
-    when the first item is asked for.
+    State: O(1), the position. Over a stream it is upstream's state and whether items were skipped.
+    Random access is kept, and skips at no cost. The left-out items of a stream are read once, when
+    the first item is asked for.
 
     Args:
       upstream: stage whose first items are left out.

@@ -108,8 +108,8 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         """Enter the next batch, at ``offset``, if there is one.
 
         Returns:
-          the items of whole lists before that batch, up to ``most``; with ``most`` items no batch
-          is entered.
+          up to ``most`` items of whole lists before that batch. If there are ``most``, no batch is
+          entered.
         """
         whole = list[Any]()
         if before is not None and not offset:

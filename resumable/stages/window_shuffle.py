@@ -29,7 +29,7 @@ class WindowShuffle(IndexedTransform[T]):
 
     State: O(1), the position and one snapshot of upstream's state. A resume goes over at most
     ``9 * window + 256`` items of upstream again. Where upstream has random access, or passes over
-    items without making them, only those still in the window are made, and functions are called
+    items without making them, it makes only items that are still in the window, and calls functions
     at most ``1.1 * window`` times.
 
     With ``carry`` the state holds the items in the window instead, and a resume reads nothing

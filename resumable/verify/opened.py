@@ -47,7 +47,7 @@ class _Counting:
     def __init__(self, fn: Callable[[Any], Any], opened: Opened) -> None:
         self._fn = fn
         self._opened = opened
-        # Weakly: a source that is made anew for each item need not be kept; it never comes again.
+        # Weak keys: a source that is made anew for each item never comes again, so it need not be kept.
         self._counts: WeakKeyDictionary[Stage[Any], int] = WeakKeyDictionary()
 
     def __call__(self, item: Any) -> Any:

@@ -32,8 +32,8 @@ class Target:
     """A pipeline in a module or a file.
 
     Attributes:
-      name: ``module:attribute`` or ``path/to/file.py:attribute``: a pipeline, or a function that
-        returns one; dots reach into objects.
+      name: of a pipeline or a function that returns one, as ``module:attribute`` or
+        ``path/to/file.py:attribute``; dots in the attribute reach into objects.
       arguments: what to call the function with.
     """
 

@@ -1,14 +1,15 @@
 """Write the cache file of a record index, and open it if its header is right."""
 
-# Layout, little-endian: HEADER (magic, size and version of the data, number of records, of those passed
-# over, and a digest of the content), a digest of that, the numbers (int64: ends of all records; for each
-# one passed over, how many before it are not), and a digest of each page of them; the last page may be
-# short. Which format the records are of stands in the name of the file.
+# Layout, little-endian:
 #
-# Opening reads only the header. A page is compared with its digest before its first use, so damage
-# is noticed wherever it is read: a file that a power cut left half empty, or a lost bit. The
-# content follows from the data alone: a process that writes the same file anew does no harm to
-# those that read it.
+# - HEADER: magic, size and version of the data, numbers of records and of those passed over, a digest of
+#   the content; and a digest of all this
+# - the numbers, int64: the ends of all records, and for each one passed over, how many before it are not
+# - a digest of each page of the numbers, the last of which may be short
+#
+# The name of the file tells the format of the records. Opening reads only the header. A page is compared
+# with its digest before its first use, so damage is noticed, such as a file that a power cut left half
+# empty. The content follows from the data alone, so a process may write the file anew while others read.
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """Keep the record indexes of many small files of a folder in one cache file, a pack."""
 
-# Layout, little-endian: HEADER (magic, how many numbers, files and bytes of names, a digest of the
-# table), a digest of that, the numbers of one file after the other (as in the cache of one file),
-# the digests of their pages, and the table: the names, each ended by a zero byte, and for each
-# file its size, time of the last change, number of records, of records passed over, and a digest of
-# the content as two numbers.
+# Layout, little-endian:
 #
-# Opening reads the header and the table. A pack is never changed in place: a process that adds
-# files writes all of it anew under another name, and keeps what the pack had. If two processes do
-# so at once, one of the packs is lost, and its new files are scanned again next time.
+# - HEADER: magic, how many numbers, files and bytes of names, a digest of the table; and a digest of all this
+# - the numbers of one file after the other, as in the cache of one file, and the digests of their pages
+# - the table: the names, each ended by a zero byte, and for each file its size, time of the last change,
+#   numbers of records and of those passed over, and a digest of the content as two numbers
+#
+# Opening reads the header and the table. A pack is never changed in place. A process that adds files writes
+# a new pack under another name, and keeps what the old one had. If two processes do so at once, one of the
+# packs is lost, and its new files are scanned again next time.
 
 from __future__ import annotations
 

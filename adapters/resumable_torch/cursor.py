@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Mapping
 from typing import Any, Final
@@ -159,6 +160,9 @@ class Cursor:
     def origin(self) -> State:
         """The state with which the epoch began, or was resumed."""
         return self._states.origin
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_states": copy.copy(self._states)}  # a copy goes its own way
 
     def _jump_to(self, epoch: int) -> None:
         self._stand_at(self._states.first_of(epoch), resumed=False)

@@ -279,6 +279,18 @@ def test_a_loader_goes_on_where_its_data_set_stands() -> None:
     assert [row for batch in batches for row in batch] == list(pipeline)[4:]
 
 
+def test_loaders_of_one_data_set_do_not_move_each_other() -> None:
+    dataset = PipelineDataset(rs.range(10).shuffle(1))
+    first: Any = ResumableDataLoader(dataset, 2, collate_fn=listed)
+    second: Any = ResumableDataLoader(dataset, 2, collate_fn=listed)
+    one = list(first)
+    iterator = iter(second)
+    got = [next(iterator)]
+    assert (state_of(first), state_of(second), state_of(dataset)) == ((1, 0), (0, 2), (0, 0))
+    list(first)
+    assert got + list(iterator) == one
+
+
 def test_a_sampler_serves_one_loader_at_a_time() -> None:
     sampler = ResumableSampler(20, shuffle=True)
     first = loader(20, 2, sampler=sampler)

@@ -110,9 +110,9 @@ def _check_found(mutation: Mutation) -> None:
 
 
 def _copied_tree(tree: Path) -> Path:
-    for name in ("resumable", "adapters", "benchmarks", "tests"):
+    for name in ("resumable", "adapters", "benchmarks", "docs", "examples", "tests"):
         shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "CONTRIBUTING.md"):
+    for name in ("pyproject.toml", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "README.md"):
         shutil.copy(ROOT / name, tree)
     return tree
 

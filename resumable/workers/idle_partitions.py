@@ -49,7 +49,7 @@ class IdlePartitions:
         with self._lock:
             running = self._removed(name, number)
         if running is not None and running.made != made:
-            running.iterator.close()
+            running.close()
             return None
         return running
 
@@ -62,7 +62,7 @@ class IdlePartitions:
             run.running[number], run.used = running, monotonic()
             dropped = self._dropped(run.used)
         for one in dropped:
-            one.iterator.close()
+            one.close()
 
     def _dropped(self, now: float) -> list[RunningPartition]:
         """Remove what is beyond the bounds; returns it."""
@@ -94,4 +94,4 @@ class IdlePartitions:
             running = [one for run in self._runs.values() for one in run.running.values()]
             self._runs.clear()
         for one in running:
-            one.iterator.close()
+            one.close()

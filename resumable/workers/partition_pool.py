@@ -31,7 +31,8 @@ from .answers import Answer
 from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
-from .partition_runner import Delivery, PartitionRunner, PartitionTask, state_at
+from .partition_runner import PartitionRunner, state_at
+from .running_partition import Delivery, PartitionTask
 from .skips import DroppedItem, tell
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey

@@ -6,67 +6,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import closing
-from itertools import islice
-from time import perf_counter
-from typing import Any, Final, NamedTuple, final
+from typing import Any, final
 
-from ..core.failed_item import note_failed_item
-from ..core.graph import walk, without_threads
-from ..core.skipped import skipped_items
+from ..core.graph import without_threads
 from ..core.stage import Stage
 from ..state.value import State
-from .after_item import AfterItem
-from .failure import Failure
 from .idle_partitions import IdlePartitions
-from .running_partition import PlaceNotes, RunningPartition
-from .skips import DroppedItem, noting
-from .tally import MayDropItems
-from .watching import CallWatch, ItemKey
-
-LONGEST_SECONDS: Final = 0.05
-
-
-class PartitionTask(NamedTuple):
-    """Up to ``most`` items of partition ``number``, from ``place`` on.
-
-    Attributes:
-      run: a name of its own for each epoch, and each resume.
-      epoch: the number of that epoch.
-      dropped: items that end their process, with the reason to tell.
-      log: path of a file in which to note what may end the process; None in usual work.
-    """
-
-    run: str
-    epoch: int
-    number: int
-    place: AfterItem
-    most: int
-    dropped: Mapping[ItemKey, str]
-    log: str | None
-
-
-class Delivery(NamedTuple):
-    """What a task has made.
-
-    Attributes:
-      items: up to the first that raised.
-      places: that after each of them.
-      end: the place at the end, if that was reached.
-      failure: of the item after these, if it raised.
-      skips: the items dropped meanwhile, where that is to be told.
-      skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
-        if no stage may drop any.
-    """
-
-    items: list[Any]
-    places: list[AfterItem]
-    end: AfterItem | None = None
-    failure: Failure | None = None
-    skips: Sequence[DroppedItem] = ()
-    skipped: Mapping[str, int] | None = None
-
+from .running_partition import Delivery, PartitionTask, RunningPartition
 
 # In a process of a pool, which may live on from run to run.
 _kept_here = IdlePartitions()
@@ -100,78 +48,19 @@ class PartitionRunner:
         A task is cut short when it takes long, but has at least one item.
         """
         key = (task.run, task.number)
-        running = self._kept.take(key, task.place.made) or self._started(task)
-        if running.watch is not None:
-            running.watch.log = task.log
-        made = _make(running, task.most)
-        if made.end is None and made.failure is None:
-            self._kept.keep(key, running._replace(made=running.made + len(made.items)))
+        running = self._kept.take(key, task.place.made)
+        if running is None:
+            running = RunningPartition(self._pipeline(task.number), task)
+        delivery = running.deliver(task.most, task.log)
+        if delivery.end is None and delivery.failure is None:
+            self._kept.keep(key, running)
         else:
-            running.iterator.close()
-        return made
+            running.close()
+        return delivery
 
     def end(self) -> None:
         """Close the partitions that stand here."""
         self._kept.end()
-
-    def _started(self, task: PartitionTask) -> RunningPartition:
-        skips: list[DroppedItem] = []
-        pipeline, watch = noting(self._pipeline(task.number), skips), None
-        if task.log is not None or task.dropped:
-            watch = CallWatch(pipeline, task.dropped, task.log)
-            pipeline = watch.pipeline
-        iterator = pipeline.start(task.epoch)
-        if watch is not None:
-            watch.root = iterator
-        try:
-            iterator.set_state(task.place.state())
-            iterator.skip(task.place.beyond)
-            items = iter(iterator.items())
-        except BaseException:
-            iterator.close()
-            raise
-        notes = PlaceNotes(iterator, task.place)
-        return RunningPartition(pipeline, iterator, items, task.place.made, skips, watch, notes)
-
-
-def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
-    """The state of a partition at the place of ``task``, where its items are made again up to there."""
-    if not task.place.beyond:
-        return task.place.state()
-    running = PartitionRunner(lambda number: without_threads(pipeline(number)))._started(task)
-    with closing(running.iterator) as iterator:
-        return iterator.get_state()
-
-
-def _make(running: RunningPartition, most: int) -> Delivery:
-    """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes."""
-    items: list[Any] = []
-    places: list[AfterItem] = []
-    end, failure = None, None
-    ends = perf_counter() + LONGEST_SECONDS
-    try:
-        for item in islice(running.items, most):
-            items.append(item)
-            places.append(running.notes.place(running.made + len(items)))
-            if perf_counter() > ends:
-                break
-        else:
-            if len(items) < most:
-                end = running.notes.exact_place(running.made + len(items))
-    except BaseException as error:
-        note_failed_item(error, running.iterator)
-        failure = Failure(error)
-    skips = running.skips[:]
-    del running.skips[: len(skips)]
-    return Delivery(items, places, end, failure, skips, _skipped(running))
-
-
-def _skipped(running: RunningPartition) -> dict[str, int] | None:
-    """How many items each stage has dropped."""
-    drops = any(
-        isinstance(stage, MayDropItems) and stage.drops for stage, _ in walk(running.pipeline)
-    )
-    return skipped_items(running.pipeline, running.iterator, "") if drops else None
 
 
 def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
@@ -179,3 +68,11 @@ def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
     runner = PartitionRunner(pipeline)
     runner._kept = _kept_here
     return runner
+
+
+def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
+    """The state of a partition at the place of ``task``, where its items are made again up to there."""
+    if not task.place.beyond:
+        return task.place.state()
+    with closing(RunningPartition(without_threads(pipeline(task.number)), task)) as running:
+        return running.get_state()

@@ -1,74 +1,161 @@
-"""A partition that runs in a worker, and notes of where it stands."""
+"""A partition that runs in a worker."""
 
 # It takes long to take a state that holds many items. So it is not taken after each item: the place after an
 # item is then an earlier state, and how many items came since. Whoever needs the state makes these items again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from time import perf_counter
 from typing import Any, Final, NamedTuple, final
 
+from ..core.failed_item import note_failed_item
+from ..core.graph import walk
+from ..core.skipped import skipped_items
 from ..core.stage import Stage
-from ..core.stage_iterator import StageIterator
-from ..state.value import take_state
+from ..state.value import State, take_state
 from .after_item import AfterItem, PackedState
-from .skips import DroppedItem
-from .watching import CallWatch
+from .failure import Failure
+from .skips import DroppedItem, noting
+from .tally import MayDropItems
+from .watching import CallWatch, ItemKey
 
+LONGEST_SECONDS: Final = 0.05
+"""How long a task may take, beyond its first item."""
 CHEAP_SECONDS: Final = 1e-4
 """What the state after an item may take."""
 STATE_SHARE: Final = 4
 """How many times as long as taking a dearer state the partition works before the next one is taken."""
 
 
-class RunningPartition(NamedTuple):
-    """A partition in motion.
+class PartitionTask(NamedTuple):
+    """Up to ``most`` items of partition ``number``, from ``place`` on.
 
     Attributes:
-      pipeline: its stages.
-      iterator: of the last one.
-      items: those of the iterator.
-      made: how many of them came since the run began or was resumed.
-      skips: the dropped items that the loop was not told of yet.
-      watch: who watches its calls, if somebody does.
-      notes: of where it stands.
+      run: a name of its own for each epoch, and each resume.
+      epoch: the number of that epoch.
+      dropped: items that end their process, with the reason to tell.
+      log: path of a file in which to note what may end the process; None in usual work.
     """
 
-    pipeline: Stage[Any]
-    iterator: StageIterator[Any]
-    items: Iterator[Any]
-    made: int
-    skips: list[DroppedItem]
-    watch: CallWatch | None
-    notes: PlaceNotes
+    run: str
+    epoch: int
+    number: int
+    place: AfterItem
+    most: int
+    dropped: Mapping[ItemKey, str]
+    log: str | None
+
+
+class Delivery(NamedTuple):
+    """What a task has made.
+
+    Attributes:
+      items: up to the first that raised.
+      places: that after each of them.
+      end: the place at the end, if that was reached.
+      failure: of the item after these, if it raised.
+      skips: the items dropped meanwhile, where that is to be told.
+      skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
+        if no stage may drop any.
+    """
+
+    items: list[Any]
+    places: list[AfterItem]
+    end: AfterItem | None = None
+    failure: Failure | None = None
+    skips: Sequence[DroppedItem] = ()
+    skipped: Mapping[str, int] | None = None
 
 
 @final
-class PlaceNotes:
-    """Notes where a partition stands.
+class RunningPartition:
+    """A partition in motion, from the place of ``task`` on.
 
-    It takes a state after each item if that costs little, or else as often as it may cost a certain share of
-    the time.
+    Args:
+      pipeline: the stages in the partition.
+      task: the first one.
+
+    Attributes:
+      made: how many items came since the run began or was resumed.
     """
 
-    def __init__(self, iterator: StageIterator[Any], place: AfterItem) -> None:
-        self._iterator = iterator
-        self._last = place
-        self._due = 0.0
+    def __init__(self, pipeline: Stage[Any], task: PartitionTask) -> None:
+        self._skips: list[DroppedItem] = []
+        self._pipeline = noting(pipeline, self._skips)
+        self._watch: CallWatch | None = None
+        if task.log is not None or task.dropped:
+            self._watch = CallWatch(self._pipeline, task.dropped, task.log)
+            self._pipeline = self._watch.pipeline
+        self._iterator = self._pipeline.start(task.epoch)
+        if self._watch is not None:
+            self._watch.root = self._iterator
+        try:
+            self._iterator.set_state(task.place.state())
+            self._iterator.skip(task.place.beyond)
+            self._items = iter(self._iterator.items())
+        except BaseException:
+            self.close()
+            raise
+        self.made = task.place.made
+        self._exact = task.place  # the last one with a state of its own
+        self._due = 0.0  # when the next such place may be taken
 
-    def place(self, made: int) -> AfterItem:
-        """Where the partition stands, after ``made`` items."""
+    def deliver(self, most: int, log: str | None) -> Delivery:
+        """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes.
+
+        Calls are noted in the file ``log``, if there is one.
+        """
+        if self._watch is not None:
+            self._watch.log = log
+        items: list[Any] = []
+        places: list[AfterItem] = []
+        end, failure = None, None
+        ends = perf_counter() + LONGEST_SECONDS
+        try:
+            for item in islice(self._items, most):
+                items.append(item)
+                self.made += 1
+                places.append(self._place())
+                if perf_counter() > ends:
+                    break
+            else:
+                if len(items) < most:
+                    end = self._exact_place()
+        except BaseException as error:
+            note_failed_item(error, self._iterator)
+            failure = Failure(error)
+        skips = self._skips[:]
+        del self._skips[: len(skips)]
+        return Delivery(items, places, end, failure, skips, self._skipped())
+
+    def get_state(self) -> State:
+        """The state after the last item."""
+        return self._iterator.get_state()
+
+    def close(self) -> None:
+        """Release what the stages hold; may be called again."""
+        self._iterator.close()
+
+    def _place(self) -> AfterItem:
         if perf_counter() >= self._due:
-            return self.exact_place(made)
-        last = self._last
-        return AfterItem(last.state, self._iterator.epoch, made, last.beyond + made - last.made)
+            return self._exact_place()
+        exact, made = self._exact, self.made
+        return AfterItem(exact.state, self._iterator.epoch, made, exact.beyond + made - exact.made)
 
-    def exact_place(self, made: int) -> AfterItem:
-        """The same, by a new state."""
+    def _exact_place(self) -> AfterItem:
+        """Where the partition stands, by a new state."""
         began = perf_counter()
         state = take_state(self._iterator.get_state)
         now = perf_counter()
         self._due = now + STATE_SHARE * (now - began) if now - began > CHEAP_SECONDS else now
-        self._last = AfterItem(PackedState(state), self._iterator.epoch, made)
-        return self._last
+        self._exact = AfterItem(PackedState(state), self._iterator.epoch, self.made)
+        return self._exact
+
+    def _skipped(self) -> dict[str, int] | None:
+        """How many items each stage has dropped."""
+        drops = any(
+            isinstance(stage, MayDropItems) and stage.drops for stage, _ in walk(self._pipeline)
+        )
+        return skipped_items(self._pipeline, self._iterator, "") if drops else None

@@ -14,9 +14,10 @@ from support.clocks import Clock
 import resumable as rs
 from resumable.core.stage import Stage
 from resumable.windows.carrying import CarryingIterator
-from resumable.workers import partition_runner, running_partition
+from resumable.workers import running_partition
 from resumable.workers.after_item import AfterItem, PackedState
-from resumable.workers.partition_runner import PartitionRunner, PartitionTask
+from resumable.workers.partition_runner import PartitionRunner
+from resumable.workers.running_partition import PartitionTask
 
 SECONDS_AN_ITEM, SECONDS_A_STATE = 0.001, 1.0
 
@@ -30,7 +31,6 @@ def test_states_are_taken_for_a_share_of_the_time(
     monkeypatch: pytest.MonkeyPatch, costly: bool
 ) -> None:
     clock = Clock(0.0)
-    monkeypatch.setattr(partition_runner, "perf_counter", clock)
     monkeypatch.setattr(running_partition, "perf_counter", clock)
     taken = 0
     get_state = CarryingIterator.get_state

@@ -14,7 +14,8 @@ from resumable.state.value import take_state
 from resumable.workers import idle_partitions, partition_runner
 from resumable.workers.after_item import AfterItem, PackedState
 from resumable.workers.idle_partitions import IDLE_SECONDS, MOST_RUNS, IdlePartitions
-from resumable.workers.partition_runner import PartitionRunner, PartitionTask
+from resumable.workers.partition_runner import PartitionRunner
+from resumable.workers.running_partition import PartitionTask
 
 PARTITIONS = 4
 OPEN: list[int] = []

@@ -397,9 +397,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             for other in self._window:
                 if other.answer is None or not other.answer.succeeded:
                     self._take_back(other)
-                    other.deaths = other.deaths.and_one()
+                    other.deaths = other.deaths.and_one(alone=False)
             return None
-        deaths = chunk.deaths = chunk.deaths.and_one_alone()
+        deaths = chunk.deaths = chunk.deaths.and_one(alone=True)
         work = f"{self._tally.place()}, the last time with nothing else in work"
         died = death_error(self._stage, work, error, deaths.count)
         if deaths.too_many and not self._calls.drop:

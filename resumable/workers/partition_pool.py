@@ -14,7 +14,7 @@ import uuid
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import BrokenExecutor, CancelledError, Executor
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, final
@@ -33,7 +33,7 @@ from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .partition_runner import PartitionRunner, state_at
 from .running_partition import Delivery, PartitionTask
-from .skips import DroppedItem, tell
+from .skips import tell
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
@@ -84,14 +84,17 @@ class PartitionPool:
       epoch: its number.
 
     Attributes:
+      config: the argument.
       stage: the argument.
+      epoch: the argument.
+      run: a name of its own, for tasks.
     """
 
     def __init__(self, config: PartitionWorkersConfig, stage: Stage[Any], epoch: int) -> None:
-        self._config = config
+        self.config = config
         self.stage = stage
-        self._run = uuid.uuid4().hex
-        self._epoch = epoch
+        self.run = uuid.uuid4().hex
+        self.epoch = epoch
         self._source: WorkerSource = NEW_WORKERS
         self._workers: list[_Worker] = []
         self._runners: list[PartitionRunner] = []
@@ -110,30 +113,6 @@ class PartitionPool:
         """Take workers from ``source``, and leave them there at the end of the epoch."""
         self._source = source
 
-    def task(
-        self,
-        number: int,
-        place: AfterItem,
-        most: int,
-        dropped: Mapping[ItemKey, str],
-        log: str | None,
-    ) -> PartitionTask:
-        """A task for a worker."""
-        return PartitionTask(self._run, self._epoch, number, place, most, dropped, log)
-
-    def marked(self, task: PartitionTask) -> DeferredState:
-        """The state at the place of ``task``, to be had later; workers are not needed for that."""
-        return partial(state_at, self._config.pipeline, task)
-
-    def tell(self, skips: Sequence[DroppedItem]) -> None:
-        """Call the functions of the user that are told of dropped items."""
-        tell(self.stage.inputs[0], skips)
-
-    @property
-    def buffer_size(self) -> int:
-        """Items of each partition computed ahead."""
-        return self._config.buffer_size
-
     def check_home(self) -> None:
         """Refuse to go on in a forked process, which does not have the workers."""
         self._process.check_workers_of(self.stage)
@@ -142,7 +121,7 @@ class PartitionPool:
         """Start the workers and let them begin, unless they have."""
         if self._workers:
             return
-        count = min(self._config.workers, len(self._parts))
+        count = min(self.config.workers, len(self._parts))
         self._workers = [_Worker(self._one_of(count)) for _ in range(count)]
         parts = self._living()
         for place, part in enumerate(parts):
@@ -167,8 +146,8 @@ class PartitionPool:
     def _one_of(self, count: int) -> Workers:
         """One of ``count`` workers, kept from the last epoch if there is one."""
         slots = min(-(-len(self._parts) // count), MOST_SLOTS)
-        runner = PartitionRunner(self._config.pipeline)
-        call = WorkerCall(runner, False, 1, self._config.executor)
+        runner = PartitionRunner(self.config.pipeline)
+        call = WorkerCall(runner, False, 1, self.config.executor)
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)
@@ -278,13 +257,13 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def ask_ahead(self) -> None:
         """Let the worker make further items, if there is room for them."""
-        count = max(self._pool.buffer_size // 2, 1)
+        count = max(self._pool.config.buffer_size // 2, 1)
         if (
             self._answer is None
             and self._end is None
             and self._failure is None
             and not self.worker.suspects
-            and len(self._ready) + count <= self._pool.buffer_size
+            and len(self._ready) + count <= self._pool.config.buffer_size
         ):
             self._submit(count)
 
@@ -292,8 +271,11 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths
         log = self.worker.watch() if self._alone else None
         place = self._received or self._place
-        task = self._pool.task(self.number, place, count, self._dropped, log)
-        self._answer = self.worker.pool.submit([task])
+        self._answer = self.worker.pool.submit([self._task(place, count, log)])
+
+    def _task(self, place: AfterItem, most: int, log: str | None = None) -> PartitionTask:
+        run, epoch = self._pool.run, self._pool.epoch
+        return PartitionTask(run, epoch, self.number, place, most, self._dropped, log)
 
     def end(self) -> None:
         """Stay at the place where it stands, which is its end; called before the first item."""
@@ -331,19 +313,16 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         if delivery.end is not None:
             self._end = delivery.end
             self._pool.end_if_done()
-        self._pool.tell(delivery.skips)
+        tell(self._pool.stage.inputs[0], delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
         if not worker.pool.replaces_dead:
-            raise self._died(NO_DEATHS.and_one(), error) from error
+            raise self._died(NO_DEATHS, error) from error
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
         worker.deaths += 1
-        if self._alone:
-            self._deaths = self._deaths.and_one_alone(worker.last_call())
-        else:
-            self._deaths = self._deaths.and_one()
+        self._deaths = self._deaths.and_one(self._alone, worker.last_call())
         if self._deaths.go_alone:
             worker.suspects.update(self._pool.in_work(worker), [self.number])
         if not self._deaths.too_many:
@@ -384,13 +363,12 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         place = self._place
         state = self.defer_state()()
         if place.beyond and self._handed_out is place:
-            self._handed_out = place._replace(
-                state=PackedState(state), beyond=0
-            )  # so it need not be made again
+            # So that it need not be made again.
+            self._handed_out = place._replace(state=PackedState(state), beyond=0)
         return state
 
     def defer_state(self) -> DeferredState:
-        return self._pool.marked(self._pool.task(self.number, self._place, 0, self._dropped, None))
+        return partial(state_at, self._pool.config.pipeline, self._task(self._place, 0))
 
     def set_state(self, state: State) -> None:
         self._inner.set_state(state)

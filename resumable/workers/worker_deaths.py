@@ -57,12 +57,10 @@ class Deaths:
     call: Call | None = None
     alike: bool = True
 
-    def and_one(self) -> Deaths:
-        """These, and one with other things in work."""
-        return replace(self, count=self.count + 1)
-
-    def and_one_alone(self, call: Call | None = None) -> Deaths:
-        """These, and one in ``call`` with nothing else in work."""
+    def and_one(self, alone: bool, call: Call | None = None) -> Deaths:
+        """These and one more, in ``call`` if that is known; ``alone``: with nothing else in work."""
+        if not alone:
+            return replace(self, count=self.count + 1)
         return Deaths(self.policy, self.count + 1, self.alone + 1, call, call == self.call)
 
     @property

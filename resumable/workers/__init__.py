@@ -1,1 +1,1 @@
-"""What computes beside the loop: threads, processes and executors."""
+"""Threads, processes and executors that compute for the loop."""

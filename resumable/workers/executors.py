@@ -1,9 +1,8 @@
 """What a map's workers do, and the workers that are threads of this process."""
 
-# A map gives its workers chunks of items. To a worker of partitions, the function is a
-# `PartitionRunner`, and a chunk is one task. All that runs in a worker is `attempt`. It never raises
-# an error in place of results: they are delivered together, and the map raises the error once it has
-# handed the results out.
+# A map gives its workers chunks of items. Where they run partitions, the function
+# is a `PartitionRunner`, and a chunk is one task. All that runs in a worker is `attempt`. It never raises an
+# error in place of results: it delivers both, and the map raises the error once it has handed the results out.
 
 from __future__ import annotations
 
@@ -24,10 +23,10 @@ class Outcome(NamedTuple):
     """The results and errors of the first items of a chunk.
 
     Attributes:
-      results: of the items whose call returned, in order.
+      results: those of the items whose call returned, in order.
       failed: the error of each item that was dropped, by its index in the chunk, in order; None
         where errors are not reported.
-      failure: of the item after these, if that is what ended them.
+      failure: the error of the item after these, if one ended them.
     """
 
     results: list[Any]

@@ -35,11 +35,11 @@ class _IdleRun:
 class IdlePartitions:
     """The partitions that stand where their next task begins, up to `MOST_RUNNING` of `MOST_RUNS`."""
 
-    # On an executor of the user's, another process may go on with a partition. What stands here is then of
-    # no use any more, and nobody tells when its run is over. What is dropped too early is started again.
+    # Where the user's executor runs tasks, another process may go on with a partition. Then what stands here is
+    # of no use any more, and nobody says when its run is over. What is dropped too early is started again.
 
     def __init__(self) -> None:
-        # The one used last is at the end.
+        # By its name; the run used last is at the end.
         self._runs: OrderedDict[str, _IdleRun] = OrderedDict()
         self._lock = threading.Lock()
 

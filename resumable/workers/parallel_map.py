@@ -226,10 +226,10 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         return bool(self._window)
 
     def _read(self, count: int) -> tuple[Block, list[AfterItem]]:
-        """Up to ``count`` items of upstream, and, of a stream, the position after each.
+        """Up to ``count`` items of upstream, and the position after each if it is a stream.
 
-        An error is kept until the items before it are handed out. Upstream is not pulled again: it
-        may have lost the item that it failed on.
+        An error is kept until the items before it are handed out. Then upstream is not pulled again,
+        since it may have lost the item that it failed on.
         """
         before, in_a_block = self._upstream.state_at(0), None
         if before is not None:

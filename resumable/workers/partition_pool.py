@@ -1,12 +1,12 @@
 """Run whole partitions in workers, each of which keeps its own."""
 
-# Each worker is a pool of one, so that a partition always goes to the same one. Of each partition one
-# task is in work or done at a time, and the next one is submitted when there is room for its items.
-# Each item comes with the state after it, so a state knows just the items that were handed out.
+# Each worker is a pool of one, so that a partition always goes to the same one. A partition has one task at a
+# time. The next one is submitted when there is room for its items. Each item comes with the state after it, so
+# what was handed out is what is saved.
 #
-# A task holds the state from which it goes on. When a worker dies, the tasks that it had are submitted
-# again, to the process that takes its place: one at a time and only when their items are needed, until
-# each of them is done. So a further death belongs to one partition.
+# A task holds the state from which it goes on. When a worker dies, another process takes its place, and the
+# tasks that the worker had are submitted again: one at a time, and only when their items are needed, until each
+# of them is done. So a further death belongs to one partition.
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 NO_DEATHS: Final = Deaths(PARTITIONS)
 MOST_SLOTS: Final = 16
-"""Large deliveries of one worker that are in shared memory at a time."""
+"""How many large deliveries of one worker may be in shared memory at a time."""
 
 
 class PartitionWorkersConfig(NamedTuple):
@@ -53,7 +53,7 @@ class PartitionWorkersConfig(NamedTuple):
       pipeline: makes the pipeline of a partition from its number.
       workers: number of threads or processes, 0 for none.
       executor: ``"thread"``, ``"process"``, or an executor that runs already.
-      buffer_size: items of each partition computed ahead.
+      buffer_size: how many items of each partition are computed ahead.
     """
 
     pipeline: Callable[[int], Stage[Any]]

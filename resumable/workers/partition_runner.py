@@ -1,4 +1,4 @@
-"""The code that runs a partition in a worker."""
+"""The function that workers of partitions call."""
 
 # A task says from which state on a partition is to deliver some items. So any worker can do it, also
 # one that takes the place of a dead one. Usually the worker has done the partition's previous task,
@@ -24,8 +24,8 @@ _kept_here = IdlePartitions()
 class PartitionRunner:
     """Delivers the items of tasks.
 
-    It keeps the partitions in itself, so that they are freed with it; a copy in another process, which
-    may be made for each task, in that process.
+    It keeps the partitions in itself, so that they are freed with it. A copy of it in another process may be
+    made for each task, and keeps them in that process.
 
     Args:
       pipeline: makes the pipeline of a partition.

@@ -24,7 +24,7 @@ from .watching import CallWatch, ItemKey
 LONGEST_SECONDS: Final = 0.05
 """How long a task may take, beyond its first item."""
 CHEAP_SECONDS: Final = 1e-4
-"""What the state after an item may take."""
+"""How long taking the state after an item may last for it to be taken after each."""
 STATE_SHARE: Final = 4
 """How many times as long as taking a dearer state the partition works before the next one is taken."""
 
@@ -36,7 +36,7 @@ class PartitionTask(NamedTuple):
       run: a name of its own for each epoch, and each resume.
       epoch: the number of that epoch.
       dropped: items that end their process, with the reason to tell.
-      log: path of a file in which to note what may end the process; None in usual work.
+      log: path of a file in which to note what may end the process; None as long as nothing has.
     """
 
     run: str
@@ -53,10 +53,10 @@ class Delivery(NamedTuple):
 
     Attributes:
       items: up to the first that raised.
-      places: that after each of them.
-      end: the place at the end, if that was reached.
-      failure: of the item after these, if it raised.
-      skips: the items dropped meanwhile, where that is to be told.
+      places: where the partition stands after each of them.
+      end: where it stands at its end, if that was reached.
+      failure: the error of the item after these, if it raised one.
+      skips: the items dropped meanwhile, if somebody is to be told of them.
       skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
         if no stage may drop any.
     """

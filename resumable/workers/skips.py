@@ -1,7 +1,7 @@
 """Tell the loop which items workers have dropped."""
 
 # A function `on_skip` of the user stays with the loop: it may note numbers in a list, and a worker in
-# another process would note them in a copy. What stands in its place in a worker notes what to tell.
+# another process would note them in a copy. In the worker, `_Noting` stands in its place.
 
 from __future__ import annotations
 

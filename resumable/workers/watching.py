@@ -1,7 +1,7 @@
 """Find the call that ends its process, and leave it out."""
 
-# A process that dies cannot say what it was doing. So where one has died over a partition, the next one
-# notes each call of a function in a file before it makes it, and empties the file after it. Such a
+# A process that dies cannot say what it was doing. So once one has died over a partition, the next one
+# notes each call of a function in a file before it makes the call, and empties the file after it. Such a
 # process goes from item to item, without threads, so that each call belongs to one item.
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class CallWatch:
       dropped: items that end their process, each with the reason that is told.
 
     Attributes:
-      pipeline: delivers the same items from the same states, but those.
+      pipeline: delivers the same items from the same states, without the dropped ones.
       root: its iterator, to be set before the first item.
-      log: path of the file where calls are noted; None to note none.
+      log: path of the file where calls are noted; None if they are not.
     """
 
     root: StageIterator[Any]

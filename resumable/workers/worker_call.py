@@ -52,7 +52,7 @@ def check_call(calls: WorkerCall) -> None:
 
 
 def check_executor(workers: int, executor: str | Executor) -> None:
-    """Refuse workers that cannot be had.
+    """Refuse workers that cannot be made.
 
     Raises:
       InvalidType: if ``workers`` is not an integer, or ``executor`` is no executor.

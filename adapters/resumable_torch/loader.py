@@ -298,10 +298,10 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
     def _count_received(
         self, number: int, batches: int, state: bytes | None, worker: int | None = None
     ) -> None:
-        """Count batches of the pass ``number``.
+        """Count batches of an epoch.
 
         Args:
-          number: of the epoch.
+          number: how many epochs had begun when it began.
           batches: how many.
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
@@ -314,7 +314,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 self.cursor.keep(self._count * self._batch_items, state)
 
     def _end_pass(self, number: int) -> None:
-        """Note that the loop has come to the end of the pass ``number``."""
+        """Note that the loop has come to the end of the epoch that began as number ``number``."""
         if number == self._passes and self._moves == self.cursor.moves:
             self._warn_if_nothing_was_left()
             if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:

@@ -4,8 +4,8 @@
 # changes, so the seconds between them are booked as a whole, twice:
 #
 # * as work, in each thread, to the stage that runs there;
-# * as the loop's time, to one stage: the one that runs in the loop's thread, or, while that stage
-#   only waits for a thread of its own, the stage that runs there.
+# * as the loop's time, to the one stage that runs in the loop's thread. While that stage only waits
+#   for a thread of its own, the stage that runs there gets it.
 #
 # The time of an event itself is not booked. The calls around the events take the same time in each
 # interval; this `cost` is subtracted.

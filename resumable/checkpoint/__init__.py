@@ -1,9 +1,9 @@
 """Checkpoints: when the loop saves, what a file holds, and where files are kept."""
 
-# Where things are: a `Checkpointer` resumes a `loop`, which asks its trigger between two steps; the
-# `saver` makes one save after another, in a thread; a `store` keeps bytes by step (`directory`,
-# `memory`, `remote`); `envelope` is what one checkpoint looks like. Several ranks save parts of one
-# step, which fit together if they are of one run (`ranks`).
+# A `Checkpointer` resumes a `loop`, which asks its trigger between two steps. The `saver` makes one save
+# after another, in a thread. A `store` keeps bytes by step (`directory`, `memory`, `remote`), and
+# `envelope` says what these bytes are. Several ranks save parts of one step, which fit together if they
+# belong to one run (`ranks`).
 
 from .checkpointer import Checkpointer as Checkpointer
 from .directory import Directory as Directory

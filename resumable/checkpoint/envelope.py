@@ -1,7 +1,7 @@
 """One checkpoint as bytes, in which damage is detected."""
 
-# Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian),
-# the body (a serialised dict: step, time, state, and of a part also rank, ranks, run), BLAKE2b-256 of
+# Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian), the body
+# (a serialised dict of step, time and state; a part also has rank, ranks and run), and BLAKE2b-256 of
 # everything before it. The state holds the fingerprint of its pipeline.
 
 from __future__ import annotations

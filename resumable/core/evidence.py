@@ -40,7 +40,7 @@ class Evidence:
         return {self.kind: self._text()} if self.kind else {}
 
     def contradiction(self, saved: Any) -> str | None:
-        """What ``saved``, the evidence of a state as JSON, says against these data; None if nothing."""
+        """How ``saved``, the evidence of a state as JSON, contradicts these data; None if it does not."""
         if not isinstance(saved, dict):
             return f"the saved evidence of its content must be a dict, got {shorten(saved)}"
         now = self._text()

@@ -241,8 +241,8 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def _cursors(self) -> Iterator[Iterator[Any]]:
         """Iterators with one entry for each item, for `items` to chain.
 
-        An entry is an index of `_base`; where `_base` prepares items, an iterator that gives the
-        item next; where computing items has no effects, the item itself. `chain` needs no Python
+        An entry is an index of `_base`. If `_base` prepares items, it is an iterator that gives the
+        item next. If computing items has no effects, it is the item itself. `chain` needs no Python
         code for an item, and the number of entries left gives the position.
         """
         size = self._first_block

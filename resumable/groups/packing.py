@@ -22,9 +22,9 @@ Columns: TypeAlias = dict[str, Tokens]
 
 
 def best_fit(lengths: Indices, capacity: int) -> Indices:
-    """The row of each document: best-fit decreasing.
+    """The row of each document, by best-fit decreasing.
 
-    From the longest to the shortest, each goes to the fullest row that has space for it. The method
+    The longest document comes first, and each goes to the fullest row that has space for it. The method
     needs at most 11/9 of the fewest rows possible, and 1 more (D. S. Johnson, *Near-optimal bin packing
     algorithms*, MIT, 1973). Rows are numbered by the first of their documents, so that those with the
     longest documents do not come first.

@@ -25,7 +25,7 @@ SECTIONS_AT_ONCE: Final = 1024  # which take some megabytes
 
 
 class _Section(NamedTuple):
-    """Consecutive turns: the number of the first; for each its upstream, and the item there."""
+    """Consecutive turns: the number of the first, and the upstream and the item of each."""
 
     start: int
     upstreams: Indices

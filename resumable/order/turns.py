@@ -146,8 +146,8 @@ def _spread(parts: tuple[int, ...]) -> tuple[Any, Any]:
     """A round in which the turns of each upstream are as far apart as can be.
 
     Returns:
-      For each turn the upstream, and which of its turns this is: at most 4,096 numbers each, of
-      small dtypes, which take less memory and less time to sort.
+      For each turn the upstream, and which of its turns this is. These are at most 4,096 numbers
+      each, of small dtypes, which take less memory and less time to sort.
     """
     upstreams = np.repeat(np.arange(len(parts)), parts)
     ranks = np.concatenate([np.arange(part) for part in parts])

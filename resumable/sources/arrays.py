@@ -32,8 +32,8 @@ class FromArrays(LookedUp[Any]):
 
     Items have the structure of ``arrays``: a row, a tuple of rows or a dict of rows. Blocks
     are columns, copied from the arrays by one `numpy.take` each. A row of one-dimensional
-    bool, int64, float64 or complex128 data is a Python number; of any other dtype, a NumPy
-    scalar.
+    bool, int64, float64 or complex128 data is a Python number, and one of another dtype a
+    NumPy scalar.
 
     State: O(1), the position. Random access; a resume reads nothing.
 

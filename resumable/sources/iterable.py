@@ -64,16 +64,16 @@ _references: Final[Callable[[Any], int]] = getattr(sys, "getrefcount", lambda _:
 class FromIterable(ExternalSource[T]):
     """The items of ``iterable``, whatever it is; `repr` tells how its position is restored.
 
-    The position is restored in the first way that the object offers: its own
-    ``get_state/set_state``, ``state_dict/load_state_dict`` or ``getstate/setstate``; ``tell/seek``
-    of a file, whose items are lines; iterating it anew and skipping, which reads again all items
-    before the position, unless the new iterator has one of the first three pairs of methods. There
-    is no way for an iterator that can only be read once. Nor is there one for an object whose state
-    is known to lose items (``resumable.sources.inexact``).
+    The position is restored in the first of these ways that the object offers. It may have
+    ``get_state/set_state``, ``state_dict/load_state_dict`` or ``getstate/setstate``. A file, whose
+    items are lines, has ``tell/seek``. An object that can be iterated anew gives a new iterator. If
+    that has none of the first three pairs of methods, it reads again all items before the position.
+    There is no way for an iterator that can only be read once, nor for an object whose state is
+    known to lose items (``resumable.sources.inexact``).
 
     State: the object's own, or O(1) if a resume skips. An iterator or a file is read from where it
-    stands when the pipeline is built. It has one place, so once a later epoch reads it, an earlier one
-    raises `ExternalStateError`. Skipping takes time in proportion to the saved position.
+    stands when the pipeline is built. All epochs share its position, so once a later epoch reads it, an
+    earlier one raises `ExternalStateError`. Skipping takes time in proportion to the saved position.
     After ten million items a warning tells how many are left. An interrupt leaves the iterator
     where it was.
 

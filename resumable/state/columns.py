@@ -1,7 +1,7 @@
 """Many states of one shape, as one state of that shape with lists in place of their values."""
 
-# Each key is held once, however many states there are: sixty-four states of a chain of six stages take
-# less than a kilobyte; one after the other they take five.
+# Each key is held once, however many states there are. Sixty-four states of a chain of six stages take
+# less than a kilobyte so, and five kilobytes one after the other.
 
 from __future__ import annotations
 

@@ -51,11 +51,11 @@ def states_of_partitions(state: Any) -> Iterator[dict[str, Any]]:
 
 
 def merge_states(states: Iterable[State]) -> State:
-    """The state of a whole run from those that its ranks saved at the same step.
+    """The state of a whole run, joined from the states that its ranks saved at the same step.
 
     The result resumes the pipeline with any number of ranks. It is linear in the size of the states.
-    They may come from some of the ranks only; the result then has the partitions of these. ``step`` is
-    that of the furthest rank: only a rank whose partitions have ended may have fewer.
+    If some ranks are missing, it has only the partitions of the others. Its ``step`` is the one of the
+    furthest rank. Only a rank whose partitions have ended may have a smaller one.
 
     Args:
       states: of the same pipeline, at least one; in any order.

@@ -2,8 +2,8 @@
 
 # The consumer's thread reads upstream and submits chunks; workers only call the function. So
 # upstream's position is known exactly, and between two items nothing runs but the calls in the
-# window. Where upstream is looked up by index, the state at any item in the window is computed
-# by counting back; where it is a stream, the state after each item is kept.
+# window. If upstream is looked up by index, the state at any item in the window is computed by
+# counting back. If it is a stream, the state after each item is kept.
 #
 # The chunks in work when a worker died are tried again at once: something outside may have killed
 # it. A chunk that this happens to twice is tried item by item, with nothing else in work. So each

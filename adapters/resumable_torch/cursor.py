@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import resumable as rs
@@ -16,7 +17,7 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.foreign import looks_like
 from resumable.state.value import State
 
-__all__ = ["KEY", "Cursor", "InPasses", "state_in"]
+__all__ = ["KEY", "Cursor", "EpochProgress", "InPasses", "state_in"]
 
 KEY: Final = "resumable"
 """The only key of every ``state_dict``; its value is what `resumable.loads` reads."""
@@ -41,6 +42,25 @@ def state_in(state_dict: Mapping[str, Any]) -> State:
     return rs.loads(data)
 
 
+@dataclass
+class EpochProgress:
+    """How far a loop is in an epoch. The cursor gets a new one whenever it goes elsewhere.
+
+    Attributes:
+      begun: whether the loop is in the epoch; otherwise this epoch comes next.
+      resumed: whether it is the rest of an epoch that was resumed.
+      follows: whether it comes after the epoch before, as persistent workers of torch expect.
+      received: number of batches that the loop has received.
+      end_before: the state that a loader saves until the epoch begins, if not that of its start.
+    """
+
+    begun: bool = False
+    resumed: bool = False
+    follows: bool = False
+    received: int = 0
+    end_before: dict[str, bytes] | None = None
+
+
 class Cursor:
     """The epoch in progress; before its first item, the next one.
 
@@ -49,14 +69,16 @@ class Cursor:
 
     Attributes:
       pipeline: the argument.
-      epoch: its number.
-      jumps: how often the cursor moved elsewhere than to the start of the next epoch.
-      moves: how often `load` or `set_epoch` has made the count of consumed items invalid.
+      epoch: number of the pass.
+      progress: in the pass. Whoever counts in it checks that it is still this one.
 
     Raises:
       InvalidArgument: if a source can only be read once.
       ExternalStateError: if a source would lose items on a resume, and its policy is ``"fail"``.
     """
+
+    epoch: int
+    progress: EpochProgress
 
     def __init__(self, pipeline: rs.Pipeline[Any]) -> None:
         for stage, path in inexact_sources(pipeline.stage):
@@ -66,20 +88,12 @@ class Cursor:
                     "from_iterable a function that makes the iterator"
                 )
         self.pipeline = pipeline
-        self.jumps = 0
-        self.moves = 0
         self._states: ConsumedStates[Any] = ConsumedStates(pipeline)
         self._chosen: int | None = None  # the argument of `set_epoch`
-        self.epoch = 0
-        self._begun = False
-        self._resumed = False
-        self._known: dict[
-            int, bool
-        ] = {}  # whether a resumed epoch has at least this many items left
-        self._stand_at(self._states.first_of(0), resumed=False)
+        self._go_to(0)
 
-    def begin(self, consumed: int, fewest: int = 1) -> None:
-        """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
+    def begin(self, consumed: int, fewest: int = 1) -> EpochProgress:
+        """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
           consumed: number of items of the previous epoch that were consumed. If it is 0, that epoch
@@ -88,36 +102,35 @@ class Cursor:
             is over.
         """
         chosen, self._chosen = self._chosen, None
-        again = self._begun and consumed > 0
+        again = self.progress.begun and consumed > 0
         if chosen is not None:
             if again:
-                self._jump_to(chosen)
+                self._go_to(chosen)
         elif again:
             self.end()
         elif self.epoch_to_come(fewest) != self.epoch:
-            self._jump_to(self.epoch + 1)
-        self._begun = True
+            self._go_to(self.epoch + 1)
+        there = self.progress
+        self.progress = EpochProgress(True, there.resumed, there.follows and not there.begun)
+        return self.progress
 
     def epoch_to_come(self, fewest: int = 1) -> int:
-        """The number of the epoch in progress; before its first item, of the next one."""
-        if self._begun or not self._resumed or self._chosen is not None:
+        """The epoch of the pass in progress; before its first item, of the next pass."""
+        if self.progress.begun or not self.progress.resumed or self._chosen is not None:
             return self.epoch
-        return self.epoch if self._has(fewest) else self.epoch + 1
+        if fewest not in self._known:
+            self._known[fewest] = self._states.has(fewest)
+        return self.epoch if self._known[fewest] else self.epoch + 1
 
     def end(self) -> None:
-        """End the epoch and move to the start of the next one."""
-        self._stand_at(self._states.first_of(self.epoch + 1), resumed=False)
+        """End the pass and move to the start of the next one."""
+        self._go_to(self.epoch + 1, follows=True)
 
     def set_epoch(self, epoch: int) -> None:
         """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
         self._chosen = check_int("epoch", epoch, minimum=0)
-        if epoch == self.epoch:
-            return
-        if self._begun and epoch == self.epoch + 1:
-            self.end()
-        else:
-            self._jump_to(epoch)
-        self.moves += 1
+        if epoch != self.epoch:
+            self._go_to(epoch, follows=self.progress.begun and epoch == self.epoch + 1)
 
     def state_dict(self, count: int) -> dict[str, bytes]:
         """The state after ``count`` items of the epoch, or at its end if it has fewer."""
@@ -137,24 +150,12 @@ class Cursor:
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
         """
-        self._stand_at(self._states.checked(state_in(state_dict)), resumed=True)
+        self._stand_at(self._states.checked(state_in(state_dict)), EpochProgress(resumed=True))
         self._chosen = None
-        self.jumps += 1
-        self.moves += 1
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
         """A new iterator at the beginning of the epoch, or where it was resumed."""
         return self._states.produce(threads=threads)
-
-    @property
-    def begun(self) -> bool:
-        """Whether the epoch has begun."""
-        return self._begun
-
-    @property
-    def resumed(self) -> bool:
-        """Whether the epoch is the rest of one that was resumed."""
-        return self._resumed
 
     @property
     def origin(self) -> State:
@@ -164,21 +165,15 @@ class Cursor:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_states": copy.copy(self._states)}  # a copy goes its own way
 
-    def _jump_to(self, epoch: int) -> None:
-        self._stand_at(self._states.first_of(epoch), resumed=False)
-        self.jumps += 1
+    def _go_to(self, epoch: int, *, follows: bool = False) -> None:
+        self._stand_at(self._states.first_of(epoch), EpochProgress(follows=follows))
 
-    def _stand_at(self, state: State, *, resumed: bool) -> None:
+    def _stand_at(self, state: State, progress: EpochProgress) -> None:
         self._states.start_at(state)
-        self._resumed = resumed
-        self._known = {}
-        self._begun = False
+        self.progress = progress
         self.epoch = int(state["epoch"])
-
-    def _has(self, count: int) -> bool:
-        if count not in self._known:
-            self._known[count] = self._states.has(count)
-        return self._known[count]
+        # Whether a resumed epoch has at least this many items left.
+        self._known: dict[int, bool] = {}
 
 
 class InPasses:

@@ -57,6 +57,7 @@ class Unordered(Sampler[None]):
         return repeat(None)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the first epoch have the number ``epoch``, unless it has begun or was resumed."""
-        if not (self._cursor.begun or self._cursor.resumed):
+        """Let the first pass be that of ``epoch``, unless it has begun or was resumed."""
+        progress = self._cursor.progress
+        if not (progress.begun or progress.resumed):
             self._cursor.set_epoch(epoch)

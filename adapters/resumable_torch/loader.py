@@ -19,7 +19,7 @@ from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 
-from .cursor import KEY, InPasses
+from .cursor import KEY, EpochProgress, InPasses
 from .dataset import PipelineDataset
 from .driven import Driven, Unordered
 from .marks import Marked, Marking, OneOrder
@@ -161,27 +161,24 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         else:
             check_workers(self._source.pipeline, self.num_workers)
         self._shares: Shares | None = None
-        # The last state of an epoch that the loop has ended, if ranks end at different steps.
-        self._last: tuple[int, dict[str, bytes]] | None = None
-        # Whether only a loaded state has said which epoch comes next.
+        # Whether only a loaded state has said which pass comes next.
         self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
         if self._source is dataset:
             object.__setattr__(self, "sampler", Unordered(self.cursor))  # torch forbids to set it
-        self._count = 0
-        self._passes = 0
-        self._jumps = 0
-        self._moves = 0
+        # That of the cursor, as long as the cursor stands where this loader has moved it.
+        self._progress: EpochProgress | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return _Received(self)
 
     @property
     def received(self) -> int:
-        """Number of batches that the loop has received since the epoch began or was resumed."""
-        return self._count if self._moves == self.cursor.moves else 0
+        """Number of batches that the loop has received since the pass began or was resumed."""
+        progress = self.cursor.progress
+        return progress.received if progress is self._progress else 0
 
     @property
     def pipeline(self) -> rs.Pipeline[Any] | None:
@@ -201,8 +198,9 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             state of rank 0 only: register ``JoinedState(loader)``.
         """
         self._apply_policy()
-        if self._last is not None and self._last[0] == self.cursor.moves:
-            return self._last[1]
+        progress = self.cursor.progress
+        if progress is self._progress and progress.end_before is not None:
+            return progress.end_before
         return self._state(held)
 
     def _apply_policy(self) -> None:
@@ -264,25 +262,19 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             return self._source.fewest
         return self._batch_items if self.drop_last else 1
 
-    def _begin_pass(self) -> tuple[int, Iterator[T]]:
-        """Begin an epoch: its number, and torch's own iterator over it."""
-        again = self.cursor.begun and not self.received
-        self.cursor.begin(self.received, self.fewest)
-        if isinstance(self._source, PipelineDataset) and (
-            again or self._jumps != self.cursor.jumps
-        ):
-            self._iterator = None  # persistent workers would go to the next epoch
-        self._count, self._last = 0, None
-        self._passes += 1
-        self._jumps, self._moves = self.cursor.jumps, self.cursor.moves
+    def _begin_pass(self) -> tuple[EpochProgress, Iterator[T]]:
+        """Begin a pass: the progress in it, and torch's own iterator over it."""
+        self._progress = progress = self.cursor.begin(self.received, self.fewest)
         if isinstance(self._source, PipelineDataset):
+            if not progress.follows:
+                self._iterator = None  # persistent workers would go to the next epoch
             self._shares = Shares.of(
                 self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
             )
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
         # pass a second time, so it must not change that generator.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
-            return self._passes, self._begun()
+            return progress, self._begun()
 
     def _begun(self) -> Iterator[T]:
         """Torch's own iterator. Its batches are `Marked` if the state comes with them."""
@@ -296,34 +288,36 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             self.collate_fn = collate
 
     def _count_received(
-        self, number: int, batches: int, state: bytes | None, worker: int | None = None
+        self, progress: EpochProgress, batches: int, state: bytes | None, worker: int | None
     ) -> None:
-        """Count batches of an epoch.
+        """Count batches, unless the cursor has gone elsewhere.
 
         Args:
-          number: how many epochs had begun when it began.
+          progress: in the pass of these batches.
           batches: how many.
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
         """
-        if number == self._passes and self._moves == self.cursor.moves:
-            self._count += batches
+        if progress is self.cursor.progress:
+            progress.received += batches
             if self._shares is not None and worker is not None:
                 self._shares.count_received(worker, state)
             elif state is not None:
-                self.cursor.keep(self._count * self._batch_items, state)
+                self.cursor.keep(progress.received * self._batch_items, state)
 
-    def _end_pass(self, number: int) -> None:
-        """Note that the loop has come to the end of the epoch that began as number ``number``."""
-        if number == self._passes and self._moves == self.cursor.moves:
+    def _end_pass(self, progress: EpochProgress) -> None:
+        """Go to the next epoch at the end of a pass, unless the cursor has gone elsewhere."""
+        if progress is self.cursor.progress:
             self._warn_if_nothing_was_left()
+            last = None
             if has_partitions(self.cursor.pipeline.stage) and not self.drop_last:
                 # Other ranks may have batches of this epoch left, and all states are joined. A
                 # pipeline that cannot be saved can still be iterated.
                 with suppress(Exception):
-                    self._last = self.cursor.moves, self._state(held=0)
+                    last = self._state(held=0)
             self.cursor.end()
-            self._count = 0
+            self._progress = self.cursor.progress
+            self._progress.end_before = last
 
     def _warn_if_nothing_was_left(self) -> None:
         """Warn at the end of a resumed epoch that had no batch.
@@ -333,8 +327,8 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         resumed, self._is_led_by_state = self._is_led_by_state, False
         if (
             resumed
-            and self.cursor.resumed
-            and not self._count
+            and self.cursor.progress.resumed
+            and not self.received
             and deal_of(self.cursor.pipeline.stage).ranks == 1
         ):
             warn_of_ended_run(
@@ -364,7 +358,7 @@ class _Received(Iterator[T]):
 
     def __init__(self, loader: ResumableDataLoader[T]) -> None:
         self._loader = loader
-        self._number = 0
+        self._progress = EpochProgress()
         self._batches: Iterator[T] | None = None
         self._order = OneOrder()
         self._taken: Taken | None = None
@@ -381,7 +375,7 @@ class _Received(Iterator[T]):
         if self._over:  # or each further call would end another epoch
             raise StopIteration
         if self._batches is None or self._taken is None:
-            self._number, batches = self._loader._begin_pass()
+            self._progress, batches = self._loader._begin_pass()
             self._taken = Taken(batches, self._loader._goes_on_after_errors)
             self._batches = batches
         if self._torn:
@@ -396,7 +390,7 @@ class _Received(Iterator[T]):
             batch: Any = next(self._batches)
         except StopIteration:
             self._over = True
-            self._loader._end_pass(self._number)
+            self._loader._end_pass(self._progress)
             raise
         except BaseException as error:
             self._torn = not self._goes_on(taken, error)
@@ -407,7 +401,7 @@ class _Received(Iterator[T]):
         if isinstance(batch, Marked):
             batch, state, order, worker = batch
             self._order.check(order)
-        self._loader._count_received(self._number, 1 + self._failed, state, worker)
+        self._loader._count_received(self._progress, 1 + self._failed, state, worker)
         self._failed, self._torn = 0, False
         return batch  # type: ignore[no-any-return]
 

@@ -1,24 +1,27 @@
 """PyTorch's samplers, `DataLoader` and `IterableDataset`, resumed exactly in mid-epoch."""
 
-# `cursor` holds the place of the loop in the passes over a pipeline. All other modules translate:
-# `sampler`, `distributed` and `dataset` are named as in torch; `loader` counts the batches that the
-# loop received; `randomness` gives each sample its own generator; `tensors` lets a source keep
-# tensors in its state. `no_worker` hides torch's worker from the sources that run in it. `marks`
-# sends states out of a worker. If a pipeline has partitions, `shares` divides them among workers,
-# and `partitions` saves those of all ranks; `one_step` refuses partitions of different steps, and
-# `one_rank` refuses a saver that keeps the partitions of one rank only. `stateful` names what has
-# the state of a rank. `lightning` and `transformers` have one callback each and must be imported
-# by their own names.
+# `cursor` holds the place of the loop: its epoch, and how far it is. All other modules translate.
+# `loader`, `sampler`, `distributed` and `dataset` are named as in torch; `loader` begins with the way
+# of an item, of a state and of a resume. `sample_order` makes the order of a sampler. `batch_states`
+# sends states out of a worker with the batches. `torch_progress` tells which batches torch has taken.
+# `hidden_worker` hides torch's worker from the sources that run in it. `randomness` gives each sample
+# its own generator; `tensors` lets a source keep tensors in its state.
+#
+# If a pipeline has partitions, `worker_shares` divides them among workers, and `rank_states` saves
+# those of all ranks. `partition_steps` refuses partitions of different steps, and `accelerate_guard`
+# refuses Accelerate, which would keep those of one rank only. `stateful` is what they take a state of.
+#
+# `lightning` and `transformers` have one callback each and must be imported by their own names.
 
 from __future__ import annotations
 
 from .dataset import PipelineDataset as PipelineDataset
 from .distributed import ResumableDistributedSampler as ResumableDistributedSampler
 from .loader import ResumableDataLoader as ResumableDataLoader
-from .partitions import JoinedState as JoinedState
-from .partitions import PartitionedState as PartitionedState
-from .partitions import gather_state as gather_state
 from .randomness import rng_for as rng_for
+from .rank_states import JoinedState as JoinedState
+from .rank_states import PartitionedState as PartitionedState
+from .rank_states import gather_state as gather_state
 from .sampler import ResumableBatchSampler as ResumableBatchSampler
 from .sampler import ResumableSampler as ResumableSampler
 from .tensors import with_tensors as with_tensors

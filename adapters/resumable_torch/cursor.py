@@ -17,7 +17,7 @@ from resumable.state.encoding import dumps_frozen
 from resumable.state.foreign import looks_like
 from resumable.state.value import State
 
-__all__ = ["KEY", "Cursor", "EpochProgress", "InPasses", "state_in"]
+__all__ = ["KEY", "Cursor", "EpochProgress", "HasCursor", "state_in"]
 
 KEY: Final = "resumable"
 """The only key of every ``state_dict``; its value is what `resumable.loads` reads."""
@@ -176,8 +176,8 @@ class Cursor:
         self._known: dict[int, bool] = {}
 
 
-class InPasses:
-    """The common part of all classes that go through a pipeline epoch by epoch.
+class HasCursor:
+    """The common part of all classes that go through a pipeline in passes.
 
     Attributes:
       cursor: the place of the loop.

@@ -21,18 +21,18 @@ from resumable.core.arguments import check_int
 from resumable.core.graph import threadless, without_threads
 from resumable.errors import shorten
 
-from .cursor import Cursor, InPasses
-from .marks import Marks
-from .no_worker import hide_worker, in_no_worker
-from .one_rank import keeps_rank_state
-from .order import pulled
-from .shares import share_of
+from .accelerate_guard import keeps_rank_state
+from .batch_states import Marks
+from .cursor import Cursor, HasCursor
+from .hidden_worker import hidden_worker, hide_worker
+from .sample_order import pulled
+from .worker_shares import worker_share
 
 __all__ = ["PipelineDataset"]
 
 
-class PipelineDataset(InPasses, IterableDataset[Any]):
-    """The items of a pipeline for a `DataLoader`, epoch by epoch.
+class PipelineDataset(HasCursor, IterableDataset[Any]):
+    """The items of a pipeline for a `DataLoader`, each pass a new epoch.
 
     `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
     is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
@@ -70,23 +70,23 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
         # How many consecutive items a worker delivers at a time.
-        self._run_length = 1
-        self._driven = False
+        self._batch_items = 1
+        self._is_in_loader = False
         self.marks: Marks | None = None
         self._yielded = 0
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
-        self._working: rs.PipelineIterator[Any] | None = None
-        self._in_place = False
+        self._worker_iterator: rs.PipelineIterator[Any] | None = None
+        self._has_loaded = False
         self._worker: WorkerInfo | None = None
 
     def __iter__(self) -> Iterator[Any]:
-        self._worker = worker = self._here()
+        self._worker = worker = self._current_worker()
         if worker is None:
-            return self._all()
+            return self._every_item()
         if worker.num_workers == 1 and threadless(self.pipeline.stage):
             hide_worker()  # the pipeline's threads read at any moment
-        with in_no_worker():
-            return self._share(worker.id, worker.num_workers)
+        with hidden_worker():
+            return self._items_of_worker(worker.id, worker.num_workers)
 
     def __len__(self) -> int:
         return len(self.pipeline)
@@ -103,9 +103,9 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
           ExternalStateError: if ranks own partitions and it is registered with Accelerate, which
             keeps the state of rank 0 only.
         """
-        if self._working is not None:
-            with in_no_worker():
-                return self.cursor.state_of(self._working)
+        if self._worker_iterator is not None:
+            with hidden_worker():
+                return self.cursor.state_of(self._worker_iterator)
         count = self._yielded if consumed is None else check_int("consumed", consumed, minimum=0)
         return self.cursor.state_dict(count)
 
@@ -115,79 +115,79 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
         Raises:
           StateMismatch: if ``state_dict`` belongs to another pipeline.
         """
-        in_worker = self._here() is not None
-        with in_no_worker():
+        in_worker = self._current_worker() is not None
+        with hidden_worker():
             self.cursor.load(state_dict)
         self._yielded = 0
-        self._in_place = in_worker
+        self._has_loaded = in_worker
 
-    def driven(self, run_length: int) -> PipelineDataset:
-        """A copy for a loader that begins the epochs and takes ``run_length`` items at a time."""
+    def for_loader(self, batch_items: int) -> PipelineDataset:
+        """A copy for a loader that begins the passes and takes ``batch_items`` items at a time."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
-        copied._driven, copied._run_length = True, run_length
+        copied._is_in_loader, copied._batch_items = True, batch_items
         copied.marks = None if self.pipeline.random_access else Marks()
         return copied
 
-    def _here(self) -> WorkerInfo | None:
+    def _current_worker(self) -> WorkerInfo | None:
         """The torch worker that runs this code, even if it is hidden."""
         return get_worker_info() or self._worker
 
-    def _all(self) -> Iterator[Any]:
-        if not self._driven:
+    def _every_item(self) -> Iterator[Any]:
+        if not self._is_in_loader:
             self.cursor.begin(self._yielded)
         self._yielded = 0
         marks = self.marks
         with self.cursor.produce() as iterator:
             for item in iterator:
                 self._yielded += 1
-                if marks is not None and self._yielded % self._run_length == 0:
-                    marks.leave(iterator)
+                if marks is not None and self._yielded % self._batch_items == 0:
+                    marks.record(iterator)
                 yield item
             if marks is not None:
-                marks.leave(iterator)
+                marks.record(iterator)
 
-    def _share(self, number: int, workers: int) -> Iterator[Any]:
+    def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
         """The runs of items of worker ``number``; its iterator stands at the first one at once."""
-        in_place, self._in_place = self._in_place, False
-        if in_place:  # even if nothing is left: other workers may have items
+        has_loaded, self._has_loaded = self._has_loaded, False
+        if has_loaded:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
-        # A persistent worker goes through one epoch after another.
-        self.cursor.begin(int(self._working is not None))
-        self._working = own = self._own(number, workers)
+        # A persistent worker goes through one pass after another.
+        self.cursor.begin(int(self._worker_iterator is not None))
+        self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
-            return self._runs(own, others=0)
-        self._working = self.cursor.produce(threads=workers == 1)
-        if not in_place:
-            self._working.skip(number * self._run_length)
+            return self._items_in_turns(own, others=0)
+        self._worker_iterator = self.cursor.produce(threads=workers == 1)
+        if not has_loaded:
+            self._worker_iterator.skip(number * self._batch_items)
         if self.marks is not None:
-            self.marks.begin(self._working)
-        return self._runs(self._working, (workers - 1) * self._run_length)
+            self.marks.begin(self._worker_iterator)
+        return self._items_in_turns(self._worker_iterator, (workers - 1) * self._batch_items)
 
-    def _own(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
-        """An iterator over the partitions of worker ``number`` from the start of the epoch.
+    def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
+        """An iterator over the partitions of worker ``number`` from the start of the pass.
 
         It is None if the worker owns none.
         """
-        if not self._driven or self.marks is None:
+        if not self._is_in_loader or self.marks is None:
             return None
-        share = share_of(self.pipeline, number, workers, self.cursor.origin)
+        share = worker_share(self.pipeline, number, workers, self.cursor.origin)
         if share is None:
             return None
         self.marks.worker = number
         plain = rs.Pipeline(without_threads(share.stage))
         return plain.resume(self.cursor.origin)
 
-    def _runs(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
+    def _items_in_turns(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
         """Runs of items; between two runs, ``others`` items are skipped."""
         with iterator:
             whole = True
             while whole:
-                with in_no_worker():
-                    run = pulled(iterator, self._run_length)
+                with hidden_worker():
+                    run = pulled(iterator, self._batch_items)
                     if self.marks is not None:
-                        self.marks.leave(iterator)
-                    whole = len(run) == self._run_length
+                        self.marks.record(iterator)
+                    whole = len(run) == self._batch_items
                     if whole and others:
                         # Before the items are handed out, so that a state taken then includes the
                         # skip.
@@ -195,4 +195,4 @@ class PipelineDataset(InPasses, IterableDataset[Any]):
                 yield from run
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_working": None, "_worker": None}
+        return {**vars(self), "_worker_iterator": None, "_worker": None}

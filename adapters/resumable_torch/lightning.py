@@ -22,7 +22,7 @@ from resumable.core.ended import warn_of_ended_run
 from resumable.stages.partition import has_partitions
 
 from .loader import ResumableDataLoader
-from .partitions import gathered
+from .rank_states import gathered
 
 __all__ = ["ResumeInput"]
 

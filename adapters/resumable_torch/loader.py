@@ -19,24 +19,23 @@ from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 
-from .cursor import KEY, EpochProgress, InPasses
+from .accelerate_guard import keeps_rank_state
+from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
+from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
-from .driven import Driven, Unordered
-from .marks import Marked, Marking, OneOrder
-from .one_rank import keeps_rank_state
-from .order import USE_SHUFFLE, refuse_given
 from .randomness import draws_of
-from .sampler import ResumableBatchSampler, ResumableSampler
-from .shares import Shares, check_workers
-from .taken import Drawable, Taken
+from .sample_order import USE_SHUFFLE, refuse_given
+from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, ResumableSampler
+from .torch_progress import CountingSampler, TorchProgress
+from .worker_shares import WorkerShares, check_workers
 
 __all__ = ["ResumableDataLoader"]
 
 T = TypeVar("T")
 
 
-class ResumableDataLoader(InPasses, DataLoader[T]):
-    """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is an epoch.
+class ResumableDataLoader(HasCursor, DataLoader[T]):
+    """`torch.utils.data.DataLoader` with the same arguments and a state. Each pass is a new epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
     holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
@@ -120,7 +119,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         _check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
         self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
         if isinstance(dataset, IterableDataset):
-            dataset = _as_driven(dataset, batch_size)
+            dataset = _checked_dataset(dataset, batch_size)
             self._source = dataset
         elif batch_sampler is not None:
             self._source = _checked(batch_sampler, "batch_sampler", ResumableBatchSampler)
@@ -156,23 +155,24 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
                 "a generator's seeds would be drawn anew by a resume; for randomness of samples use "
                 f"with_position and rng_for, got {self.generator!r}"
             )
-        if isinstance(self._source, Driven):
-            self._source.drive(self)
+        if isinstance(self._source, LoaderOwned):
+            self._source.set_owner(self)
         else:
             check_workers(self._source.pipeline, self.num_workers)
-        self._shares: Shares | None = None
+        self._shares: WorkerShares | None = None
         # Whether only a loaded state has said which pass comes next.
         self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
         self.cursor = self._source.cursor
         if self._source is dataset:
-            object.__setattr__(self, "sampler", Unordered(self.cursor))  # torch forbids to set it
+            # Torch forbids to set it.
+            object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
         # That of the cursor, as long as the cursor stands where this loader has moved it.
         self._progress: EpochProgress | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
-        return _Received(self)
+        return _ReceivedBatches(self)
 
     @property
     def received(self) -> int:
@@ -262,26 +262,26 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             return self._source.fewest
         return self._batch_items if self.drop_last else 1
 
-    def _begin_pass(self) -> tuple[EpochProgress, Iterator[T]]:
+    def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
         """Begin a pass: the progress in it, and torch's own iterator over it."""
         self._progress = progress = self.cursor.begin(self.received, self.fewest)
         if isinstance(self._source, PipelineDataset):
             if not progress.follows:
                 self._iterator = None  # persistent workers would go to the next epoch
-            self._shares = Shares.of(
+            self._shares = WorkerShares.of(
                 self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
             )
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
         # pass a second time, so it must not change that generator.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
-            return progress, self._begun()
+            return progress, self._torch_iterator()
 
-    def _begun(self) -> Iterator[T]:
-        """Torch's own iterator. Its batches are `Marked` if the state comes with them."""
+    def _torch_iterator(self) -> Iterator[T]:
+        """Torch's own iterator. Its batches are `BatchWithState` if the state comes with them."""
         if not isinstance(self._source, PipelineDataset) or self._source.marks is None:
             return super().__iter__()
         collate = self.collate_fn
-        self.collate_fn = Marking(collate, self._source.marks)
+        self.collate_fn = CollateWithState(collate, self._source.marks)
         try:
             return super().__iter__()
         finally:
@@ -305,7 +305,7 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
             elif state is not None:
                 self.cursor.keep(progress.received * self._batch_items, state)
 
-    def _end_pass(self, progress: EpochProgress) -> None:
+    def _end_epoch(self, progress: EpochProgress) -> None:
         """Go to the next epoch at the end of a pass, unless the cursor has gone elsewhere."""
         if progress is self.cursor.progress:
             self._warn_if_nothing_was_left()
@@ -343,90 +343,89 @@ class ResumableDataLoader(InPasses, DataLoader[T]):
         self._iterator = None
 
     @property
-    def _goes_on_after_errors(self) -> bool:
+    def _continues_after_errors(self) -> bool:
         """Whether batches come after one that could not be made."""
         return not isinstance(self._source, PipelineDataset)
 
     @property
     def _index_sampler(self) -> Any:
         """What torch's iterators draw from."""
-        return Drawable(super()._index_sampler)
+        return CountingSampler(super()._index_sampler)
 
 
-class _Received(Iterator[T]):
-    """Counts the batches that the loop receives. The epoch begins with the first call of `next`."""
+class _ReceivedBatches(Iterator[T]):
+    """Counts the batches that the loop receives. The pass begins with the first call of `next`."""
 
     def __init__(self, loader: ResumableDataLoader[T]) -> None:
         self._loader = loader
         self._progress = EpochProgress()
         self._batches: Iterator[T] | None = None
-        self._order = OneOrder()
-        self._taken: Taken | None = None
+        self._order_check = SameOrderCheck()
+        self._torch: TorchProgress | None = None
         # Number of batches that could not be made. With a map-style data set, they count as skipped
         # once the loop has received another batch. A pipeline's epoch ends with the first of them:
         # its worker would deliver nothing more, while others would continue.
         self._failed = 0
         # Whether torch would leave a batch out if it continued after an exception. It is set before
         # torch is asked, since a signal handler may raise anywhere.
-        self._torn = False
-        self._over = False
+        self._broken = False
+        self._ended = False
 
     def __next__(self) -> T:
-        if self._over:  # or each further call would end another epoch
+        if self._ended:  # or each further call would end another pass
             raise StopIteration
-        if self._batches is None or self._taken is None:
-            self._progress, batches = self._loader._begin_pass()
-            self._taken = Taken(batches, self._loader._goes_on_after_errors)
+        if self._batches is None or self._torch is None:
+            self._progress, batches = self._loader._begin_epoch()
+            self._torch = TorchProgress(batches, self._loader._continues_after_errors)
             self._batches = batches
-        if self._torn:
+        if self._broken:
             raise rs.WorkerError(
                 "the epoch ended with the error before; load_state_dict(state_dict()) goes on with the "
                 "batch that could not be made"
             )
-        taken = self._taken
-        taken.note()
-        self._torn = True
+        self._torch.note_before_next()
+        self._broken = True
         try:
             batch: Any = next(self._batches)
         except StopIteration:
-            self._over = True
-            self._loader._end_pass(self._progress)
+            self._ended = True
+            self._loader._end_epoch(self._progress)
             raise
         except BaseException as error:
-            self._torn = not self._goes_on(taken, error)
-            if self._torn:
+            self._broken = not self._continues(self._torch, error)
+            if self._broken:
                 self._loader._leave_workers()
             raise
         state = worker = None
-        if isinstance(batch, Marked):
-            batch, state, order, worker = batch
-            self._order.check(order)
+        if isinstance(batch, BatchWithState):
+            batch, state, digests, worker = batch
+            self._order_check.check(digests)
         self._loader._count_received(self._progress, 1 + self._failed, state, worker)
-        self._failed, self._torn = 0, False
+        self._failed, self._broken = 0, False
         return batch  # type: ignore[no-any-return]
 
-    def _goes_on(self, taken: Taken, error: BaseException) -> bool:
+    def _continues(self, torch_progress: TorchProgress, error: BaseException) -> bool:
         """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
-        if not taken.sound:
+        if not torch_progress.leaves_none_out:
             return False
-        if not taken.more:  # torch was interrupted while it waited
+        if not torch_progress.taken:  # torch was interrupted while it waited
             return True
         # Torch skips the batch. That is right for an error of the data set, but an interrupt says
         # nothing about the batch.
-        passed_over = taken.more == 1 and isinstance(error, Exception)
-        if not (passed_over and self._loader._goes_on_after_errors):
+        passed_over = torch_progress.taken == 1 and isinstance(error, Exception)
+        if not (passed_over and self._loader._continues_after_errors):
             return False
         self._failed += 1
         return True
 
 
-def _as_driven(dataset: Any, batch_size: int | None) -> PipelineDataset:
+def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
     if not isinstance(dataset, PipelineDataset):
         raise rs.InvalidType(
             "an iterable data set must be a PipelineDataset to be resumed, got "
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
-    return dataset.driven(1 if batch_size is None else batch_size)
+    return dataset.for_loader(1 if batch_size is None else batch_size)
 
 
 def _check_makes_order(

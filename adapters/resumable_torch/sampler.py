@@ -2,25 +2,74 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Mapping
+from itertools import repeat
 from operator import length_hint
 from typing import Any, Final
 
 from torch.utils.data import Sampler
 
+import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
-from .cursor import Cursor
-from .driven import Driven
-from .order import Source, as_order, check_positions, positions_from, pulled, refuse_given
+from .cursor import Cursor, HasCursor
+from .sample_order import Source, as_order, check_positions, positions_from, pulled, refuse_given
 
-__all__ = ["ResumableBatchSampler", "ResumableSampler"]
+__all__ = ["EpochForwarder", "LoaderOwned", "ResumableBatchSampler", "ResumableSampler"]
 
 BLOCK: Final = 4096
 
 
-class ResumableSampler(Driven, Sampler[Any]):
-    """Indices of a data set. Each epoch can be resumed at any index.
+class LoaderOwned(HasCursor):
+    """A sampler that one loader at a time owns, which then begins the epochs."""
+
+    _has_had_owner = False
+    _owner: weakref.ref[Any] | None = None  # None in a copy too: its loader is a copy
+
+    @property
+    def has_owner(self) -> bool:
+        """Whether a loader begins the epochs."""
+        return self._has_had_owner and (self._owner is None or self._owner() is not None)
+
+    def set_owner(self, loader: object) -> None:
+        """Let ``loader`` begin the epochs as long as it exists.
+
+        Raises:
+          InvalidArgument: if another loader begins them already.
+        """
+        if self._owner is not None and self._owner() not in (None, loader):
+            raise rs.InvalidArgument(
+                f"a sampler serves one loader at a time, got {self!r} of another one"
+            )
+        self._has_had_owner, self._owner = True, weakref.ref(loader)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_owner": None}
+
+
+class EpochForwarder(Sampler[None]):
+    """Replaces the sampler of a loader over a stream, so that frameworks can tell it the epoch.
+
+    Lightning does. When it resumes at the end of an epoch, it does nothing else: it loads no state
+    of a loader there.
+    """
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._cursor = cursor
+
+    def __iter__(self) -> Iterator[None]:
+        return repeat(None)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Let the first pass be that of ``epoch``, unless it has begun or was resumed."""
+        progress = self._cursor.progress
+        if not (progress.begun or progress.resumed):
+            self._cursor.set_epoch(epoch)
+
+
+class ResumableSampler(LoaderOwned, Sampler[Any]):
+    """Indices of a data set. Each pass is a new epoch and can be resumed at any index.
 
     A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`, pass the
     number of consumed samples to `state_dict`; `ResumableDataLoader` counts them itself.
@@ -57,8 +106,8 @@ class ResumableSampler(Driven, Sampler[Any]):
         self._block: Iterator[Any] = iter(())
 
     def __iter__(self) -> Iterator[Any]:
-        # The epoch begins with its first sample: torch asks for more iterators than it uses.
-        if not self.driven:
+        # The pass begins with its first sample: torch asks for more iterators than it uses.
+        if not self.has_owner:
             self.cursor.begin(self.yielded)
         positions = positions_from(self.cursor) if self.with_position else None
         self._drawn = 0
@@ -98,7 +147,7 @@ class ResumableSampler(Driven, Sampler[Any]):
         self._drawn, self._block = 0, iter(())
 
 
-class ResumableBatchSampler(Driven, Sampler[list[Any]]):
+class ResumableBatchSampler(LoaderOwned, Sampler[list[Any]]):
     """Batches of indices, for the argument ``batch_sampler`` of a `DataLoader`.
 
     State: that of the samples, so the batch size may differ after a resume.
@@ -131,7 +180,7 @@ class ResumableBatchSampler(Driven, Sampler[list[Any]]):
         self._yielded = 0
 
     def __iter__(self) -> Iterator[list[Any]]:
-        if not self.driven:
+        if not self.has_owner:
             self.cursor.begin(self._yielded, self.fewest)
         positions = positions_from(self.cursor) if self.sampler.with_position else None
         self._yielded = 0

@@ -9,7 +9,7 @@ import resumable as rs
 from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
 
-from .cursor import KEY, InPasses, state_in
+from .cursor import KEY, HasCursor, state_in
 
 __all__ = ["Stateful", "as_stateful", "pipeline_of"]
 
@@ -64,4 +64,4 @@ def pipeline_of(source: Stateful) -> rs.Pipeline[Any] | None:
     """The pipeline whose state ``source`` has, if that is known."""
     if isinstance(source, IteratorState):
         return source.pipeline
-    return source.cursor.pipeline if isinstance(source, InPasses) else None
+    return source.cursor.pipeline if isinstance(source, HasCursor) else None

@@ -16,7 +16,7 @@ from resumable.stages.partition import has_partitions
 
 from .cursor import KEY
 from .loader import ResumableDataLoader
-from .partitions import gathered
+from .rank_states import gathered
 
 __all__ = ["ResumeInput"]
 

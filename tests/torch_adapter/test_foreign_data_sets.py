@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
-from resumable_torch.no_worker import in_no_worker  # noqa: E402
+from resumable_torch.hidden_worker import hidden_worker  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info  # noqa: E402
 from torch_adapter.data import listed  # noqa: E402
 
@@ -171,8 +171,8 @@ def test_what_makes_the_batch_knows_its_worker_as_ever() -> None:
 def test_a_torch_that_knows_its_worker_from_elsewhere_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("resumable_torch.no_worker.get_worker_info", lambda: "another")
-    with pytest.raises(rs.WorkerError, match="use num_workers=0"), in_no_worker():
+    monkeypatch.setattr("resumable_torch.hidden_worker.get_worker_info", lambda: "another")
+    with pytest.raises(rs.WorkerError, match="use num_workers=0"), hidden_worker():
         raise AssertionError
 
 

@@ -21,8 +21,8 @@ from resumable_torch import (  # noqa: E402
     PipelineDataset,
     ResumableDataLoader,
 )
+from resumable_torch.batch_states import BYTES_A_BATCH  # noqa: E402
 from resumable_torch.cursor import KEY  # noqa: E402
-from resumable_torch.marks import BYTES_A_BATCH  # noqa: E402
 from support.tiers import examples  # noqa: E402
 
 import resumable as rs  # noqa: E402

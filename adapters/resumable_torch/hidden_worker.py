@@ -14,11 +14,11 @@ from torch.utils.data._utils import worker
 
 import resumable as rs
 
-__all__ = ["hide_worker", "in_no_worker"]
+__all__ = ["hide_worker", "hidden_worker"]
 
 
 @contextmanager
-def in_no_worker() -> Iterator[None]:
+def hidden_worker() -> Iterator[None]:
     """A context, or a decorator of a function, in which `torch.utils.data.get_worker_info` returns None.
 
     Raises:

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
-from resumable_torch.marks import BYTES_A_BATCH, Marked, Marks  # noqa: E402
+from resumable_torch.batch_states import BYTES_A_BATCH, BatchWithState, Marks  # noqa: E402
 from torch.utils.data._utils.pin_memory import pin_memory  # noqa: E402
 from torch_adapter.data import LENGTH, listed, plain, row  # noqa: E402
 
@@ -99,7 +99,7 @@ def test_what_is_looked_up_by_index_comes_without_a_state() -> None:
     dataset = PipelineDataset(rs.range(LENGTH).shuffle(1).map(row))
     batches: Any = ResumableDataLoader(dataset, 3, num_workers=1, collate_fn=listed)
     assert batches.dataset.marks is None
-    assert dataset.driven(3).marks is None
+    assert dataset.for_loader(3).marks is None
 
 
 def test_the_loader_keeps_the_function_it_was_given() -> None:
@@ -120,9 +120,9 @@ class Pinned:
 
 def test_the_batch_is_pinned_and_its_state_is_not() -> None:
     pin: Any = pin_memory
-    batch = pin(Marked({"rows": Pinned()}, b"state", ([1], [2])))
-    assert type(batch) is Marked
-    assert (batch.state, batch.order) == (b"state", ([1], [2]))
+    batch = pin(BatchWithState({"rows": Pinned()}, b"state", ([1], [2])))
+    assert type(batch) is BatchWithState
+    assert (batch.state, batch.digests) == (b"state", ([1], [2]))
     assert batch.batch["rows"].pinned
 
 
@@ -135,7 +135,7 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
     marks, found = Marks(), []
     with iter(stream) as iterator:
         for _ in iterator:
-            marks.leave(iterator)
+            marks.record(iterator)
             found.append(marks.take()[0] is not None)
             assert marks.take() == (None, None)
     assert [place for place, there in enumerate(found) if there] == [0, 4, 8, 12]
@@ -143,7 +143,7 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
     with iter(stream) as iterator:
         for _ in range(2):
             next(iterator)
-            marks.leave(iterator)
+            marks.record(iterator)
     assert marks.take()[0] is None  # the first is not that of the second batch
     batches: Any = ResumableDataLoader(PipelineDataset(stream), 1, num_workers=2, collate_fn=listed)
     running = iter(batches)

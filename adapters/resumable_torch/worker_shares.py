@@ -22,13 +22,13 @@ from resumable.stages.random_map import RandomMap
 from resumable.state.merging import PARTITIONS, joined_states
 from resumable.state.value import State
 
-__all__ = ["Shares", "check_workers", "share_of"]
+__all__ = ["WorkerShares", "check_workers", "worker_share"]
 
 MOST_HELD: Final = 1 << 16
 """Number of the last batches of which it is known which worker made them."""
 
 
-def share_of(
+def worker_share(
     pipeline: rs.Pipeline[Any], number: int, workers: int, origin: State
 ) -> rs.Pipeline[Any] | None:
     """What worker ``number`` of several owns; None if each must go through the whole pipeline.
@@ -42,7 +42,7 @@ def share_of(
     if partition is None or workers < 2:
         return None
     check_workers(pipeline, workers)
-    first = _first(partition, origin["pipeline"]) % workers
+    first = _first_in_turn(partition, origin["pipeline"]) % workers
     share = dealt(pipeline.stage, (first + number) % workers, workers, "keep")
     assert share is not None
     return rs.Pipeline(share)
@@ -82,7 +82,7 @@ def _owned(stage: Stage[Any]) -> Partition[Any] | None:
     return stage if stage.uneven == "keep" else None
 
 
-def _first(partition: Partition[Any], state: State) -> int:
+def _first_in_turn(partition: Partition[Any], state: State) -> int:
     """The place, among the partitions of the rank, of the one whose turn it is."""
     while PARTITIONS not in state:
         state = state["upstream"]
@@ -97,8 +97,8 @@ def _first(partition: Partition[Any], state: State) -> int:
     return min(waiting, default=(0, 0))[1]
 
 
-class Shares:
-    """The state of an epoch whose workers own partitions.
+class WorkerShares:
+    """The state of a pass whose workers own partitions.
 
     Args:
       pipelines: what each worker owns.
@@ -120,9 +120,9 @@ class Shares:
     @classmethod
     def of(
         cls, pipeline: rs.Pipeline[Any], workers: int, origin: State, batch_items: int
-    ) -> Shares | None:
-        """The shares of ``workers`` in an epoch from ``origin``, if they own partitions."""
-        shares = [share_of(pipeline, number, workers, origin) for number in range(workers)]
+    ) -> WorkerShares | None:
+        """The shares of ``workers`` in a pass from ``origin``, if they own partitions."""
+        shares = [worker_share(pipeline, number, workers, origin) for number in range(workers)]
         found = [share for share in shares if share is not None]
         return cls(found, origin, batch_items) if found else None
 

@@ -17,9 +17,9 @@ from resumable.state.columns import as_columns, as_rows
 from resumable.state.encoding import dumps_frozen
 from resumable.state.merging import PARTITIONS, is_of_partitions, joined_states
 
+from .accelerate_guard import keeps_rank_state
 from .cursor import KEY
-from .one_rank import keeps_rank_state
-from .one_step import check_one_step
+from .partition_steps import check_one_step
 from .stateful import Stateful, as_stateful, pipeline_of
 
 __all__ = ["JoinedState", "PartitionedState", "gather_state"]

@@ -19,28 +19,28 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import resumable as rs
 from resumable.state.encoding import dumps_frozen
 
-__all__ = ["Marked", "Marking", "Marks", "OneOrder"]
+__all__ = ["BatchWithState", "CollateWithState", "Marks", "SameOrderCheck"]
 
-Order: TypeAlias = tuple[list[int], list[int]]
+SourceDigests: TypeAlias = tuple[list[int], list[int]]
 """The digests of the sources before a batch, and after it."""
 
 BYTES_A_BATCH: Final = 4096
 """Bytes of state for each batch; a larger state comes with one of several batches."""
 
 
-class Marked(NamedTuple):
+class BatchWithState(NamedTuple):
     """A batch and the state after it. Torch pins the tensors in a tuple, and leaves bytes as they are.
 
     Attributes:
       batch: what the loop gets.
       state: the state after the batch; if the worker owns partitions, the worker's own state.
-      order: with the first batch of a worker that reads everything.
+      digests: with the first batch of a worker that reads everything.
       worker: the number of a worker that owns partitions.
     """
 
     batch: Any
     state: bytes | None
-    order: Order | None
+    digests: SourceDigests | None
     worker: int | None = None
 
 
@@ -54,7 +54,7 @@ class Marks:
     def __init__(self) -> None:
         self.worker: int | None = None
         self._state: bytes | None = None
-        self._order: Order | None = None
+        self._digests: SourceDigests | None = None
         self._before: list[int] | None = None
         self._batches_to_wait = 0
 
@@ -62,11 +62,11 @@ class Marks:
         """Note what the sources delivered before the first batch of a worker."""
         self._before = iterator.digests
 
-    def leave(self, iterator: rs.PipelineIterator[Any]) -> None:
+    def record(self, iterator: rs.PipelineIterator[Any]) -> None:
         """Note the state of ``iterator`` after the last item of a batch."""
-        self._order, before, self._before = None, self._before, None
+        self._digests, before, self._before = None, self._before, None
         if before is not None:
-            self._order = before, iterator.digests
+            self._digests = before, iterator.digests
         self._state = None  # a state that no batch took
         if self._batches_to_wait:
             self._batches_to_wait -= 1
@@ -76,28 +76,28 @@ class Marks:
             self._state = dumps_frozen(iterator.get_state())
             self._batches_to_wait = len(self._state) // BYTES_A_BATCH
 
-    def take(self) -> tuple[bytes | None, Order | None]:
+    def take(self) -> tuple[bytes | None, SourceDigests | None]:
         """The state and the digests that were noted since the last call."""
-        taken = self._state, self._order
-        self._state = self._order = None
+        taken = self._state, self._digests
+        self._state = self._digests = None
         return taken
 
 
-class OneOrder:
-    """Checks on the first batches that all workers of an epoch read the same order."""
+class SameOrderCheck:
+    """Checks on the first batches that all workers of a pass read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None
 
-    def check(self, order: Order | None) -> None:
+    def check(self, digests: SourceDigests | None) -> None:
         """Compare the items before this batch with those after the previous batch.
 
         Raises:
           ExternalStateError: if they differ.
         """
-        if order is None:
+        if digests is None:
             return
-        before, after = order
+        before, after = digests
         last, self._last = self._last, after
         if last is not None and any(
             one != other and one and other for one, other in zip(last, before, strict=False)
@@ -109,7 +109,7 @@ class OneOrder:
             )
 
 
-class Marking:
+class CollateWithState:
     """A ``collate_fn`` that returns the newest state with the batch.
 
     Args:
@@ -122,9 +122,9 @@ class Marking:
         self._marks = marks
 
     def __call__(self, items: Any) -> Any:
-        state, order = self._marks.take()
+        state, digests = self._marks.take()
         batch = self._collate(items)
         worker = self._marks.worker
-        if state is None and order is None and worker is None:
+        if state is None and digests is None and worker is None:
             return batch
-        return Marked(batch, state, order, worker)
+        return BatchWithState(batch, state, digests, worker)

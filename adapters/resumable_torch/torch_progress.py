@@ -14,54 +14,54 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Drawable", "Taken"]
+__all__ = ["CountingSampler", "TorchProgress"]
 
 
-class Drawable:
+class CountingSampler:
     """A sampler whose iterators count what is drawn from them."""
 
     def __init__(self, sampler: Any) -> None:
         self._sampler = sampler
 
     def __iter__(self) -> Iterator[Any]:
-        return Drawn(iter(self._sampler))
+        return CountingDraws(iter(self._sampler))
 
     def __len__(self) -> int:
         return len(self._sampler)
 
 
-class Drawn(Iterator[Any]):
+class CountingDraws(Iterator[Any]):
     """Counts what is drawn.
 
     Attributes:
       count: number of draws.
       ended: whether the sampler has ended.
-      torn: whether an exception, such as that of a signal handler, interrupted a draw.
+      interrupted: whether an exception, such as that of a signal handler, interrupted a draw.
     """
 
     def __init__(self, indices: Iterator[Any]) -> None:
         self._indices = indices
         self.count = 0
         self.ended = False
-        self.torn = False
+        self.interrupted = False
 
     def __next__(self) -> Any:
-        self.torn = True
+        self.interrupted = True
         try:
             drawn = next(self._indices)
         except StopIteration:
-            self.ended, self.torn = True, False
+            self.ended, self.interrupted = True, False
             raise
         self.count += 1
-        self.torn = False
+        self.interrupted = False
         return drawn
 
 
-class Taken:
-    """The batches of an epoch that torch has taken.
+class TorchProgress:
+    """The batches of a pass that torch has taken.
 
     Args:
-      batches: torch's iterator over a loader whose sampler is `Drawable`.
+      batches: torch's iterator over a loader whose sampler is `CountingSampler`.
       ordered: whether each draw makes one batch, as with a map-style data set.
     """
 
@@ -70,24 +70,24 @@ class Taken:
         self._ordered = ordered
         self._workers = batches._num_workers > 0
         self._before = 0
-        self._working: list[bool] = []
+        self._alive: list[bool] = []
 
-    def note(self) -> None:
+    def note_before_next(self) -> None:
         """Note where torch stands before it is asked for a batch."""
         self._before = self._count
         if self._workers:
-            self._working = list(self._batches._workers_status)
+            self._alive = list(self._batches._workers_status)
 
     @property
-    def more(self) -> int:
-        """Number of batches that torch has taken since `note`, delivered or not."""
+    def taken(self) -> int:
+        """Number of batches that torch has taken since `note_before_next`, delivered or not."""
         return self._count - self._before
 
     @property
-    def sound(self) -> bool:
+    def leaves_none_out(self) -> bool:
         """Whether torch continues after the batches it has taken and leaves none out."""
         torch, drawn = self._batches, self._batches._sampler_iter
-        if drawn.torn:
+        if drawn.interrupted:
             return False
         if not self._workers:
             return True
@@ -95,14 +95,14 @@ class Taken:
         # Its own invariant: it waits for as many batches as the list has entries without data.
         waiting = sum(len(info) == 1 for info in torch._task_info.values())
         return (
-            torch._workers_status == self._working
+            torch._workers_status == self._alive
             and torch._tasks_outstanding == waiting
             and (torch._rcvd_idx == torch._send_idx or torch._rcvd_idx in torch._task_info)
-            and (not self._ordered or self._asked_for_all)
+            and (not self._ordered or self._has_sent_every_draw)
         )
 
     @property
-    def _asked_for_all(self) -> bool:
+    def _has_sent_every_draw(self) -> bool:
         """Whether every draw was sent to a worker, and the full number of batches is in work."""
         torch, drawn = self._batches, self._batches._sampler_iter
         ahead = torch._prefetch_factor * torch._num_workers

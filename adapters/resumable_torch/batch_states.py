@@ -29,12 +29,12 @@ BYTES_A_BATCH: Final = 4096
 
 
 class BatchWithState(NamedTuple):
-    """A batch and the state after it. Torch pins the tensors in a tuple, and leaves bytes as they are.
+    """A batch and the state after it. If torch pins memory, it pins tensors in a tuple and leaves bytes alone.
 
     Attributes:
       batch: what the loop gets.
       state: the state after the batch; if the worker owns partitions, the worker's own state.
-      digests: with the first batch of a worker that reads everything.
+      digests: those of the sources, with the first batch of a worker that reads everything.
       worker: the number of a worker that owns partitions.
     """
 
@@ -45,7 +45,7 @@ class BatchWithState(NamedTuple):
 
 
 class Marks:
-    """The newest state, on its way from the iterator to the batch.
+    """The newest state of the iterator, kept until the batch that ends there is collated.
 
     Attributes:
       worker: the number of this worker, if it owns partitions.
@@ -67,7 +67,7 @@ class Marks:
         self._digests, before, self._before = None, self._before, None
         if before is not None:
             self._digests = before, iterator.digests
-        self._state = None  # a state that no batch took
+        self._state = None  # no batch has taken it
         if self._batches_to_wait:
             self._batches_to_wait -= 1
             return
@@ -84,7 +84,7 @@ class Marks:
 
 
 class SameOrderCheck:
-    """Checks on the first batches that all workers of a pass read the same order."""
+    """Checks on the first batches that all workers of an epoch read the same order."""
 
     def __init__(self) -> None:
         self._last: list[int] | None = None

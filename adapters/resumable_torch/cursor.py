@@ -1,4 +1,4 @@
-"""The place of a loop in the passes over a pipeline, counted in consumed items."""
+"""The place of a loop in the epochs of a pipeline, counted in consumed items."""
 
 from __future__ import annotations
 
@@ -62,15 +62,15 @@ class EpochProgress:
 
 
 class Cursor:
-    """The epoch in progress; before its first item, the next one.
+    """The epoch in progress, and the states in it; before its first item, the next epoch.
 
     Args:
-      pipeline: going through it once is an epoch.
+      pipeline: one time through all of its items is an epoch.
 
     Attributes:
       pipeline: the argument.
-      epoch: number of the pass.
-      progress: in the pass. Whoever counts in it checks that it is still this one.
+      epoch: number of the epoch.
+      progress: in the epoch. Whoever counts in it first checks that the cursor still has this one.
 
     Raises:
       InvalidArgument: if a source can only be read once.
@@ -93,13 +93,13 @@ class Cursor:
         self._go_to(0)
 
     def begin(self, consumed: int, fewest: int = 1) -> EpochProgress:
-        """Begin a pass: the resumed one, or that of `set_epoch`, or the next one.
+        """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: number of items of the previous epoch that were consumed. If it is 0, that epoch
-            begins again.
-          fewest: the smallest number of items that make an epoch. If a resumed epoch has fewer left, it
-            is over.
+          consumed: how many items of the previous epoch were consumed. If it is 0, that epoch begins
+            again.
+          fewest: the smallest number of items with which an epoch begins. If a resumed epoch has fewer
+            left, it is over.
         """
         chosen, self._chosen = self._chosen, None
         again = self.progress.begun and consumed > 0
@@ -115,7 +115,7 @@ class Cursor:
         return self.progress
 
     def epoch_to_come(self, fewest: int = 1) -> int:
-        """The epoch of the pass in progress; before its first item, of the next pass."""
+        """The epoch in progress; before its first item, the next one."""
         if self.progress.begun or not self.progress.resumed or self._chosen is not None:
             return self.epoch
         if fewest not in self._known:
@@ -123,11 +123,11 @@ class Cursor:
         return self.epoch if self._known[fewest] else self.epoch + 1
 
     def end(self) -> None:
-        """End the pass and move to the start of the next one."""
+        """Go to the start of the next epoch."""
         self._go_to(self.epoch + 1, follows=True)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
+        """Let ``epoch`` come next, or the rest of it if it was resumed."""
         self._chosen = check_int("epoch", epoch, minimum=0)
         if epoch != self.epoch:
             self._go_to(epoch, follows=self.progress.begun and epoch == self.epoch + 1)
@@ -145,7 +145,7 @@ class Cursor:
         return {KEY: dumps_frozen(iterator.get_state())}
 
     def load(self, state_dict: Mapping[str, Any]) -> None:
-        """Move to a state, in the middle of its epoch.
+        """Go to a state, in the middle of its epoch.
 
         Raises:
           StateMismatch: if it belongs to another pipeline; the cursor then stays where it is.
@@ -154,7 +154,7 @@ class Cursor:
         self._chosen = None
 
     def produce(self, *, threads: bool = True) -> rs.PipelineIterator[Any]:
-        """A new iterator at the beginning of the epoch, or where it was resumed."""
+        """A new iterator at the start of the epoch, or where it was resumed."""
         return self._states.produce(threads=threads)
 
     @property
@@ -177,7 +177,7 @@ class Cursor:
 
 
 class HasCursor:
-    """The common part of all classes that go through a pipeline in passes.
+    """The common part of all classes that go through the epochs of a pipeline.
 
     Attributes:
       cursor: the place of the loop.
@@ -187,14 +187,14 @@ class HasCursor:
 
     @property
     def fewest(self) -> int:
-        """The smallest number of items that make an epoch."""
+        """The smallest number of items with which an epoch begins."""
         return 1
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch in progress; before its first item, of the next one."""
+        """The epoch in progress; before its first item, the next one."""
         return self.cursor.epoch_to_come(self.fewest)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
+        """Let ``epoch`` come next, or the rest of it if it was resumed."""
         self.cursor.set_epoch(epoch)

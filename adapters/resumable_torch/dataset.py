@@ -32,7 +32,7 @@ __all__ = ["PipelineDataset"]
 
 
 class PipelineDataset(HasCursor, IterableDataset[Any]):
-    """The items of a pipeline for a `DataLoader`, each pass a new epoch.
+    """The items of a pipeline for a `DataLoader`, in a new epoch for each loop.
 
     `ResumableDataLoader` needs nothing else. It continues from the place of the data set when the loader
     is made, and then keeps a place of its own. With a plain `DataLoader`, let the pipeline make the
@@ -69,8 +69,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
             raise rs.InvalidType(f"pipeline must be a pipeline, got {shorten(pipeline)}")
         self.pipeline = pipeline
         self.cursor = Cursor(pipeline)
-        # How many consecutive items a worker delivers at a time.
-        self._batch_items = 1
+        self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self._is_in_loader = False
         self.marks: Marks | None = None
         self._yielded = 0
@@ -110,7 +109,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         return self.cursor.state_dict(count)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next epoch continue at ``state_dict``.
+        """Continue at ``state_dict`` in the next loop.
 
         Raises:
           StateMismatch: if ``state_dict`` belongs to another pipeline.
@@ -122,7 +121,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self._has_loaded = in_worker
 
     def for_loader(self, batch_items: int) -> PipelineDataset:
-        """A copy for a loader that begins the passes and takes ``batch_items`` items at a time."""
+        """A copy for a loader that begins the epochs and takes ``batch_items`` items at a time."""
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
         copied._is_in_loader, copied._batch_items = True, batch_items
@@ -148,11 +147,11 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
                 marks.record(iterator)
 
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
-        """The runs of items of worker ``number``; its iterator stands at the first one at once."""
+        """The items of worker ``number``, whose iterator is at the first one before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
         if has_loaded:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
-        # A persistent worker goes through one pass after another.
+        # A persistent worker goes through one epoch after another.
         self.cursor.begin(int(self._worker_iterator is not None))
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
@@ -165,7 +164,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         return self._items_in_turns(self._worker_iterator, (workers - 1) * self._batch_items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
-        """An iterator over the partitions of worker ``number`` from the start of the pass.
+        """An iterator over the partitions of worker ``number`` from the start of the epoch.
 
         It is None if the worker owns none.
         """
@@ -175,24 +174,22 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         if share is None:
             return None
         self.marks.worker = number
-        plain = rs.Pipeline(without_threads(share.stage))
-        return plain.resume(self.cursor.origin)
+        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.origin)
 
     def _items_in_turns(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
-        """Runs of items; between two runs, ``others`` items are skipped."""
+        """The items of a batch at a time; after each batch, ``others`` items are skipped."""
         with iterator:
             whole = True
             while whole:
                 with hidden_worker():
-                    run = pulled(iterator, self._batch_items)
+                    items = pulled(iterator, self._batch_items)
                     if self.marks is not None:
                         self.marks.record(iterator)
-                    whole = len(run) == self._batch_items
+                    whole = len(items) == self._batch_items
                     if whole and others:
-                        # Before the items are handed out, so that a state taken then includes the
-                        # skip.
+                        # Now, so that a state taken while the items are handed out includes the skip.
                         iterator.skip(others)
-                yield from run
+                yield from items
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_worker_iterator": None, "_worker": None}

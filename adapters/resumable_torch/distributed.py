@@ -18,7 +18,7 @@ class ResumableDistributedSampler(ResumableSampler):
     """One rank's part of a global order, dealt out in rounds: a sample to each rank in turn.
 
     State: the global position, the same bytes on every rank. Any number of ranks continues the global
-    order, so the state of rank 0 is enough for all. The epochs are numbered also without `set_epoch`,
+    order, so the state of rank 0 is enough for all. Each loop is a new epoch, also without `set_epoch`,
     which existing code may still call.
 
     Args:

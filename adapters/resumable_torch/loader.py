@@ -1,5 +1,18 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
+# The way of a batch: `_ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
+# cursor and start torch's own iterator. That draws indices from a sampler (`sampler.py`), or a worker
+# iterates the `PipelineDataset` (`dataset.py`): `_items_of_worker` → `_items_in_turns`. For a stream,
+# `Marks.record` keeps the state, and `CollateWithState` (`batch_states.py`) puts it next to the batch.
+# Back in `__next__`, `_count_received` counts the batch in the cursor's `EpochProgress` and keeps its state.
+#
+# The way of a state: `state_dict` → `_state` → `Cursor.state_dict` (`cursor.py`), given the number of items
+# received → `ConsumedStates.after`, which computes it, or finds one that came with a batch. If workers own
+# partitions, `WorkerShares.before` (`worker_shares.py`) joins their states instead.
+#
+# The way of a resume: `load_state_dict` → `Cursor.load`, which checks the state and gets a new
+# `EpochProgress`. The next `_begin_epoch` drops old workers; there, `Cursor.produce` starts at the state.
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -7,7 +20,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Sampler
+from torch.utils.data import DataLoader, IterableDataset
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_choice
@@ -24,7 +37,7 @@ from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
 from .randomness import draws_of
-from .sample_order import USE_SHUFFLE, refuse_given
+from .sample_order import check_makes_order
 from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, ResumableSampler
 from .torch_progress import CountingSampler, TorchProgress
 from .worker_shares import WorkerShares, check_workers
@@ -35,7 +48,7 @@ T = TypeVar("T")
 
 
 class ResumableDataLoader(HasCursor, DataLoader[T]):
-    """`torch.utils.data.DataLoader` with the same arguments and a state. Each pass is a new epoch.
+    """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is a new epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
     holds neither the number of workers nor the batch size: ``num_workers``, ``prefetch_factor``,
@@ -44,7 +57,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     In the body of the loop, the current batch counts as consumed. After the loop, the state is that
     of the start of the next epoch. A state of the last batch also resumes at the start of the next
     epoch, and ``epoch`` is then the next one. After a ``break`` the next loop is the next epoch,
-    unless this one had delivered nothing.
+    unless the loop had received nothing.
 
     If ranks own partitions and ``drop_last`` is off, the state after the loop is that of the last
     batch, so that it can be joined with the states of ranks that are still in the epoch. A rank
@@ -54,7 +67,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
     If a batch of a map-style data set cannot be made, a loop that calls `next` again skips it. If
     an interrupt, such as the exception of a signal handler, comes while torch waits, `next` then
     gives the batch that was waited for. If torch would leave batches out after an error or an
-    interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next epoch is
+    interrupt, `next` raises `WorkerError`; after ``load_state_dict(state_dict())`` the next loop is
     exact.
 
     State: some 150 bytes under one constant key, from ``state_dict()`` at any moment. It is the state
@@ -116,7 +129,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
                 "resume at, got False"
             )
         check_bool("with_position", with_position)
-        _check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
+        check_makes_order(dataset, sampler, batch_sampler, seed, with_position)
         self._source: ResumableSampler | ResumableBatchSampler | PipelineDataset
         if isinstance(dataset, IterableDataset):
             dataset = _checked_dataset(dataset, batch_size)
@@ -140,15 +153,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             elif isinstance(sampler, rs.Pipeline):
                 sampler = ResumableSampler(sampler, with_position=with_position)
             self._source = _checked(sampler, "sampler", ResumableSampler)
-        super().__init__(
-            dataset,
-            batch_size,
-            shuffle,
-            sampler,
-            batch_sampler,
-            *args,
-            **kwargs,
-        )
+        super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, *args, **kwargs)
         if self.generator is not None:
             raise rs.InvalidArgument(
                 "generator must not be given: seed decides the order, and what the workers draw from "
@@ -160,7 +165,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         else:
             check_workers(self._source.pipeline, self.num_workers)
         self._shares: WorkerShares | None = None
-        # Whether only a loaded state has said which pass comes next.
+        # Whether only a loaded state has said which epoch comes next.
         self._is_led_by_state = False
         self._policy = check_choice("external_state_policy", external_state_policy, POLICIES)
         self._protocol = None if self._source is dataset else protocol_of(dataset)
@@ -168,7 +173,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         if self._source is dataset:
             # Torch forbids to set it.
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
-        # That of the cursor, as long as the cursor stands where this loader has moved it.
+        # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
@@ -176,7 +181,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     @property
     def received(self) -> int:
-        """Number of batches that the loop has received since the pass began or was resumed."""
+        """Number of batches that the loop has received since the epoch began or was resumed."""
         progress = self.cursor.progress
         return progress.received if progress is self._progress else 0
 
@@ -220,7 +225,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return self.cursor.state_dict(batches * self._batch_items)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next epoch continue at ``state_dict``.
+        """Continue at ``state_dict`` in the next loop.
 
         Raises:
           StateMismatch: if it belongs to other data or to another order; nothing changes then.
@@ -231,17 +236,17 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         self._is_led_by_state = True
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the next epoch have the number ``epoch``, or the rest of it if it was resumed."""
+        """Let ``epoch`` come next, or the rest of it if it was resumed."""
         super().set_epoch(epoch)
         self._is_led_by_state = False
 
     def get_state(self) -> dict[str, bytes]:
-        """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, that of the next one."""
+        """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, the start of the next."""
         self._apply_policy()
         return self._state(held=0)
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """As `load_state_dict`, but a state at the end of an epoch is followed by an empty epoch.
+        """As `load_state_dict`, but at the end of an epoch the next loop is empty.
 
         A pipeline that repeats the loader then goes to the next epoch by itself.
         """
@@ -263,7 +268,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return self._batch_items if self.drop_last else 1
 
     def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
-        """Begin a pass: the progress in it, and torch's own iterator over it."""
+        """Begin an epoch: the progress in it, and torch's own iterator over it."""
         self._progress = progress = self.cursor.begin(self.received, self.fewest)
         if isinstance(self._source, PipelineDataset):
             if not progress.follows:
@@ -272,7 +277,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
                 self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
             )
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
-        # pass a second time, so it must not change that generator.
+        # epoch a second time, so it must not change that generator.
         with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
             return progress, self._torch_iterator()
 
@@ -293,7 +298,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         """Count batches, unless the cursor has gone elsewhere.
 
         Args:
-          progress: in the pass of these batches.
+          progress: in the epoch of these batches.
           batches: how many.
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
@@ -306,7 +311,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
                 self.cursor.keep(progress.received * self._batch_items, state)
 
     def _end_epoch(self, progress: EpochProgress) -> None:
-        """Go to the next epoch at the end of a pass, unless the cursor has gone elsewhere."""
+        """Go to the next epoch when torch has no more batches, unless the cursor has gone elsewhere."""
         if progress is self.cursor.progress:
             self._warn_if_nothing_was_left()
             last = None
@@ -334,13 +339,9 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             warn_of_ended_run(
                 self.cursor.origin["step"],
                 "load no state",
-                go_on=f"begin the next epoch, {self.cursor.epoch + 1}",
+                go_on=f"begin the next loop, which is epoch {self.cursor.epoch + 1}",
                 stacklevel=4,
             )
-
-    def _leave_workers(self) -> None:
-        """Let the next epoch begin with new workers, even if workers are persistent."""
-        self._iterator = None
 
     @property
     def _continues_after_errors(self) -> bool:
@@ -354,7 +355,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
 
 class _ReceivedBatches(Iterator[T]):
-    """Counts the batches that the loop receives. The pass begins with the first call of `next`."""
+    """Counts the batches that the loop receives. The epoch begins with the first call of `next`."""
 
     def __init__(self, loader: ResumableDataLoader[T]) -> None:
         self._loader = loader
@@ -372,7 +373,7 @@ class _ReceivedBatches(Iterator[T]):
         self._ended = False
 
     def __next__(self) -> T:
-        if self._ended:  # or each further call would end another pass
+        if self._ended:  # or each further call would end another epoch
             raise StopIteration
         if self._batches is None or self._torch is None:
             self._progress, batches = self._loader._begin_epoch()
@@ -394,7 +395,7 @@ class _ReceivedBatches(Iterator[T]):
         except BaseException as error:
             self._broken = not self._continues(self._torch, error)
             if self._broken:
-                self._loader._leave_workers()
+                self._loader._iterator = None  # so that new workers begin the next epoch
             raise
         state = worker = None
         if isinstance(batch, BatchWithState):
@@ -426,29 +427,6 @@ def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:
             f"{shorten(dataset)}; PipelineDataset(rs.from_iterable(...)) makes one"
         )
     return dataset.for_loader(1 if batch_size is None else batch_size)
-
-
-def _check_makes_order(
-    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
-) -> None:
-    """Refuse arguments of the order if something other than the loader makes it."""
-    has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
-    if isinstance(dataset, IterableDataset):
-        if with_position:
-            raise rs.InvalidArgument(
-                "with_position needs a map-style data set, got True with an iterable one; "
-                "random_map gives each item of a pipeline a generator"
-            )
-    elif has_sampler and with_position:
-        raise rs.InvalidArgument(
-            "with_position must be given to the sampler where there is one, got True"
-        )
-    elif has_sampler and seed is not None:
-        raise rs.InvalidArgument(
-            f"seed must be given to the sampler, which has its own, got {seed!r}"
-        )
-    if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
-        refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 
 
 def _checked(value: Any, name: str, kind: type[T]) -> T:

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sized
 from itertools import count
 from typing import Any, Final
 
+from torch.utils.data import IterableDataset, Sampler
+
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 from resumable.core.block import block_items
@@ -15,7 +17,15 @@ from resumable.stages.shard import Shard
 
 from .cursor import Cursor
 
-__all__ = ["Source", "as_order", "check_positions", "positions_from", "pulled", "refuse_given"]
+__all__ = [
+    "Source",
+    "as_order",
+    "check_makes_order",
+    "check_positions",
+    "positions_from",
+    "pulled",
+    "refuse_given",
+]
 
 Source = int | Sized | rs.Pipeline[int]
 
@@ -55,6 +65,33 @@ def refuse_given(other: str, advice: str = "", **arguments: object) -> None:
             raise rs.InvalidArgument(
                 f"{name} must not be given with {other}, got {value!r}{advice}"
             )
+
+
+def check_makes_order(
+    dataset: Any, sampler: Any, batch_sampler: Any, seed: int | None, with_position: bool
+) -> None:
+    """Refuse ``seed`` and ``with_position`` of a loader if something else makes the order.
+
+    Raises:
+      InvalidArgument: naming the argument.
+    """
+    has_sampler = batch_sampler is not None or isinstance(sampler, Sampler)
+    if isinstance(dataset, IterableDataset):
+        if with_position:
+            raise rs.InvalidArgument(
+                "with_position needs a map-style data set, got True with an iterable one; "
+                "random_map gives each item of a pipeline a generator"
+            )
+    elif has_sampler and with_position:
+        raise rs.InvalidArgument(
+            "with_position must be given to the sampler where there is one, got True"
+        )
+    elif has_sampler and seed is not None:
+        raise rs.InvalidArgument(
+            f"seed must be given to the sampler, which has its own, got {seed!r}"
+        )
+    if isinstance(dataset if sampler is None else sampler, (rs.Pipeline, IterableDataset)):
+        refuse_given("a pipeline", USE_SHUFFLE, seed=seed)
 
 
 def positions_from(cursor: Cursor) -> Iterator[int]:

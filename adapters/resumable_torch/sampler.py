@@ -49,10 +49,10 @@ class LoaderOwned(HasCursor):
 
 
 class EpochForwarder(Sampler[None]):
-    """Replaces the sampler of a loader over a stream, so that frameworks can tell it the epoch.
+    """In place of the sampler of a loader over a stream: it passes `set_epoch` on to the cursor.
 
-    Lightning does. When it resumes at the end of an epoch, it does nothing else: it loads no state
-    of a loader there.
+    Lightning calls it. When Lightning resumes at the end of an epoch, it loads no states of loaders,
+    so this call is all that tells the loader where to go.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -62,14 +62,14 @@ class EpochForwarder(Sampler[None]):
         return repeat(None)
 
     def set_epoch(self, epoch: int) -> None:
-        """Let the first pass be that of ``epoch``, unless it has begun or was resumed."""
+        """Let ``epoch`` come first, unless the loop has begun or a state was loaded."""
         progress = self._cursor.progress
         if not (progress.begun or progress.resumed):
             self._cursor.set_epoch(epoch)
 
 
 class ResumableSampler(LoaderOwned, Sampler[Any]):
-    """Indices of a data set. Each pass is a new epoch and can be resumed at any index.
+    """Indices of a data set. Each loop is a new epoch and can be resumed at any index.
 
     A `DataLoader` takes indices from its sampler ahead of the loop. So with a plain `DataLoader`, pass the
     number of consumed samples to `state_dict`; `ResumableDataLoader` counts them itself.
@@ -106,7 +106,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
         self._block: Iterator[Any] = iter(())
 
     def __iter__(self) -> Iterator[Any]:
-        # The pass begins with its first sample: torch asks for more iterators than it uses.
+        # The epoch begins with its first sample: torch asks for more iterators than it uses.
         if not self.has_owner:
             self.cursor.begin(self.yielded)
         positions = positions_from(self.cursor) if self.with_position else None
@@ -124,7 +124,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
 
     @property
     def yielded(self) -> int:
-        """How many samples this epoch has yielded; the loop may have consumed fewer."""
+        """How many samples of this epoch were yielded; the loop may have consumed fewer."""
         return self._drawn - length_hint(self._block)
 
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:
@@ -138,7 +138,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
         return self.cursor.state_dict(count)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next epoch continue at ``state_dict``.
+        """Continue at ``state_dict`` in the next loop.
 
         Raises:
           StateMismatch: if it belongs to another order.
@@ -213,7 +213,7 @@ class ResumableBatchSampler(LoaderOwned, Sampler[list[Any]]):
         return self.cursor.state_dict(batches * self.batch_size)
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next epoch continue at ``state_dict``.
+        """Continue at ``state_dict`` in the next loop.
 
         Raises:
           StateMismatch: if it belongs to another order.

@@ -21,7 +21,7 @@ class Stateful(Protocol):
         """The state of the loop."""
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Let the next epoch continue at ``state_dict``."""
+        """Continue at ``state_dict`` in the next loop."""
 
 
 class IteratorState:

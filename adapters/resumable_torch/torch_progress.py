@@ -1,13 +1,14 @@
-"""Which batches of an epoch torch has taken when an exception came instead of a batch."""
+"""Which batches of an epoch torch has taken, asked when it raises instead of giving a batch."""
 
-# An exception from torch's iterator has one of two causes. Either a batch could not be made; torch
-# then continues after it. Or a signal handler raised while torch waited; the batch then still
-# comes. The exception does not tell which, since a handler may raise any type. So torch is asked:
-# with workers, it counts the batches that it has handed out. Without workers, each draw from the
-# sampler makes one batch, so the draws are counted.
+# If torch's iterator raises, there are two possible causes:
+# - A batch could not be made. Torch has taken it, and continues with the batch after it.
+# - A signal handler raised while torch waited. Torch has not taken the batch; it comes next.
+# The type of the exception does not tell them apart, since a handler may raise any type. The number of
+# batches that torch has taken does. With workers, torch counts them itself. Without workers, each draw
+# from the sampler makes one batch, so we count the draws.
 #
-# A handler may also raise in the middle of torch's own bookkeeping, or in the sampler, a generator,
-# which then ends. Later batches may leave some out, so the epoch must not continue.
+# A handler may also raise in the middle of torch's own bookkeeping, or inside the sampler. A sampler is
+# a generator, so it then ends. Torch might leave batches out after that, so the epoch must not continue.
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ class CountingDraws(Iterator[Any]):
 
 
 class TorchProgress:
-    """The batches of a pass that torch has taken.
+    """How many batches of an epoch torch has taken, and whether it can continue.
 
     Args:
       batches: torch's iterator over a loader whose sampler is `CountingSampler`.
@@ -73,7 +74,7 @@ class TorchProgress:
         self._alive: list[bool] = []
 
     def note_before_next(self) -> None:
-        """Note where torch stands before it is asked for a batch."""
+        """Remember where torch is, before it is asked for a batch."""
         self._before = self._count
         if self._workers:
             self._alive = list(self._batches._workers_status)
@@ -85,14 +86,14 @@ class TorchProgress:
 
     @property
     def leaves_none_out(self) -> bool:
-        """Whether torch continues after the batches it has taken and leaves none out."""
+        """Whether torch leaves no batch out if it continues after those it has taken."""
         torch, drawn = self._batches, self._batches._sampler_iter
         if drawn.interrupted:
             return False
         if not self._workers:
             return True
-        # Torch skips the batches of a dead worker, and a batch that is not in its list of tasks.
-        # Its own invariant: it waits for as many batches as the list has entries without data.
+        # Torch skips the batches of a dead worker, and any batch that is not in its list of tasks.
+        # Invariant of torch: it waits for as many batches as the list has entries without data.
         waiting = sum(len(info) == 1 for info in torch._task_info.values())
         return (
             torch._workers_status == self._alive
@@ -103,7 +104,7 @@ class TorchProgress:
 
     @property
     def _has_sent_every_draw(self) -> bool:
-        """Whether every draw was sent to a worker, and the full number of batches is in work."""
+        """Whether every draw was sent to a worker, and workers have all the batches they may have."""
         torch, drawn = self._batches, self._batches._sampler_iter
         ahead = torch._prefetch_factor * torch._num_workers
         return bool(

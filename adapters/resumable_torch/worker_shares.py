@@ -1,4 +1,4 @@
-"""Parts of a pipeline that the workers of a loader own: each some of its partitions."""
+"""The shares of a pipeline that the workers of a loader own: each has some of its partitions."""
 
 # Workers that own partitions read nothing for each other. Their order is not known in advance,
 # since one may end before the others. So each batch names its worker. The state of the loop has the
@@ -98,7 +98,7 @@ def _first_in_turn(partition: Partition[Any], state: State) -> int:
 
 
 class WorkerShares:
-    """The state of a pass whose workers own partitions.
+    """The state of an epoch whose workers own partitions.
 
     Args:
       pipelines: what each worker owns.
@@ -121,7 +121,7 @@ class WorkerShares:
     def of(
         cls, pipeline: rs.Pipeline[Any], workers: int, origin: State, batch_items: int
     ) -> WorkerShares | None:
-        """The shares of ``workers`` in a pass from ``origin``, if they own partitions."""
+        """The shares of ``workers`` in an epoch from ``origin``, if they own partitions."""
         shares = [worker_share(pipeline, number, workers, origin) for number in range(workers)]
         found = [share for share in shares if share is not None]
         return cls(found, origin, batch_items) if found else None

@@ -378,7 +378,7 @@ def test_a_pass_with_nothing_left_says_so_once() -> None:
     assert len(list(loader)) == 7
     state, again = loader.state_dict(), loader_over(pipeline)
     again.load_state_dict(state)
-    with pytest.warns(RuntimeWarning, match=r"end at step 7, .* the next epoch, 1"):
+    with pytest.warns(RuntimeWarning, match=r"end at step 7, .* the next loop, which is epoch 1"):
         assert list(again) == []
     assert len(list(again)) == 7
     again.load_state_dict(state)

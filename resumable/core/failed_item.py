@@ -87,11 +87,7 @@ def note_item(
 
 
 def map_items(fn: Callable[[Any], Any], items: list[Any], caller: Any = None) -> list[Any]:
-    """The results of ``fn`` for ``items``.
-
-    If ``fn`` fails, the error names the item, given the iterator that calls ``fn`` and whose upstream has
-    just handed out the items.
-    """
+    """The results of ``fn`` for ``items``; an error names the item if ``caller`` has just got them."""
     made: list[Any] = []
     try:
         made.extend(map(fn, items))

@@ -34,9 +34,8 @@ class Parquet(TableFiles):
     * dates and timestamps are `numpy.datetime64` in their unit, in UTC if they have a time zone;
     * durations, and times since midnight, are `numpy.timedelta64`;
     * a list is an array of shape (values,) if it holds numbers without nulls, otherwise a list;
-    * a struct is a dict, and a map a list of pairs;
-    * dictionaries are what they stand for, and extension types what they are stored as;
-    * anything null is None.
+    * a struct is a dict, a map a list of pairs, and anything null None;
+    * dictionaries are what they stand for, and extension types what they are stored as.
 
     Blocks are columns where every column is text or has numbers without nulls, otherwise lists of
     dicts. Rows that are asked for in order are made up to 4,096 at once, from up to 2 MiB of files.

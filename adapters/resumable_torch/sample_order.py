@@ -126,7 +126,7 @@ def check_positions(order: rs.Pipeline[int]) -> None:
     for stage, path in walk(order.stage):
         if isinstance(stage, Shard) and stage is not order.stage:
             raise rs.InvalidArgument(
-                f"with_position needs shard as the last stage of the order, got {stage.label} at {path}"
+                f"with_position needs shard as the last stage of the order, got {stage} at {path}"
             )
 
 

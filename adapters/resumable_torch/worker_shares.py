@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
+from resumable.core.flow import Flow
 from resumable.core.stage import Stage
-from resumable.core.transform import PassThrough
 from resumable.stages.filter import Filter
 from resumable.stages.map import Map
 from resumable.stages.partition import Partition, dealt
@@ -76,9 +76,9 @@ def _owned(stage: Stage[Any]) -> Partition[Any] | None:
             # A random map without places in partitions counts the items of the rank.
             if isinstance(stage, RandomMap) and not stage.over_partitions:
                 return None
-        elif not isinstance(stage, PassThrough):
+        elif stage.flow not in (Flow.SAME, Flow.ONE_TO_ONE) or stage.relies_on:
             return None
-        stage = stage.upstream
+        (stage,) = stage.inputs
     return stage if stage.uneven == "keep" else None
 
 

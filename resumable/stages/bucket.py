@@ -16,7 +16,7 @@ from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.function_state import check_stateless
 from ..core.function_version import FunctionVersion
-from ..core.identity import BATCH_SIZE_HINT, SEED, IdentityField, IdentityFields
+from ..core.identity import SEED, IdentityFields
 from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage import SavedState
 from ..core.stage_iterator import Items, StageIterator
@@ -72,8 +72,7 @@ class Bucket(FunctionVersion[Any]):
 
     flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = {
-        "batch_size": IdentityField(ALWAYS, hint=BATCH_SIZE_HINT),
-        **dict.fromkeys(("max_tokens", "window"), ALWAYS),
+        **dict.fromkeys(("batch_size", "max_tokens", "window"), ALWAYS),
         "seed": SEED,
         **dict.fromkeys(("boundaries", "multiple_of", "drop_last"), ALWAYS),
         **FunctionVersion.identity,

@@ -12,7 +12,7 @@ from ..core.arguments import check_int
 from ..core.block import Block
 from ..core.derived import derived
 from ..core.function_state import check_stateless
-from ..core.identity import BATCH_SIZE_HINT, IdentityField, IdentityFields
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
 from ..core.stage import SavedState, Stage
@@ -62,10 +62,7 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
-    identity: ClassVar[IdentityFields] = {
-        **CallsInWorkers.identity,
-        "batch_size": IdentityField(ALWAYS, hint=BATCH_SIZE_HINT),
-    }
+    identity: ClassVar[IdentityFields] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
 
     _: KW_ONLY
     batch_size: int

@@ -10,7 +10,7 @@ from ..core.arguments import check_int
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.flow import Flow
-from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
+from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp, check_reach
 from ..core.reliance import ALWAYS, ITEMS, PARTS, Reliance
@@ -43,7 +43,7 @@ class Skip(LookedUp[T], Transform[T]):
     """
 
     flow = Flow.SUBSET
-    identity: ClassVar[IdentityFields] = {"count": IdentityField(ALWAYS, hint=COUNT_HINT)}
+    identity: ClassVar[IdentityFields] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 
     count: int

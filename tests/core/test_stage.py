@@ -16,7 +16,15 @@ import pytest
 from support.graphs import RunningSum
 
 import resumable as rs
-from resumable.core import Indexed, LookedUp, PassThrough, SourceIterator, StageIterator
+from resumable.core import (
+    ALWAYS,
+    IdentityField,
+    Indexed,
+    LookedUp,
+    PassThrough,
+    SourceIterator,
+    StageIterator,
+)
 from resumable.testing import check_stage
 
 STAGE = {
@@ -248,3 +256,19 @@ def test_a_function_that_is_only_told_or_whose_state_is_saved_decides_nothing() 
     assert rs.from_sequence([len, abs]).stage.user_functions.keys() == {"sequence.__getitem__"}
     assert rs.from_iterable({len: 1}).stage.user_functions.keys() == {"iterable.__iter__"}
     assert not rs.from_iterable(iter([1])).stage.user_functions
+
+
+def test_no_hint_says_that_a_field_may_change_which_must_always_be_equal() -> None:
+    kinds, waiting = set[Any](), list[Any]([rs.Stage])
+    while waiting:
+        found = waiting.pop()
+        kinds.add(found)
+        waiting += found.__subclasses__()
+    always = [
+        (kind.__name__, name)
+        for kind in kinds
+        for name, entry in kind.identity.items()
+        if (field := IdentityField.of(entry)).when == ALWAYS and "it may change" in field.hint
+    ]
+    assert len(kinds) > 30
+    assert not always

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import resumable as rs
+from resumable import core
 
 PACKAGE = Path(rs.__file__).parent
 
@@ -118,6 +119,18 @@ def test_only_pipeline_and_what_explains_stages_know_more_than_one() -> None:
             and node.module.startswith("stages.")
         }
         assert len(imported & stages) <= 1, path
+
+
+def test_stages_import_what_authors_have_from_where_authors_find_it() -> None:
+    kit = set(vars(core))
+    for path in (PACKAGE / "stages").glob("*.py"):
+        beneath = {
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("core.")
+            for alias in node.names
+        }
+        assert not beneath & kit, path
 
 
 def test_importing_loads_no_framework_and_starts_no_thread() -> None:

@@ -31,7 +31,9 @@ from .derived import derived as derived
 from .flow import Flow as Flow
 from .foreign_source import ExternalSource as ExternalSource
 from .function_state import CallsFunction as CallsFunction
+from .function_version import FunctionVersion as FunctionVersion
 from .identity import IdentityField as IdentityField
+from .identity import IdentityFields as IdentityFields
 from .indexed import Indexed as Indexed
 from .layout import LISTS as LISTS
 from .layout import STACKED as STACKED
@@ -39,6 +41,7 @@ from .layout import ColumnsLike as ColumnsLike
 from .layout import Layout as Layout
 from .lookup import IndexedIterator as IndexedIterator
 from .lookup import LookedUp as LookedUp
+from .origin import Origin as Origin
 from .prepared_items import PreparedItems as PreparedItems
 from .reliance import ALWAYS as ALWAYS
 from .reliance import EPOCHS as EPOCHS
@@ -58,6 +61,9 @@ from .stage_iterator import Items as Items
 from .stage_iterator import MovesInBlocks as MovesInBlocks
 from .stage_iterator import SourceIterator as SourceIterator
 from .stage_iterator import StageIterator as StageIterator
+from .stage_iterator import blocks_of as blocks_of
+from .stage_iterator import pulled_blocks as pulled_blocks
+from .stage_iterator import state_deferrer as state_deferrer
 from .transform import CountingIterator as CountingIterator
 from .transform import IndexedTransform as IndexedTransform
 from .transform import PassThrough as PassThrough

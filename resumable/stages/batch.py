@@ -10,19 +10,33 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.arguments import check_bool, check_int
-from ..core.block import Block, Indices, block_items, block_length
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
-from ..core.identity import BATCH_SIZE_HINT, IdentityField, IdentityFields
-from ..core.indexed import Indexed
-from ..core.layout import LISTS, Layout, stacked_layout
+from ..core import (
+    ITEMS,
+    LISTS,
+    NOTHING,
+    Block,
+    CallsFunction,
+    Flow,
+    IdentityField,
+    IdentityFields,
+    Indexed,
+    Indices,
+    Items,
+    Layout,
+    PreparedItems,
+    Reliance,
+    StageIterator,
+    TransformIterator,
+    block_items,
+    block_length,
+    blocks_of,
+    check_bool,
+    check_int,
+    derived,
+)
+from ..core.identity import BATCH_SIZE_HINT
+from ..core.layout import stacked_layout
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
-from ..core.prepared_items import PreparedItems
-from ..core.reliance import ITEMS, NOTHING, Reliance
-from ..core.stage_iterator import Items, StageIterator, blocks_of
-from ..core.transform import TransformIterator
 
 
 @final

@@ -10,16 +10,27 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.arguments import check_bool, check_int, check_seed
-from ..core.block import Block, block_items
-from ..core.derived import derived
-from ..core.flow import Flow
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    PARTS,
+    RANK,
+    Block,
+    Flow,
+    FunctionVersion,
+    IdentityFields,
+    Items,
+    Reliance,
+    SavedState,
+    StageIterator,
+    block_items,
+    check_bool,
+    check_int,
+    check_seed,
+    derived,
+)
 from ..core.function_state import check_stateless
-from ..core.function_version import FunctionVersion
-from ..core.identity import SEED, IdentityFields
-from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import Items, StageIterator
+from ..core.identity import SEED
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups

@@ -17,17 +17,27 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_items
-from ..core.derived import derived
-from ..core.flow import Flow
+from ..core import (
+    ITEMS,
+    PARTS,
+    RANK,
+    Block,
+    DeferredState,
+    DefersState,
+    Flow,
+    Indexed,
+    IndexedIterator,
+    IndexedTransform,
+    Indices,
+    Items,
+    PreparedItems,
+    Reliance,
+    StageIterator,
+    block_items,
+    derived,
+)
 from ..core.graph import walk
-from ..core.indexed import Indexed
-from ..core.lookup import IndexedIterator
-from ..core.prepared_items import PreparedItems
-from ..core.reliance import ITEMS, PARTS, RANK, Reliance
 from ..core.stage import runs_ahead
-from ..core.stage_iterator import DeferredState, DefersState, Items, StageIterator
-from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
 

@@ -10,17 +10,28 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length, concatenate
-from ..core.combine import NAMES, Combine
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
+from ..core import (
+    ITEMS,
+    PARTS,
+    Block,
+    CallsFunction,
+    Combine,
+    Flow,
+    IdentityFields,
+    Indexed,
+    Indices,
+    Items,
+    MovesInBlocks,
+    Reliance,
+    SavedState,
+    StageIterator,
+    block_length,
+    blocks_of,
+    derived,
+)
+from ..core.block import concatenate
+from ..core.combine import NAMES
 from ..core.graph import walk
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.reliance import ITEMS, PARTS, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 

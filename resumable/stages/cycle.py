@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
-from ..core.indexed import Indexed
-from ..core.lookup import IndexedIterator
-from ..core.stage import Stage
+from ..core import Indexed, IndexedIterator, Stage
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 from .mix_iterator import MixIterator

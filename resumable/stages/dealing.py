@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ..core.flow import Flow
-from ..core.lookup import LookedUp
-from ..core.transform import Transform
+from ..core import Flow, LookedUp, Transform
 
 T = TypeVar("T")
 

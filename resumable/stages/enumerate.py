@@ -9,14 +9,26 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_length
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.indexed import OWN_INDICES, Indexed
-from ..core.layout import INTEGERS, Layout, joined_layout
-from ..core.reliance import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import CountingIterator, IndexedTransform
+from ..core import (
+    ITEMS,
+    PARTS,
+    Block,
+    CountingIterator,
+    Flow,
+    Indexed,
+    IndexedTransform,
+    Indices,
+    Items,
+    Layout,
+    MovesInBlocks,
+    Reliance,
+    StageIterator,
+    block_length,
+    blocks_of,
+    derived,
+)
+from ..core.indexed import OWN_INDICES
+from ..core.layout import INTEGERS, joined_layout
 
 
 @final

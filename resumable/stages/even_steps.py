@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ..core.block import Block, block_length, concatenate
-from ..core.stage_iterator import Items, StageIterator
+from ..core import Block, Items, StageIterator, block_length
+from ..core.block import concatenate
 from ..errors import StateMismatch
 from ..state.merging import OF_EVEN_STEPS, PARTITIONS
 from ..state.value import State, unpack, unpack_count

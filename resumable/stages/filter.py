@@ -10,15 +10,23 @@ from functools import partial
 from itertools import chain, compress
 from typing import Any, ClassVar, Final, TypeVar, final
 
-from ..core.block import Block, block_items, concatenate, take_rows
+from ..core import (
+    RANK,
+    Block,
+    CallsFunction,
+    Flow,
+    FunctionVersion,
+    Items,
+    Origin,
+    Reliance,
+    StageIterator,
+    SteadyIterator,
+    block_items,
+    take_rows,
+)
+from ..core.block import concatenate
 from ..core.failed_item import map_items
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
-from ..core.function_version import FunctionVersion
-from ..core.origin import Origin
-from ..core.reliance import RANK, Reliance
-from ..core.stage_iterator import CallsOneByOne, Items, StageIterator
-from ..core.transform import SteadyIterator
+from ..core.stage_iterator import CallsOneByOne
 
 T = TypeVar("T")
 

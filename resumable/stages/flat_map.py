@@ -6,13 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
+from ..core import ITEMS, PARTS, RANK, Flow, FunctionVersion, Reliance, SavedState, StageIterator
 from ..core.expansion import ExpandingIterator
-from ..core.flow import Flow
 from ..core.function_state import check_stateless
-from ..core.function_version import FunctionVersion
-from ..core.reliance import ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import StageIterator
 
 T = TypeVar("T")
 

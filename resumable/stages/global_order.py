@@ -13,13 +13,20 @@ from functools import partial
 from itertools import chain, count, repeat
 from typing import Any, NamedTuple, TypeAlias, final
 
-from ..core.block import Block, block_items, block_length
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.indexed import OWN_INDICES, Indexed
-from ..core.stage import Stage
-from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import CountingIterator, IndexedTransform
+from ..core import (
+    Block,
+    CountingIterator,
+    Flow,
+    Indexed,
+    IndexedTransform,
+    Items,
+    Stage,
+    StageIterator,
+    block_items,
+    block_length,
+    derived,
+)
+from ..core.indexed import OWN_INDICES
 from ..order.random_bits import derive
 from ..state.value import State
 from .dealing import Deals

@@ -9,17 +9,28 @@ from typing import ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_int
-from ..core.block import Block, Indices, block_length
-from ..core.combine import NAMES, Combine, TurnsIterator
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import IdentityFields
-from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, IndexedIterator
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    PARTS,
+    Block,
+    Combine,
+    Flow,
+    IdentityFields,
+    IndexedIterator,
+    Indices,
+    MovesInBlocks,
+    Reliance,
+    SavedState,
+    StageIterator,
+    block_length,
+    check_int,
+    derived,
+    pulled_blocks,
+)
+from ..core.combine import NAMES, TurnsIterator
+from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
-from ..core.reliance import ALWAYS, ITEMS, PARTS, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import MovesInBlocks, StageIterator, pulled_blocks
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")

@@ -9,17 +9,28 @@ from functools import partial
 from itertools import takewhile
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_int
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    PARTS,
+    RANK,
+    DeferredState,
+    Flow,
+    FunctionVersion,
+    IdentityFields,
+    ItemByItem,
+    Items,
+    Reliance,
+    SavedState,
+    Stage,
+    StageIterator,
+    TransformIterator,
+    check_int,
+    state_deferrer,
+)
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
-from ..core.flow import Flow
 from ..core.function_state import check_stateless
-from ..core.function_version import FunctionVersion
 from ..core.graph import threadless, tuned, walk
-from ..core.identity import IdentityFields
-from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState, Stage
-from ..core.stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
-from ..core.transform import TransformIterator
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..state.columns import as_columns, as_rows
 from ..state.encoding import dumps, loads

@@ -8,21 +8,36 @@ from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_callable, check_choice
-from ..core.block import Block, block_items
-from ..core.derived import derived
+from ..core import (
+    ALWAYS,
+    NOTHING,
+    PARTS,
+    RANK,
+    Block,
+    CallsFunction,
+    Flow,
+    FunctionVersion,
+    IdentityFields,
+    Indexed,
+    Items,
+    MovesInBlocks,
+    Origin,
+    Reliance,
+    RunsAhead,
+    SavedState,
+    Stage,
+    StageIterator,
+    SteadyIterator,
+    TransformIterator,
+    block_items,
+    blocks_of,
+    check_callable,
+    check_choice,
+    derived,
+)
 from ..core.failed_item import map_items
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
-from ..core.function_version import FunctionVersion
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.origin import Origin
-from ..core.reliance import ALWAYS, NOTHING, PARTS, RANK, Reliance
 from ..core.skipped import CountsSkipped
-from ..core.stage import RunsAhead, SavedState, Stage
-from ..core.stage_iterator import CallsOneByOne, Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import SteadyIterator, TransformIterator
+from ..core.stage_iterator import CallsOneByOne
 from ..errors import InvalidArgument
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator

@@ -8,15 +8,22 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.arguments import check_int
-from ..core.block import Block
-from ..core.derived import derived
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    PARTS,
+    RANK,
+    Block,
+    IdentityFields,
+    Indexed,
+    Reliance,
+    SavedState,
+    Stage,
+    StageIterator,
+    check_int,
+    derived,
+)
 from ..core.function_state import check_stateless
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState, Stage
-from ..core.stage_iterator import StageIterator
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
 from .map import CallsInWorkers

@@ -7,17 +7,31 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_bool, check_choice, check_seed
-from ..core.block import Indices
-from ..core.combine import NAMES, Combine
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import SEED, IdentityField, IdentityFields
-from ..core.indexed import Indexed
-from ..core.lookup import LookedUp, countable
-from ..core.reliance import ALWAYS, EPOCHS, ITEMS, NOTHING, PARTS, Reliance
-from ..core.stage import SavedState, Stage
-from ..core.stage_iterator import StageIterator
+from ..core import (
+    ALWAYS,
+    EPOCHS,
+    ITEMS,
+    NOTHING,
+    PARTS,
+    Combine,
+    Flow,
+    IdentityField,
+    IdentityFields,
+    Indexed,
+    Indices,
+    LookedUp,
+    Reliance,
+    SavedState,
+    Stage,
+    StageIterator,
+    check_bool,
+    check_choice,
+    check_seed,
+    derived,
+)
+from ..core.combine import NAMES
+from ..core.identity import SEED
+from ..core.lookup import countable
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND

@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ..core.block import Block, Indices
-from ..core.combine import FEW_TURNS, TURNS_AHEAD, Combine, TurnsIterator
+from ..core import Block, Combine, Indices, MovesInBlocks, pulled_blocks
+from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
-from ..core.stage_iterator import MovesInBlocks, in_blocks, pulled_blocks
+from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule
 from ..state.value import State, unpack, unpack_count
 

@@ -5,16 +5,26 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, final
 
-from ..core.arguments import check_choice, check_int
-from ..core.block import Block
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import IdentityField, IdentityFields
-from ..core.layout import LISTS, STACKED, Layout
-from ..core.reliance import ALWAYS, ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    LISTS,
+    PARTS,
+    RANK,
+    STACKED,
+    Block,
+    Flow,
+    IdentityField,
+    IdentityFields,
+    Layout,
+    Reliance,
+    SavedState,
+    StageIterator,
+    Transform,
+    check_choice,
+    check_int,
+    derived,
+)
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.concatenating import ConcatenatingIterator
 from ..groups.documents import Documents, documents_of

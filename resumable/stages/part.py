@@ -7,13 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.block import Indices
-from ..core.derived import derived
-from ..core.identity import IdentityField, IdentityFields
-from ..core.indexed import Indexed
+from ..core import ALWAYS, IdentityField, IdentityFields, Indexed, Indices, Stage, derived
 from ..core.lookup import check_reach
-from ..core.reliance import ALWAYS
-from ..core.stage import Stage
 from .dealing import Deals
 
 T = TypeVar("T")

@@ -15,16 +15,22 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.arguments import check_below, check_choice
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
+from ..core import (
+    PARTS,
+    CallsFunction,
+    Flow,
+    IdentityField,
+    IdentityFields,
+    RunsAhead,
+    SavedState,
+    Stage,
+    StageIterator,
+    Transform,
+    check_choice,
+    derived,
+)
+from ..core.arguments import check_below
 from ..core.graph import walk, with_inputs
-from ..core.identity import IdentityField, IdentityFields
-from ..core.reliance import PARTS
-from ..core.stage import RunsAhead, SavedState, Stage
-from ..core.stage_iterator import StageIterator
-from ..core.transform import Transform
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core.block import Indices
+from ..core import DeferredState, DefersState, Indices, Origin, Stage, state_deferrer
 from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
-from ..core.origin import Origin
 from ..core.skipped import MovesCopies, skipped_items
-from ..core.stage import Stage
-from ..core.stage_iterator import DeferredState, DefersState, state_deferrer
 from ..errors import StateMismatch, shorten
 from ..order.rounds import NO_TURNS, turns_in_rounds
 from ..state.columns import as_columns, as_rows

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, final
 
-from ..core.block import Block
-from ..core.stage import Stage
+from ..core import Block, Stage
 from ..workers.answers import Answer
 from ..workers.executors import Outcome, Workers, close_all
 from ..workers.idle_workers import IdleWorkers, WorkerSource

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from ..core.arguments import check_callable, check_int
-from ..core.stage import Stage, as_stage
+from ..core import Stage, check_callable, check_int
+from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..state.merging import MOST_PARTITIONS
 from .part import Part

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.block import Block, Indices, block_items
+from ..core import Block, Indices, block_items
 from .partition_iterator import PartitionIterator
 
 

@@ -13,11 +13,9 @@ from typing import Any, TypeAlias, TypeVar, final
 
 import numpy as np
 
+from ..core import CallsFunction, PassThrough, Stage
 from ..core.callables import StandIn
-from ..core.function_state import CallsFunction
 from ..core.graph import walk, with_inputs
-from ..core.stage import Stage
-from ..core.transform import PassThrough
 from ..order.random_bits import derive, generator
 from .filter import Filter
 from .map import CallsPerItem, Map

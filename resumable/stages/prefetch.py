@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, final
 
-from ..core.arguments import check_int
-from ..core.stage import RunsAhead
-from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThrough
+from ..core import PassThrough, RunsAhead, StageIterator, check_int
 from ..workers.prefetching import PrefetchIterator
 
 T = TypeVar("T")

@@ -9,24 +9,31 @@ from typing import Any, ClassVar, Generic, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_seed
-from ..core.block import Block
-from ..core.derived import derived
-from ..core.identity import SEED, IdentityField, IdentityFields
-from ..core.origin import Origin
-from ..core.reliance import ALWAYS, ITEMS, NOTHING, PARTS, Reliance
-from ..core.skipped import MovesCopies, skipped_items
-from ..core.stage import SavedState, Stage
-from ..core.stage_iterator import (
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    NOTHING,
+    PARTS,
+    Block,
     DeferredState,
     DefersState,
+    IdentityField,
+    IdentityFields,
     Items,
     MovesInBlocks,
+    Origin,
+    PassThroughIterator,
+    Reliance,
+    SavedState,
+    Stage,
     StageIterator,
     blocks_of,
+    check_seed,
+    derived,
     state_deferrer,
 )
-from ..core.transform import PassThroughIterator
+from ..core.identity import SEED
+from ..core.skipped import MovesCopies, skipped_items
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State

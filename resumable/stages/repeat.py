@@ -11,21 +11,32 @@ from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_int
-from ..core.block import Block, block_length, concatenate
-from ..core.derived import derived
-from ..core.flow import Flow
+from ..core import (
+    EPOCHS,
+    ITEMS,
+    Block,
+    Flow,
+    IdentityFields,
+    Indexed,
+    IndexedIterator,
+    Items,
+    MovesInBlocks,
+    Origin,
+    Reliance,
+    StageIterator,
+    Transform,
+    TransformIterator,
+    block_length,
+    by_index,
+    check_int,
+    derived,
+    pulled_blocks,
+)
+from ..core.block import concatenate
 from ..core.function_state import restore_functions
 from ..core.graph import walk
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.lookup import IndexedIterator
-from ..core.origin import Origin
 from ..core.record_number import origin_by_index
-from ..core.reliance import EPOCHS, ITEMS, Reliance
-from ..core.stage import MOST_ITEMS, by_index, runs_ahead
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, pulled_blocks
-from ..core.transform import Transform, TransformIterator
+from ..core.stage import MOST_ITEMS, runs_ahead
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers

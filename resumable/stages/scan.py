@@ -8,17 +8,23 @@ from dataclasses import KW_ONLY, dataclass, field
 from itertools import chain, islice
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.block import Block, block_items
-from ..core.derived import derived
+from ..core import (
+    ALWAYS,
+    Block,
+    CallsFunction,
+    Flow,
+    FunctionVersion,
+    IdentityField,
+    IdentityFields,
+    Items,
+    SavedState,
+    StageIterator,
+    TransformIterator,
+    block_items,
+    derived,
+)
 from ..core.expansion import close_expansion
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction, check_stateless
-from ..core.function_version import FunctionVersion
-from ..core.identity import IdentityField, IdentityFields
-from ..core.reliance import ALWAYS
-from ..core.stage import SavedState
-from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import TransformIterator
+from ..core.function_state import check_stateless
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.encoding import dumps
 from ..state.value import (

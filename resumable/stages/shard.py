@@ -11,16 +11,31 @@ from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 
-from ..core.arguments import check_below, check_choice
-from ..core.block import Block, Indices, block_length, concatenate, take_rows
-from ..core.derived import derived
-from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
-from ..core.indexed import Indexed
-from ..core.lookup import IndexedIterator, check_reach, countable
-from ..core.origin import Origin
-from ..core.reliance import ENDS, ITEMS, RANK
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import TransformIterator
+from ..core import (
+    ITEMS,
+    RANK,
+    Block,
+    IdentityField,
+    IdentityFields,
+    Indexed,
+    IndexedIterator,
+    Indices,
+    Items,
+    MovesInBlocks,
+    Origin,
+    StageIterator,
+    TransformIterator,
+    block_length,
+    blocks_of,
+    check_choice,
+    derived,
+    take_rows,
+)
+from ..core.arguments import check_below
+from ..core.block import concatenate
+from ..core.identity import COUNT_HINT
+from ..core.lookup import check_reach, countable
+from ..core.reliance import ENDS
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .dealing import Deals

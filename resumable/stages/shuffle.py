@@ -6,14 +6,18 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_int, check_seed
-from ..core.flow import Flow
-from ..core.identity import SEED, IdentityFields
-from ..core.indexed import Indexed
-from ..core.lookup import LookedUp
-from ..core.reliance import ALWAYS
+from ..core import (
+    ALWAYS,
+    Flow,
+    IdentityFields,
+    Indexed,
+    IndexedTransform,
+    LookedUp,
+    check_int,
+    check_seed,
+)
+from ..core.identity import SEED
 from ..core.stage import MOST_ITEMS
-from ..core.transform import IndexedTransform
 from ..errors import InvalidArgument
 from ..order.block_permutation import block_permutation
 from ..order.permutation import permutation

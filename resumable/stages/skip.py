@@ -6,16 +6,25 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_int
-from ..core.block import Block, Indices
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.lookup import LookedUp, check_reach
-from ..core.reliance import ALWAYS, ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, StageIterator
-from ..core.transform import Transform, TransformIterator
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    PARTS,
+    Block,
+    Flow,
+    IdentityFields,
+    Indexed,
+    Indices,
+    Items,
+    LookedUp,
+    Reliance,
+    StageIterator,
+    Transform,
+    TransformIterator,
+    check_int,
+    derived,
+)
+from ..core.lookup import check_reach
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")

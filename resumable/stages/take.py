@@ -7,16 +7,27 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_int
-from ..core.block import Block, block_length
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import COUNT_HINT, IdentityField, IdentityFields
-from ..core.indexed import Indexed
+from ..core import (
+    ITEMS,
+    PARTS,
+    Block,
+    CountingIterator,
+    Flow,
+    IdentityField,
+    IdentityFields,
+    Indexed,
+    Items,
+    MovesInBlocks,
+    Reliance,
+    StageIterator,
+    Transform,
+    block_length,
+    blocks_of,
+    check_int,
+    derived,
+)
+from ..core.identity import COUNT_HINT
 from ..core.lookup import countable
-from ..core.reliance import ITEMS, PARTS, Reliance
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
-from ..core.transform import CountingIterator, Transform
 
 T = TypeVar("T")
 

@@ -6,13 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core.flow import Flow
-from ..core.function_state import CallsFunction
-from ..core.function_version import FunctionVersion
-from ..core.reliance import PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import ItemByItem, Items, StageIterator
-from ..core.transform import TransformIterator
+from ..core import (
+    PARTS,
+    RANK,
+    CallsFunction,
+    Flow,
+    FunctionVersion,
+    ItemByItem,
+    Items,
+    Reliance,
+    SavedState,
+    StageIterator,
+    TransformIterator,
+)
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")

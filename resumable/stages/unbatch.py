@@ -8,22 +8,27 @@ from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
-from ..core.block import (
+from ..core import (
+    ITEMS,
+    PARTS,
+    RANK,
     Block,
+    DeferredState,
+    Flow,
+    Layout,
+    Reliance,
+    SavedState,
+    StageIterator,
+    Transform,
     block_items,
     block_length,
-    concatenate,
-    copy_block,
+    derived,
     slice_block,
+    state_deferrer,
 )
-from ..core.derived import derived
+from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
-from ..core.flow import Flow
-from ..core.layout import Layout, rows_layout
-from ..core.reliance import ITEMS, PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
-from ..core.transform import Transform
+from ..core.layout import rows_layout
 from ..errors import MalformedItem
 
 UNREAD: Final = object()

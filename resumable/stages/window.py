@@ -11,25 +11,34 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from ..core.arguments import check_bool, check_int
-from ..core.block import Block, block_length, concatenate, slice_block, take_rows
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.layout import Layout, stacked_layout
-from ..core.lookup import check_reach, countable
-from ..core.reliance import ITEMS, PARTS, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import (
+from ..core import (
+    ITEMS,
+    PARTS,
+    Block,
     DeferredState,
+    Flow,
+    IdentityFields,
+    Indexed,
     ItemByItem,
     Items,
+    Layout,
+    Reliance,
+    SavedState,
     StageIterator,
+    Transform,
+    TransformIterator,
+    block_length,
     blocks_of,
+    check_bool,
+    check_int,
+    derived,
+    slice_block,
     state_deferrer,
+    take_rows,
 )
-from ..core.transform import Transform, TransformIterator
+from ..core.block import concatenate
+from ..core.layout import stacked_layout
+from ..core.lookup import check_reach, countable
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, TypeVar, final
 
-from ..core.arguments import check_bool, check_int, check_seed
-from ..core.flow import Flow
-from ..core.identity import SEED, IdentityFields
-from ..core.reliance import ALWAYS, ITEMS, NOTHING, PARTS, RANK, Reliance
-from ..core.stage import SavedState
-from ..core.stage_iterator import StageIterator
-from ..core.transform import IndexedTransform
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    NOTHING,
+    PARTS,
+    RANK,
+    Flow,
+    IdentityFields,
+    IndexedTransform,
+    Reliance,
+    SavedState,
+    StageIterator,
+    check_bool,
+    check_int,
+    check_seed,
+)
+from ..core.identity import SEED
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 

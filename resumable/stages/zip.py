@@ -8,17 +8,32 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
-from ..core.arguments import check_bool
-from ..core.block import Block, block_items, block_length, slice_block
-from ..core.combine import NAMES, Combine, CombineIterator
-from ..core.derived import derived
-from ..core.flow import Flow
-from ..core.identity import IdentityFields
-from ..core.indexed import Indexed
-from ..core.layout import Layout, joined_layout
-from ..core.reliance import ITEMS, PARTS, Reliance
-from ..core.stage import MOST_ITEMS, SavedState
-from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of, pulled_blocks
+from ..core import (
+    ITEMS,
+    PARTS,
+    Block,
+    Combine,
+    CombineIterator,
+    Flow,
+    IdentityFields,
+    Indexed,
+    Items,
+    Layout,
+    MovesInBlocks,
+    Reliance,
+    SavedState,
+    StageIterator,
+    block_items,
+    block_length,
+    blocks_of,
+    check_bool,
+    derived,
+    pulled_blocks,
+    slice_block,
+)
+from ..core.combine import NAMES
+from ..core.layout import joined_layout
+from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
 
 

@@ -15,7 +15,7 @@ from .core.depth import check_depth
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
 from .core.lookup import countable
-from .core.stage import Stage, as_stage, by_index
+from .core.stage import Length, Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
 from .order.weights import Weights
 from .sources.arrays import FromArrays
@@ -165,8 +165,7 @@ class Pipeline(Generic[T]):
         if chosen.ndim != 1:
             raise InvalidArgument(f"indices must have one axis, got shape {chosen.shape}")
         indexed = by_index(self.stage, check_int("epoch", epoch, minimum=0))
-        length = self.stage.length
-        assert length is not None
+        length = known_length(self.stage)
         if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < countable(length):
             raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
         block = indexed.gather(chosen.astype(np.int64)) if chosen.size else []
@@ -178,7 +177,7 @@ class Pipeline(Generic[T]):
         return self.stage.random_access
 
     @property
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         """Number of items of an epoch: `math.inf` if endless, None if unknown without reading."""
         return self.stage.length
 

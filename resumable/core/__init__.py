@@ -50,10 +50,12 @@ from .reliance import NOTHING as NOTHING
 from .reliance import PARTS as PARTS
 from .reliance import RANK as RANK
 from .reliance import Reliance as Reliance
+from .stage import Length as Length
 from .stage import RunsAhead as RunsAhead
 from .stage import SavedState as SavedState
 from .stage import Stage as Stage
 from .stage import by_index as by_index
+from .stage import known_length as known_length
 from .stage_iterator import DeferredState as DeferredState
 from .stage_iterator import DefersState as DefersState
 from .stage_iterator import ItemByItem as ItemByItem

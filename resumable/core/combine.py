@@ -19,7 +19,7 @@ from .identity import IdentityField
 from .indexed import Indexed
 from .prepared_items import grouped
 from .reliance import ALWAYS
-from .stage import MOST_ITEMS, SavedState, Stage, as_stage
+from .stage import MOST_ITEMS, Length, SavedState, Stage, as_stage
 from .stage_iterator import Items, StageIterator
 
 T = TypeVar("T")
@@ -81,12 +81,12 @@ class Combine(Stage[T]):
         return replace(self, upstreams=inputs)
 
     @derived
-    def lengths(self) -> tuple[int | float | None, ...]:
+    def lengths(self) -> tuple[Length, ...]:
         """The length of each upstream."""
         return tuple(upstream.length for upstream in self.upstreams)
 
     @property
-    def total_length(self) -> int | float | None:
+    def total_length(self) -> Length:
         """Number of items of all upstreams together; None if that of one is unknown."""
         known = [length for length in self.lengths if length is not None]
         return sum(known) if len(known) == len(self.upstreams) else None

@@ -11,7 +11,7 @@ from ..errors import InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
 from .lookup import IndexedIterator
 from .position import Position
-from .stage import Stage, as_stage
+from .stage import Stage, as_stage, known_length
 from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from .transform import Transform, TransformIterator
 
@@ -77,9 +77,7 @@ def _expanded_stage(
 ) -> StageIterator[Any]:
     if stage.random_access:
         indexed: StageIterator[Any] = IndexedIterator(stage, epoch)
-        length = stage.length
-        assert length is not None
-        check_passed(int(min(offset, length)), offset, owner)
+        check_passed(int(min(offset, known_length(stage))), offset, owner)
         indexed.set_state({"position": offset})
         return indexed
     iterator = stage.start(epoch)

@@ -23,7 +23,7 @@ from .origin import Origin
 from .prepared_items import PreparedItems
 from .record_number import origin_by_index
 from .reliance import ITEMS, PARTS, Reliance
-from .stage import MOST_ITEMS, Stage, by_index, runs_ahead
+from .stage import MOST_ITEMS, Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
     DeferredState,
     DefersState,
@@ -105,8 +105,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._first_block = indexed.most_ahead(FIRST_BLOCK)
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
-        assert stage.length is not None
-        self._length = countable(stage.length)
+        self._length = int(min(known_length(stage), MOST_ITEMS))
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())

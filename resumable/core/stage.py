@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from .stage_iterator import StageIterator
 T = TypeVar("T")
 
 MOST_ITEMS: Final = 2**62
+
+Length: TypeAlias = int | float | None
+"""The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""
 
 
 class SavedState(NamedTuple):
@@ -115,7 +118,7 @@ class Stage(ABC, Generic[T]):
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
 
     @property
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         """Number of items of one epoch: `math.inf` if endless, None if unknown without reading.
 
         Where it follows from the lengths of `inputs`, use `derived` instead of `property`: it
@@ -207,8 +210,7 @@ class Stage(ABC, Generic[T]):
             positions = np.arange(len(chosen), dtype=np.int64) * step + chosen.start
             return list(block_items(indexed.gather(positions))) if len(positions) else []
         position = check_int("index", index, maximum=None)
-        length = self.length
-        assert length is not None
+        length = known_length(self)
         if position < 0 and length != math.inf:
             position += int(length)
         if not 0 <= position < min(length, MOST_ITEMS):
@@ -274,6 +276,13 @@ def by_index(stage: Stage[T], epoch: int = 0) -> Indexed[T]:
     if stage.length is None:
         raise InvalidType(f"{type(stage).__name__} has items by index, so it must have a length")
     return indexed
+
+
+def known_length(stage: Stage[Any]) -> int | float:
+    """The length of a stage with random access, which always has one; `math.inf` if it is endless."""
+    length = stage.length
+    assert length is not None
+    return length
 
 
 def saved_state(stage: Stage[Any]) -> SavedState:

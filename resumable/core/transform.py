@@ -14,7 +14,7 @@ from .indexed import Indexed
 from .origin import Origin
 from .position import Position
 from .reliance import NOTHING, Reliance
-from .stage import SavedState, Stage, as_stage
+from .stage import Length, SavedState, Stage, as_stage
 from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
 T = TypeVar("T")
@@ -57,7 +57,7 @@ class IndexedTransform(Transform[T]):
     """A stage with one item for each item of its upstream, and so of the same length."""
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return self.upstream.length
 
 
@@ -176,6 +176,6 @@ class CountingIterator(TransformIterator[T]):
         self._position += passed
         return passed
 
-    def _limit(self) -> int | float | None:
+    def _limit(self) -> Length:
         """The most items that an epoch can have; None if unknown."""
         return self._stage.length

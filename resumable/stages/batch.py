@@ -23,6 +23,7 @@ from ..core import (
     Indices,
     Items,
     Layout,
+    Length,
     PreparedItems,
     Reliance,
     StageIterator,
@@ -85,7 +86,7 @@ class Batch(CallsFunction[Any]):
         check_bool("drop_last", self.drop_last)
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         if items is None or items == math.inf:
             return items

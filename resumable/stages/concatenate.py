@@ -21,6 +21,7 @@ from ..core import (
     Indexed,
     Indices,
     Items,
+    Length,
     MovesInBlocks,
     Reliance,
     SavedState,
@@ -73,7 +74,7 @@ class Concatenate(Combine[T]):
                 )
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return self.total_length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -20,6 +20,7 @@ from ..core import (
     Indexed,
     IndexedTransform,
     Items,
+    Length,
     Stage,
     StageIterator,
     block_items,
@@ -174,7 +175,7 @@ class _PlacesIterator(CountingIterator[Placed]):
         total = self._stage.total
         return position if total is None else min(position, total)
 
-    def _limit(self) -> int | float | None:
+    def _limit(self) -> Length:
         return self._stage.total
 
 

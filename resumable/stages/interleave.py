@@ -19,6 +19,7 @@ from ..core import (
     IdentityFields,
     IndexedIterator,
     Indices,
+    Length,
     MovesInBlocks,
     Reliance,
     SavedState,
@@ -73,7 +74,7 @@ class Interleave(Combine[T]):
         object.__setattr__(self, "block_length", length)
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return self.total_length
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -20,6 +20,7 @@ from ..core import (
     IdentityFields,
     Indexed,
     Items,
+    Length,
     MovesInBlocks,
     Origin,
     Reliance,
@@ -117,7 +118,7 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
         return {"workers": 0, "executor": "thread"}, {"workers": self.workers + 1}
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return None if self.drops else self.upstream.length
 
     @property

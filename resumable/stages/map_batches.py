@@ -16,6 +16,7 @@ from ..core import (
     Block,
     IdentityFields,
     Indexed,
+    Length,
     Reliance,
     SavedState,
     Stage,
@@ -84,7 +85,7 @@ class MapBatches(CallsInWorkers[Any]):
         return ITEMS | PARTS | RANK
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return None
 
     @property

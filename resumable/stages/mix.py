@@ -19,6 +19,7 @@ from ..core import (
     IdentityFields,
     Indexed,
     Indices,
+    Length,
     LookedUp,
     Reliance,
     SavedState,
@@ -133,7 +134,7 @@ class Mix(LookedUp[T], Combine[T]):
             )
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         if self.stop == "all":
             return self.total_length
         cycles = self.stop == "cycle"

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ..core import Block, Combine, Indices, MovesInBlocks, pulled_blocks
+from ..core import Block, Combine, Indices, Length, MovesInBlocks, pulled_blocks
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
@@ -39,7 +39,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         epoch: int,
         schedule: AnySchedule,
         leaves_out: bool,
-        last: int | float | None,
+        last: Length,
     ) -> None:
         self._leaves_out = leaves_out
         # The last turn is not known beforehand, and no upstream may be read for a later one.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core import ALWAYS, IdentityField, IdentityFields, Indexed, Indices, Stage, derived
+from ..core import ALWAYS, IdentityField, IdentityFields, Indexed, Indices, Length, Stage, derived
 from ..core.lookup import check_reach
 from .dealing import Deals
 
@@ -40,7 +40,7 @@ class Part(Deals[T]):
     state_cost = "the position"
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         if items is None or items == math.inf:
             return items

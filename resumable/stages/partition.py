@@ -21,6 +21,7 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
+    Length,
     RunsAhead,
     SavedState,
     Stage,
@@ -210,7 +211,7 @@ class Partition(RunsAhead[T], Transform[T]):
         return _numbered(self.upstream, number)
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         # If the first length is unknown, no other pipeline need be made to know that.
         if self.upstream.length is None:
             return None
@@ -240,7 +241,7 @@ class Partition(RunsAhead[T], Transform[T]):
         )
 
     @derived
-    def _lengths(self) -> tuple[tuple[range, int | float | None], ...]:
+    def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
         # The first partitions get one item more of a source than the others.
         sources = [part.upstream.length for part in self._parts]

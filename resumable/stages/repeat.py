@@ -20,6 +20,7 @@ from ..core import (
     Indexed,
     IndexedIterator,
     Items,
+    Length,
     MovesInBlocks,
     Origin,
     Reliance,
@@ -95,7 +96,7 @@ class Repeat(Transform[T]):
             )
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         if self.epochs == 0 or items == 0:
             return 0

@@ -17,6 +17,7 @@ from ..core import (
     IdentityField,
     IdentityFields,
     Items,
+    Length,
     SavedState,
     StageIterator,
     TransformIterator,
@@ -93,7 +94,7 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
             object.__setattr__(self, "finishes", True)
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         return self.upstream.length if self.finish is None else None
 
     @property

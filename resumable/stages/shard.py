@@ -21,6 +21,7 @@ from ..core import (
     IndexedIterator,
     Indices,
     Items,
+    Length,
     MovesInBlocks,
     Origin,
     StageIterator,
@@ -29,6 +30,7 @@ from ..core import (
     blocks_of,
     check_choice,
     derived,
+    known_length,
     take_rows,
 )
 from ..core.arguments import check_below
@@ -107,7 +109,7 @@ class Shard(Deals[T]):
             object.__setattr__(self, "index_at_end", index)
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         if items is None or items == math.inf:
             return items
@@ -194,9 +196,7 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
         return (self._rest,)
 
     def get_state(self) -> State:
-        length = self._stage.upstream.length
-        assert length is not None
-        length = countable(length)
+        length = countable(known_length(self._stage.upstream))
         position = self._base + self._rest.position * self._stage.count
         ended = self._ended or self._rest.at_end
         return {"position": length if ended else min(position, length)}

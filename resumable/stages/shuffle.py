@@ -15,6 +15,7 @@ from ..core import (
     LookedUp,
     check_int,
     check_seed,
+    known_length,
 )
 from ..core.identity import SEED
 from ..core.stage import MOST_ITEMS
@@ -75,8 +76,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
                 f"shuffle needs a window for a stream, got window=None over {self.upstream!r}; "
                 "use shuffle(seed, window=n)"
             )
-        length = self.upstream.length
-        assert length is not None
+        length = known_length(self.upstream)
         if length == math.inf:
             raise InvalidArgument(
                 "shuffle needs a window for an endless pipeline, got window=None; "

@@ -16,6 +16,7 @@ from ..core import (
     Indexed,
     Indices,
     Items,
+    Length,
     LookedUp,
     Reliance,
     StageIterator,
@@ -62,7 +63,7 @@ class Skip(LookedUp[T], Transform[T]):
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)
 

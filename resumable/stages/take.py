@@ -17,6 +17,7 @@ from ..core import (
     IdentityFields,
     Indexed,
     Items,
+    Length,
     MovesInBlocks,
     Reliance,
     StageIterator,
@@ -66,7 +67,7 @@ class Take(Transform[T]):
         object.__setattr__(self, "count", check_int("count", self.count, minimum=0))
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         if items is None:
             return 0 if self.count == 0 else None
@@ -112,5 +113,5 @@ class _TakeIterator(MovesInBlocks[T], CountingIterator[T]):
     def skip(self, count: int) -> int:
         return self.skip_counted(max(min(count, self._stage.count - self._position), 0))
 
-    def _limit(self) -> int | float | None:
+    def _limit(self) -> Length:
         return self._stage.count

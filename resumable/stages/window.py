@@ -22,6 +22,7 @@ from ..core import (
     ItemByItem,
     Items,
     Layout,
+    Length,
     Reliance,
     SavedState,
     StageIterator,
@@ -102,7 +103,7 @@ class Window(Transform[Any]):
         return self.size if self.shift is None else self.shift
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         items = self.upstream.length
         return items if items is None or items == math.inf else self.windows_of(int(items))
 

@@ -19,6 +19,7 @@ from ..core import (
     Indexed,
     Items,
     Layout,
+    Length,
     MovesInBlocks,
     Reliance,
     SavedState,
@@ -84,7 +85,7 @@ class Zip(Combine[Any]):
         return f"upstreams[{number}]" if self.names is None else repr(self.names[number])
 
     @derived
-    def length(self) -> int | float | None:
+    def length(self) -> Length:
         known = [length for length in self.lengths if length is not None]
         return min(known) if len(known) == len(self.upstreams) or 0 in known else None
 

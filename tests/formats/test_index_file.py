@@ -103,18 +103,25 @@ DAMAGES: st.SearchStrategy[Damage] = st.one_of(
     ),
     st.builds(lambda size: lambda data: data[: size % len(data)], PLACES),
     st.builds(lambda more: lambda data: data + more, st.binary(min_size=1, max_size=16)),
+    st.builds(lambda data: lambda _: data, st.binary(max_size=200)),
+)  # fmt: skip
+# A header whose digest is right is no accident. It is tried alone: with bytes added that make the
+# size of the file fit its number of records, it would be the header of another, whole cache.
+FORGERIES: st.SearchStrategy[Damage] = st.one_of(
     st.builds(
         lambda number, value: lambda data: with_field(data, number, value),
         st.sampled_from([1, 3, 4]),
         st.sampled_from([0, 1, len(LINES) - 1, len(LINES) + 1, 2**63, 2**64 - 1]),
     ),
     st.builds(lambda value: lambda data: with_field(data, 2, value), st.integers(-(2**63), 2**63 - 1)),
-    st.builds(lambda data: lambda _: data, st.binary(max_size=200)),
 )  # fmt: skip
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(damages=st.lists(DAMAGES, min_size=1, max_size=3), writable=st.booleans())
+@given(
+    damages=st.lists(DAMAGES, min_size=1, max_size=3) | st.lists(FORGERIES, min_size=1, max_size=1),
+    writable=st.booleans(),
+)
 def test_a_damaged_cache_is_built_anew(
     path: Path, cache: Path, damages: list[Damage], writable: bool
 ) -> None:

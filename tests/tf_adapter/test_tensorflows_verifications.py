@@ -87,6 +87,11 @@ class InAGraph:
             saver.save(session, self._path, write_meta_graph=False)
         return got
 
+    @staticmethod
+    def delivered(item: Any) -> Any:
+        """What crosses for ``item``: NumPy's pickles turn some dtypes to the machine's byte order."""
+        return pickle.loads(pickle.dumps(item))
+
 
 class ByHand:
     """Runs of loops by hand, the position inside a `tf.train.Checkpoint`."""
@@ -110,6 +115,11 @@ class ByHand:
         checkpoint.write(self._path)
         return got
 
+    @staticmethod
+    def delivered(item: Any) -> Any:
+        """As `InAGraph.delivered`: nothing is pickled here."""
+        return item
+
 
 CASES = [(kind, name) for kind in (InAGraph, ByHand) for name in kind.names]
 
@@ -125,7 +135,7 @@ def test_an_input_saved_unused_fully_used_and_at_breaks_delivers_what_an_uninter
     case: tuple[Any, Make], tmp_path: Path
 ) -> None:
     kind, make = case
-    expected = first_items(make(), MOST)
+    expected = [kind.delivered(item) for item in first_items(make(), MOST)]
     count = len(expected)
     is_whole = count < MOST
     between = [int(place) for place in np.linspace(0, count, BREAKS)]
@@ -144,7 +154,7 @@ def test_an_exhausted_input_stays_so_in_a_session_until_it_is_initialized(
     monkeypatch.setattr(tf.get_logger(), "warning", lambda message: None)
     for name in thinned(NAMES, 5, "exhausted"):
         make = catalogue(catalogue_data)[name]
-        expected = first_items(make(), MOST)
+        expected = [InAGraph.delivered(item) for item in first_items(make(), MOST)]
         count = len(expected)
         if count < MOST:
             runs = InAGraph(make, tmp_path)

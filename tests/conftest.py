@@ -113,6 +113,9 @@ def _threads() -> set[threading.Thread]:
     return {
         thread
         for thread in threading.enumerate()
-        # TensorFlow keeps one for its own asynchronous checkpoints.
-        if thread.name not in OF_THE_PROCESS and not thread.name.endswith("(_async_save)")
+        # TensorFlow keeps one for its own asynchronous checkpoints, and others that Python did not
+        # start and sees only because they log.
+        if thread.name not in OF_THE_PROCESS
+        and not thread.name.endswith("(_async_save)")
+        and not isinstance(thread, threading._DummyThread)
     }

@@ -103,6 +103,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         super().__init__(stage, epoch)
         self._fn = fn
         self._start_epoch = epoch
+        self._note_upstream = state_deferrer(self._upstream)
         self._inner: Iterator[T] | None = None
         # Upstream's state before the item that `_inner` was made from, while there is one.
         self._before: DeferredState | None = None
@@ -119,7 +120,7 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         upstream, fn, position = iter(self._upstream.items()), self._fn, self._offset
         offset, left = position.number, position.left
         # Where upstream knows the state before its last item, states need not be noted.
-        note_state = state_deferrer(self._upstream)
+        note_state = self._note_upstream
         before, known, first = note_state(), None, True
         while (item := next(upstream, END)) is not END:
             if first:

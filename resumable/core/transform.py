@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -123,8 +123,13 @@ class TransformIterator(StageIterator[T]):
 class SteadyIterator(DefersState[T], TransformIterator[T]):
     """Motion of a stage that adds nothing to the state, and always reads the same upstream."""
 
+    # Found at the first call: a frame more for each stage in `start` would tell on how deep graphs go.
+    _note_upstream: Callable[[], DeferredState] | None = None
+
     def defer_state(self) -> DeferredState:
-        return partial(_state_over, state_deferrer(self._upstream)())
+        if self._note_upstream is None:
+            self._note_upstream = state_deferrer(self._upstream)
+        return partial(_state_over, self._note_upstream())
 
 
 def _state_over(upstream: DeferredState) -> State:

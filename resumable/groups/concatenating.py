@@ -52,6 +52,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
     ) -> None:
         self._stage = stage
         self._groups = groups
+        self._note_groups = state_deferrer(groups)
         self._documents = documents
         self._row = length
         self._last = last
@@ -86,7 +87,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         return True
 
     def _read_group(self) -> None:
-        before = state_deferrer(self._groups)()
+        before = self._note_groups()
         found = self._groups.pull(1)
         if not found:
             self._ended = True

@@ -121,6 +121,7 @@ class GroupIterator(BlockIterator[T]):
     def __init__(self, stage: Stage[T], groups: StageIterator[Any], make: Make) -> None:
         self._stage = stage
         self._groups = groups
+        self._note_groups = state_deferrer(groups)
         self._make = make
         self._group = 0
         self._before: DeferredState | None = None  # of the group of `_block`
@@ -131,7 +132,7 @@ class GroupIterator(BlockIterator[T]):
 
     def _open(self) -> bool:
         while self._block is None:
-            before = state_deferrer(self._groups)()
+            before = self._note_groups()
             found = block_items(self._groups.pull(1))
             if not found:
                 if self._offset:

@@ -75,6 +75,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         if self._pools is not None:
             for upstream in self._upstreams:
                 reuse_workers(upstream, self._pools)
+        self._deferrers = list(map(state_deferrer, self._upstreams))
         self._counted = self._fresh_progress([0] * len(numbers))
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
@@ -166,8 +167,8 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
     def defer_state(self) -> DeferredState:
         turns, positions, known = self._count(self._taken)
         marks = [
-            state_deferrer(upstream)() if mark is None else mark
-            for upstream, mark in zip(self._upstreams, known, strict=True)
+            note_state() if mark is None else mark
+            for note_state, mark in zip(self._deferrers, known, strict=True)
         ]
         # One assignment: an interrupt leaves either what was known or all that is.
         self._counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))

@@ -24,7 +24,6 @@ from ..core import (
     block_length,
     derived,
     slice_block,
-    state_deferrer,
 )
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
@@ -120,7 +119,7 @@ class _UnbatchIterator(ExpandingIterator[Any]):
         if before is not None and not offset:
             whole, batch = _whole_lists(upstream, most)
         else:
-            before, batch = before or state_deferrer(self._upstream)(), next(upstream, END)
+            before, batch = before or self._note_upstream(), next(upstream, END)
         if batch is UNREAD:
             return whole
         if batch is END:

@@ -158,6 +158,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._shared: Block = []
         # Upstream's state at the start of each window that begins among these.
         self._starts: deque[DeferredState] = deque()
+        self._note_start = state_deferrer(self._upstream)
         # How many items lie before the start of the next window.
         self._gap = 0
 
@@ -199,7 +200,7 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         parts, length = [self._shared], block_length(self._shared)
         while length < size:
             if len(self._starts) * step == length:
-                self._starts.append(state_deferrer(self._upstream)())
+                self._starts.append(self._note_start())
             wanted = min(len(self._starts) * step, size) - length
             part = self._upstream.pull(wanted)
             parts.append(part)

@@ -114,7 +114,7 @@ OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline
     "weights": (
         lambda: rs.mix(rs.range(5), rs.range(6), weights=[1, 2]),
         lambda: rs.mix(rs.range(5), rs.range(6), weights=[2, 1]),
-        r"saved weights=\[1, 2\], this pipeline has weights=\(2, 1\)",
+        r"saved weights=\(1, 2\), this pipeline has weights=\(2, 1\)",
     ),
 }
 

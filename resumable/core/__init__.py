@@ -50,9 +50,9 @@ from .reliance import NOTHING as NOTHING
 from .reliance import PARTS as PARTS
 from .reliance import RANK as RANK
 from .reliance import Reliance as Reliance
+from .saved_state import SavedState as SavedState
 from .stage import Length as Length
 from .stage import RunsAhead as RunsAhead
-from .stage import SavedState as SavedState
 from .stage import Stage as Stage
 from .stage import by_index as by_index
 from .stage import known_length as known_length

@@ -19,7 +19,8 @@ from .identity import IdentityField
 from .indexed import Indexed
 from .prepared_items import grouped
 from .reliance import ALWAYS
-from .stage import MOST_ITEMS, Length, SavedState, Stage, as_stage
+from .saved_state import SavedState
+from .stage import MOST_ITEMS, Length, Stage, as_stage
 from .stage_iterator import Items, StageIterator
 
 T = TypeVar("T")

@@ -7,7 +7,8 @@ from typing import Any, Final
 from ..errors import InvalidArgument
 from ..state.value import MAX_DEPTH
 from .lookup import looks_up
-from .stage import Stage, saved_state
+from .saved_state import saved_state
+from .stage import Stage
 
 # The other 50 levels are for a checkpoint around the state, and for values in it that functions and
 # sources save.

@@ -11,6 +11,7 @@ from ..errors import InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
 from .lookup import IndexedIterator
 from .position import Position
+from .reach import Reach
 from .stage import Stage, as_stage, known_length
 from .stage_iterator import DeferredState, ItemByItem, Items, StageIterator, state_deferrer
 from .transform import Transform, TransformIterator
@@ -165,6 +166,10 @@ class ExpandingIterator(ItemByItem[T], TransformIterator[T]):
         if inner is not None:
             close_expansion(inner)
         super().close()
+
+    def _reached(self) -> Iterator[Reach]:
+        self._upstream.skip(self._offset.number > 0)
+        return self._upstream._reached()
 
     def get_state(self) -> State:
         before = self._before

@@ -7,16 +7,32 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from ..errors import shorten
 from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
 from .function_state import CallsFunction
 from .identity import IdentityField
-from .reliance import ALWAYS, ANYTHING, ENDS, EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
+from .past import ReachOf
+from .reliance import (
+    ALWAYS,
+    ANYTHING,
+    ENDS,
+    EPOCHS,
+    ITEMS,
+    NOTHING,
+    PARTS,
+    RANK,
+    SO_FAR,
+    Reliance,
+)
 from .stage import Stage
+from .timeline import Timeline
 from .transform import PassThrough
+
+IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
 LONGEST_VALUE: Final = 200
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
@@ -50,7 +66,8 @@ def explain_mismatch(
     saved: Any,
     stage: Stage[Any],
     relied_on: Reliance = NOTHING,
-    is_own: Callable[[Stage[Any]], bool] = lambda stage: False,
+    is_own: IsOwn = lambda stage: False,
+    reach: Callable[[Mapping[int, Timeline]], ReachOf] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -60,6 +77,9 @@ def explain_mismatch(
       relied_on: as in `fingerprint`.
       is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
         of the rank to which this stage deals.
+      reach: called if all agrees that must always, but some arguments that say from where on they hold
+        differ, with the saved ones by the `id` of their stage; says how far those must agree. None if
+        they must be equal.
     """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
@@ -69,7 +89,18 @@ def explain_mismatch(
         theirs = json.loads(saved)
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
-    return _compare_nodes(theirs, _identified(stage, relied_on), "pipeline", is_own)
+    compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
+    if reach is None:
+        return compare(None)
+    changed: dict[int, Timeline] = {}
+
+    def note(stage: Stage[Any], saved: Timeline) -> float:
+        changed[id(stage)] = saved
+        return 0
+
+    if reason := compare(note):
+        return reason
+    return compare(reach(changed)) if changed else None
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -114,6 +145,22 @@ class _Identity(NamedTuple):
         """The names of the fields that must be equal only because the rank must be the same."""
         considered = self.relied_on & SHARED
         return [name for name in self.fields if not self.described[name].when & considered]
+
+    def timeline(self, fields: Mapping[str, Any]) -> Timeline | None:
+        """What ``fields`` say of the argument of the stage that may change, if they can be read."""
+        by_position = self.stage._by_position
+        return None if by_position is None else by_position.timeline(fields)
+
+    def disagreement(self, saved: Timeline, reach: ReachOf) -> str | None:
+        """Why that argument does not go on where a run with ``saved`` was left; None if it does."""
+        by_position = self.stage._by_position
+        present = self.timeline({name: value for name, (value, _) in self.fields.items()})
+        assert by_position is not None
+        assert present is not None
+        if saved == present:
+            return None
+        until = self.stage._followed_until(saved, reach(self.stage, saved))
+        return by_position.disagreement(saved, present, until)
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
@@ -171,7 +218,7 @@ def _bare(identity: _Identity) -> list[Any]:
 
 
 def _compare_nodes(
-    theirs: Any, ours: _Identity, path: str, is_own: Callable[[Stage[Any]], bool]
+    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, reach: ReachOf | None
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
@@ -190,7 +237,12 @@ def _compare_nodes(
     silent = ours.names_no_rank(fields)
     if silent and is_own(ours.stage):
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
+    followed = None if reach is None else ours.timeline(fields)
+    if reach and followed and (reason := ours.disagreement(followed, reach)):
+        return f"{name} at {path}: {reason}"
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
+        if followed and field in ours.described and ours.described[field].when >= SO_FAR:
+            continue
         current, default = ours.fields.get(field, ("nothing", "nothing"))
         saved = fields.get(field, default)
         if isinstance(current, Evidence):
@@ -218,7 +270,7 @@ def _compare_nodes(
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=True)):
-        if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own):
+        if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own, reach):
             return reason
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, NamedTuple, TypeVar
@@ -14,7 +14,8 @@ from ..state.value import State, TakenState, freeze, taken_state, unpack
 from .arguments import check_callable
 from .block import Block
 from .foreign_protocol import Protocol, protocol_of, taken_from
-from .stage import SavedState
+from .reach import Reach
+from .saved_state import SavedState
 from .stage_iterator import Items, StageIterator
 from .transform import Transform
 
@@ -152,6 +153,9 @@ class _FunctionStateIterator(StageIterator[T]):
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._inner,)
+
+    def _reached(self) -> Iterator[Reach]:
+        return self._inner._reached()
 
     def pull(self, count: int) -> Block:
         self.restore_function()

@@ -39,9 +39,11 @@ from .fingerprint import explain_mismatch, fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk
 from .layout import Layout
+from .past import SavedPosition, reach_before
 from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK
+from .saved_state import saved_state
 from .skipped import iterators, skipped_items
-from .stage import Stage, saved_state
+from .stage import Stage
 from .stage_iterator import SourceIterator, StageIterator
 
 T = TypeVar("T")
@@ -299,11 +301,12 @@ class PipelineIterator(StageIterator[T]):
         )
         step = unpack_count(self._stage, "step", step)
         ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
+        epoch = unpack_count(self._stage, "epoch", epoch)
         relied_on = EVERYTHING if ahead else NOTHING
         is_own = partial(_is_own, positions)
-        if reason := explain_mismatch(saved, self._stage, relied_on, is_own):
+        reach = partial(reach_before, self._stage, SavedPosition(epoch, positions, ahead))
+        if reason := explain_mismatch(saved, self._stage, relied_on, is_own, reach):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
-        epoch = unpack_count(self._stage, "epoch", epoch)
         if EPOCH_REACHED in state:
             reached = unpack_count(self._stage, EPOCH_REACHED, reached)
         items = BROKEN if ahead else UNPREPARED

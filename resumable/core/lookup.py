@@ -21,6 +21,7 @@ from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
 from .origin import Origin
 from .prepared_items import PreparedItems
+from .reach import Reach, reached_by_index
 from .record_number import origin_by_index
 from .reliance import ITEMS, PARTS, Reliance
 from .stage import MOST_ITEMS, Stage, by_index, known_length, runs_ahead
@@ -204,6 +205,10 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         if self.position < back:  # handed out before this epoch
             return None
         return origin_by_index(stage, by_index(stage, self._epoch), self.position - back)
+
+    def _reached(self) -> Iterator[Reach]:
+        # Whoever was at the end may have seen it.
+        return reached_by_index(self._stage, self.position + (self.position == self._length))
 
     def get_state(self) -> State:
         return {"position": self.position}

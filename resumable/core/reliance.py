@@ -15,4 +15,7 @@ PARTS: Final[Reliance] = frozenset({"parts"})
 ENDS: Final[Reliance] = frozenset({"ends"})
 """In `Stage.identity` alone: the field must be equal if a later stage `relies_on` anything. With it
 ``shard`` names the rank where ranks may end at different steps, as under ``uneven="keep"``."""
-ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS
+SO_FAR: Final[Reliance] = frozenset({"so far"})
+"""In `Stage.identity` alone, beside `ALWAYS`: the field says what holds from which position on. It must be
+equal as far as items were read, so that a run can be changed while it goes on."""
+ANYTHING: Final = ALWAYS | ITEMS | EPOCHS | RANK | PARTS | ENDS | SO_FAR

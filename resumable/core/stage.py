@@ -7,9 +7,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .reliance import ITEMS, PARTS, RANK, Reliance
+from .saved_state import SavedState
 from .stage_iterator import StageIterator
+from .timeline import UNBOUNDED, ByPosition, Timeline
 
 T = TypeVar("T")
 
@@ -31,22 +33,6 @@ MOST_ITEMS: Final = 2**62
 
 Length: TypeAlias = int | float | None
 """The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""
-
-
-class SavedState(NamedTuple):
-    """What the state of a stage holds beside that of upstream.
-
-    Attributes:
-      text: what it adds, and what a resume reads again, in a few words.
-      levels: how many levels of dicts and lists it has around upstream's state.
-      resumes_before: whether it holds a state of upstream from before items that were handed out. The
-        state of the pipeline then has the epoch, which upstream cannot tell between a resume and the
-        next item.
-    """
-
-    text: str
-    levels: int = 1
-    resumes_before: bool = False
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,6 +54,9 @@ class Stage(ABC, Generic[T]):
     also says what an error calls the field, and the likely cause."""
 
     _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
+
+    _by_position: ClassVar[ByPosition | None] = None
+    """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read."""
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     """What the state takes for granted about the stages before this one, at save and resume:
@@ -116,6 +105,22 @@ class Stage(ABC, Generic[T]):
             if any(getattr(self, field.name) is upstream for upstream in self.inputs)
         ]
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        """How many items of each input were read, at most, for ``count`` consecutive items from any place.
+
+        Counted from the start of the epoch if these are its first.
+        """
+        most = count if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) else UNBOUNDED
+        return [most if count else 0] * len(self.inputs)
+
+    def _with_timeline(self, timeline: Timeline) -> Stage[T]:
+        """A copy in which `_by_position` has another timeline."""
+        raise NotImplementedError
+
+    def _followed_until(self, saved: Timeline, reached: float) -> float:
+        """Until where what was delivered depends on ``saved``, if ``reached`` items were read."""
+        return reached
 
     @property
     def length(self) -> Length:
@@ -283,12 +288,6 @@ def known_length(stage: Stage[Any]) -> int | float:
     length = stage.length
     assert length is not None
     return length
-
-
-def saved_state(stage: Stage[Any]) -> SavedState:
-    """What ``stage`` says that it saves."""
-    cost = stage.state_cost
-    return SavedState(cost) if isinstance(cost, str) else cost
 
 
 class RunsAhead(Stage[T]):

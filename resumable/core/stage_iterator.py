@@ -21,6 +21,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
+from .reach import Reach, reached_by_motion
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -158,6 +159,13 @@ class StageIterator(ABC, Generic[T]):
         None where that is not known without reading. Asked for after an error, so it need not be fast.
         """
         return None
+
+    def _reached(self) -> Iterator[Reach]:
+        """How many items of each stage down to the sources were read for what was handed out; may move.
+
+        The state of upstream may be from before items that were read. Who holds such a state passes over them.
+        """
+        return reached_by_motion(self)
 
     def items(self) -> Items[T]:
         """The remaining items in the fastest way there is, moving this iterator along."""

@@ -14,7 +14,8 @@ from .indexed import Indexed
 from .origin import Origin
 from .position import Position
 from .reliance import NOTHING, Reliance
-from .stage import Length, SavedState, Stage, as_stage
+from .saved_state import SavedState
+from .stage import Length, Stage, as_stage
 from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
 T = TypeVar("T")

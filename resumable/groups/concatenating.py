@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..core.block import Block, block_length
+from ..core.reach import Reach
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
 from ..errors import StateMismatch
@@ -115,6 +116,10 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         """Let the groups go that end before the next row."""
         while len(self._held) > 1 and self._held[1].first <= self._start:
             del self._held[0]
+
+    def _reached(self) -> Iterator[Reach]:
+        self._groups.skip(self._start > 0)
+        return self._groups._reached()
 
     def get_state(self) -> State:
         place = self._start + self._offset * self._row

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar, final
 
 from ..core.block import Block, block_items, block_length, concatenate, slice_block
 from ..core.flow import Flow
+from ..core.reach import Reach
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, Items, StageIterator, state_deferrer
 from ..core.transform import PassThroughIterator, Transform
@@ -159,6 +160,10 @@ class GroupIterator(BlockIterator[T]):
     def _leave(self) -> None:
         self._block = self._before = None
         self._group, self._offset = self._group + 1, 0
+
+    def _reached(self) -> Iterator[Reach]:
+        self._groups.skip(self._offset > 0)
+        return self._groups._reached()
 
     def get_state(self) -> State:
         before = self._before

@@ -70,6 +70,19 @@ class ChangingSchedule:
         within = self._schedules[part].turn_of(upstream, item - int(before[part]))
         return self._firsts[part] + within
 
+    def turns_before(self, turn: int) -> list[int]:
+        """How many of the turns before ``turn`` each upstream has."""
+        part = self._part_of(turn)
+        within = self._schedules[part].turns_before(turn - self._firsts[part])
+        counts: list[int] = (self._before[part] + within).tolist()
+        return counts
+
+    def round_end(self, turn: int) -> int:
+        """The first turn after those whose order is drawn together with that of ``turn``."""
+        part = self._part_of(turn)
+        first = self._firsts[part]
+        return min(first + self._schedules[part].round_end(turn - first), self._stops[part])
+
     def _part_of(self, turn: int) -> int:
         return bisect_right(self._firsts, turn) - 1
 

@@ -146,6 +146,10 @@ class LongSchedule:
         last = np.bincount(section.upstreams[: turn - section.start], minlength=len(self._parts))
         return list(map(add, self._before(number), last.tolist()))
 
+    def round_end(self, turn: int) -> int:
+        """The first turn after the section of ``turn``."""
+        return self._start(self._section_of(turn) + 1)
+
     @cached_property
     def _first_without_item(self) -> int:
         firsts = [

@@ -112,6 +112,10 @@ class Schedule:
         counts: list[int] = (number * self._parts + last).tolist()
         return counts
 
+    def round_end(self, turn: int) -> int:
+        """The first turn after the round of ``turn``."""
+        return (turn // self._round + 1) * self._round
+
     def turns_with_items(self, indices: Indices) -> Indices:
         """The turn of each of ``indices``, where turns without an item are not counted.
 

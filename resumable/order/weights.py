@@ -7,11 +7,14 @@ import numbers
 from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
+from operator import ge
 from typing import Any, Final, TypeAlias
 
 from ..core.arguments import check_int, check_positive
 from ..core.stage import MOST_ITEMS
+from ..core.timeline import Timeline
 from ..errors import InvalidArgument, InvalidType, shorten
+from .schedule import LONGEST_ROUND
 
 Weights: TypeAlias = Sequence[float]
 WeightsByItem: TypeAlias = Mapping[int, Weights]
@@ -41,6 +44,33 @@ def weights_by_item(
         )
     begin, *changes = [(first, integer_weights(parts[first], count)) for first in sorted(parts)]
     return begin[1], tuple(changes)
+
+
+def timeline_of(fields: Mapping[str, Any]) -> Timeline | None:
+    """The weights from each item on, from the fields of a mix as it was saved.
+
+    None if they are of another form, or of a version that rounded them.
+    """
+    parts, changes = fields.get("parts"), fields.get("changes", ())
+    if not isinstance(changes, (list, tuple)) or not all(map(_is_pair, changes)):
+        return None
+    firsts = [0, *(first for first, _ in changes)]
+    weights = [parts, *(value for _, value in changes)]
+    if not all(map(_is_parts, weights)) or any(map(ge, firsts, firsts[1:])):
+        return None
+    if sum(weights[0]) > LONGEST_ROUND and fields.get("layout", 1) == 1:
+        return None
+    return tuple(zip(firsts, map(tuple, weights), strict=True))
+
+
+def _is_pair(pair: Any) -> bool:
+    return isinstance(pair, (list, tuple)) and len(pair) == 2 and type(pair[0]) is int
+
+
+def _is_parts(parts: Any) -> bool:
+    if not isinstance(parts, (list, tuple)) or not parts:
+        return False
+    return all(type(part) is int and part > 0 for part in parts) and sum(parts) <= MOST_ITEMS
 
 
 def integer_weights(weights: Weights | None, count: int) -> Parts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -97,6 +97,9 @@ class Batch(CallsFunction[Any]):
     @derived
     def block_layout(self) -> Layout:
         return stacked_layout(self.upstream.block_layout) if self.collate is None else LISTS
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [self.batch_size * count]
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)

@@ -37,6 +37,7 @@ from ..core import (
     derived,
 )
 from ..core.graph import walk
+from ..core.reach import Reach, reached_all
 from ..core.stage import runs_ahead
 from ..errors import InvalidArgument, StateMismatch
 from ..state.value import State, unpack, unpack_position
@@ -213,6 +214,9 @@ class _CacheIterator(DefersState[T]):
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    def _reached(self) -> Iterator[Reach]:
+        return reached_all(self._stage.upstream)  # what is kept was read before
 
     def pull(self, count: int) -> Block:
         kept, position = self._stage.kept, self._position

@@ -33,6 +33,7 @@ from ..core import (
 from ..core.block import concatenate
 from ..core.combine import NAMES
 from ..core.graph import walk
+from ..core.reach import Reach, reached_all, reached_by_index
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 
@@ -76,6 +77,13 @@ class Concatenate(Combine[T]):
     @derived
     def length(self) -> Length:
         return self.total_length
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        reached, left = list[float](), count
+        for length in self.lengths:
+            reached.append(left if length is None else min(left, length + 1))  # and its end
+            left = max(left - (length or 0), 0)
+        return reached
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
@@ -157,6 +165,15 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
                     break
                 self._enter(self._index + 1)
         return count - missing
+
+    def _reached(self) -> Iterator[Reach]:
+        before, after = (
+            self._stage.upstreams[: self._index],
+            self._stage.upstreams[self._index + 1 :],
+        )
+        yield from chain.from_iterable(map(reached_all, before))
+        yield from self._upstream._reached()
+        yield from chain.from_iterable(reached_by_index(one, 0) for one in after)
 
     def get_state(self) -> State:
         return {"index": self._index, "upstream": self._upstream.get_state()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
@@ -49,6 +49,9 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
     @derived
     def block_layout(self) -> Layout:
         return joined_layout([INTEGERS, self.upstream.block_layout])
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [count]
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)

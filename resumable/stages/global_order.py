@@ -100,6 +100,9 @@ class Places(IndexedTransform[Placed]):
         length, ranks = (self.length, self.deal.ranks) if order is None else (order.length, 1)
         return None if length is None or length == math.inf else int(length) * ranks
 
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [count]
+
     def start(self, epoch: int = 0) -> StageIterator[Placed]:
         return _PlacesIterator(self, epoch)
 

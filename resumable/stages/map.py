@@ -37,6 +37,7 @@ from ..core import (
     derived,
 )
 from ..core.failed_item import map_items
+from ..core.reach import Reach
 from ..core.skipped import CountsSkipped
 from ..core.stage_iterator import CallsOneByOne
 from ..errors import InvalidArgument
@@ -240,6 +241,9 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
         found = self._upstream.state_at(offset)
         return found and ({"upstream": found[0]}, found[1])
 
+    def _reached(self) -> Iterator[Reach]:
+        return self._upstream._reached()
+
     def items(self) -> Items[T]:
         self.one_by_one = True
         return self._upstream.items().through(partial(map, self._stage.called))
@@ -300,6 +304,9 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
     @property
     def skipped(self) -> int:
         return self._tally.skipped
+
+    def _reached(self) -> Iterator[Reach]:
+        return self._upstream._reached()
 
     def get_state(self) -> State:
         return self._tally.get_state(self._upstream.get_state())

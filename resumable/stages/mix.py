@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar, final
 
@@ -33,10 +34,12 @@ from ..core import (
 from ..core.combine import NAMES
 from ..core.identity import SEED
 from ..core.lookup import countable
+from ..core.reliance import SO_FAR
+from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
-from ..order.weights import Parts, Weights, WeightsByItem, weights_by_item
+from ..order.weights import Parts, Weights, WeightsByItem, timeline_of, weights_by_item
 from .cycle import CyclingMixIterator, cycle_indexed, without_items
 from .mix_iterator import MixIterator
 
@@ -63,7 +66,8 @@ class Mix(LookedUp[T], Combine[T]):
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
         their sum. A float stands for the simplest fraction that rounds to it. The proportions are
         kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
-        of the mix on; rounds begin anew where they change.
+        of the mix on; rounds begin anew where they change. At a resume they must be equal for the
+        items that were read; the error for others says what to write.
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
@@ -88,17 +92,19 @@ class Mix(LookedUp[T], Combine[T]):
     flow = Flow.JOINED
     identity: ClassVar[IdentityFields] = {
         "names": NAMES,
-        "parts": IdentityField(ALWAYS, shown_as="weights"),
-        "changes": IdentityField(ALWAYS, shown_as="changes of weights"),
+        "parts": IdentityField(ALWAYS | SO_FAR, shown_as="weights"),
+        "changes": IdentityField(ALWAYS | SO_FAR, shown_as="changes of weights"),
         "seed": SEED,
         "stop": ALWAYS,
         "reshuffle": ALWAYS,
         "layout": IdentityField(
-            ALWAYS,
+            ALWAYS | SO_FAR,
             shown_as="layout of weights",
             hint="an earlier version rounded weights that need a long round, so its order differs",
         ),
     }
+
+    _by_position = ByPosition("weights", timeline_of)
 
     _: KW_ONLY
     weights: Weights | WeightsByItem | None = None
@@ -132,6 +138,30 @@ class Mix(LookedUp[T], Combine[T]):
             raise InvalidArgument(
                 "reshuffle draws the order of the turns anew, so it needs a seed, got seed=None"
             )
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        if count == UNBOUNDED or self.stop == "all":
+            return [count] * len(self.upstreams)
+        items = self.schedule(0).turns_before(int(count))
+        if self.stop != "cycle":
+            return items
+        return [
+            UNBOUNDED if length is None or number > length else number
+            for number, length in zip(items, self.lengths, strict=True)
+        ]
+
+    def _with_timeline(self, timeline: Timeline) -> Mix[T]:
+        return replace(self, weights=dict(timeline))
+
+    def _followed_until(self, saved: Timeline, reached: float) -> float:
+        if reached in (0, UNBOUNDED):
+            return reached
+        before = self._with_timeline(saved)
+        end = before.length
+        if end is None or reached >= end:
+            # That it ended there may have been seen, as by a short batch.
+            reached = min(reached, reached if end is None else end) + 1
+        return before.schedule().round_end(int(reached) - 1) if self.reshuffle else reached
 
     @derived
     def length(self) -> Length:

@@ -11,6 +11,7 @@ import numpy as np
 from ..core import Block, Combine, Indices, Length, MovesInBlocks, pulled_blocks
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.lookup import check_reach
+from ..core.reach import Reach
 from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks
 from ..order.changing import AnySchedule
@@ -112,6 +113,11 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
             self._known = self._schedule.upstreams_from(turn, size)
             self._known_from, start = turn, 0
         return self._known[start : start + count]
+
+    def _reached(self) -> Iterator[Reach]:
+        yield Reach(self._stage, self._turn_after(self._taken))
+        for upstream in self._upstreams:
+            yield from upstream._reached()
 
     def get_state(self) -> State:
         return {

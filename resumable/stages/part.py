@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
@@ -45,6 +45,9 @@ class Part(Deals[T]):
         if items is None or items == math.inf:
             return items
         return max(-(-(int(items) - self.index) // self.count), 0)
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [(count - 1) * self.count + self.index + 1 if count else 0]
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)

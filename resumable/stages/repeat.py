@@ -36,8 +36,10 @@ from ..core import (
 from ..core.block import concatenate
 from ..core.function_state import restore_functions
 from ..core.graph import walk
+from ..core.reach import Reach, reached_all
 from ..core.record_number import origin_by_index
 from ..core.stage import MOST_ITEMS, runs_ahead
+from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
@@ -125,6 +127,10 @@ class Repeat(Transform[T]):
             lambda indices: np.divmod(indices, length),
             indices_per_epoch=min(length, first.indices_per_epoch),
         )
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        length = self.upstream.length
+        return [count if length is not None and count <= length else UNBOUNDED]
 
     @derived
     def alike(self) -> bool:
@@ -229,6 +235,9 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
     def epoch(self) -> int:
         self._catch_up()
         return super().epoch
+
+    def _reached(self) -> Iterator[Reach]:
+        return reached_all(self._stage.upstream) if self._finished else self._upstream._reached()
 
     def get_state(self) -> State:
         if self._whole is not None:

@@ -37,6 +37,7 @@ from ..core.arguments import check_below
 from ..core.block import concatenate
 from ..core.identity import COUNT_HINT
 from ..core.lookup import check_reach, countable
+from ..core.reach import Reach, reached_by_index
 from ..core.reliance import ENDS
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
@@ -135,6 +136,9 @@ class Shard(Deals[T]):
         upstream = self.upstream.indexed(epoch)
         return upstream and Indexed.reordered(upstream, self._global_indices, stride=self.count)
 
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [self.count * count]  # by all ranks, which are at the same step
+
     def place_in_last(self, rest: int) -> int | None:
         """Which of the ``rest`` items of a short last round goes to this rank; None for none."""
         if rest == 0 or self.uneven == "drop":
@@ -194,6 +198,10 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
         return (self._rest,)
+
+    def _reached(self) -> Iterator[Reach]:
+        upstream, position = self._stage.upstream, self.get_state()["position"]
+        return reached_by_index(upstream, position + (position == upstream.length))
 
     def get_state(self) -> State:
         length = countable(known_length(self._stage.upstream))

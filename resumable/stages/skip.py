@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar, final
 
@@ -66,6 +67,9 @@ class Skip(LookedUp[T], Transform[T]):
     def length(self) -> Length:
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [self.count + count if count else 0]
 
     @property
     def state_cost(self) -> str:

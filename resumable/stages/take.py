@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import ClassVar, TypeVar, final
@@ -72,6 +72,9 @@ class Take(Transform[T]):
         if items is None:
             return 0 if self.count == 0 else None
         return min(countable(items), self.count)
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [min(count, self.count)]
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _TakeIterator(self, epoch)

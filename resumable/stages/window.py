@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -40,6 +40,7 @@ from ..core import (
 from ..core.block import concatenate
 from ..core.layout import stacked_layout
 from ..core.lookup import check_reach, countable
+from ..core.reach import Reach
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches
 
@@ -117,6 +118,9 @@ class Window(Transform[Any]):
             return SavedState("what to pass over", resumes_before=True)
         again = self.size - self.step
         return SavedState(f"nothing; a resume reads up to {again} items again", resumes_before=True)
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [(count - 1) * self.step + self.size if count else 0]
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)
@@ -234,6 +238,11 @@ class _WindowIterator(ItemByItem[Any], TransformIterator[Any]):
         self._starts.clear()
         self._gap -= self._upstream.skip(self._gap)
         return shared + self._upstream.skip(count - shared)
+
+    def _reached(self) -> Iterator[Reach]:
+        stage = self._stage
+        self._upstream.skip(max(stage.size - stage.step, 0))
+        return self._upstream._reached()
 
     def get_state(self) -> State:
         start = self._starts[0]() if self._starts else self._upstream.get_state()

@@ -96,6 +96,9 @@ class Zip(Combine[Any]):
             return joined_layout(layouts)
         return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
 
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [count] * len(self.upstreams)
+
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)
 

@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple, final
 
 from ..core.graph import walk
-from ..core.stage import Stage, saved_state
+from ..core.saved_state import saved_state
+from ..core.stage import Stage
 from ..core.transform import PassThrough
 from ..state.encoding import dumps
 from ..state.value import State

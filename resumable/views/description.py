@@ -9,7 +9,8 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from ..core.lookup import looks_up
-from ..core.stage import Stage, saved_state
+from ..core.saved_state import saved_state
+from ..core.stage import Stage
 from .drawing import draw_tree
 from .table import table_lines
 

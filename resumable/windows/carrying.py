@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeVar
 
+from ..core.reach import Reach
 from ..errors import StateMismatch, UnencodableState
 from ..state.value import State, freeze, unpack, unpack_count, unpack_flag
 from .reservoir import Reservoir
@@ -29,6 +31,9 @@ class CarryingIterator(Reservoir[T]):
             "slots": carried,
             "upstream": self._upstream.get_state(),
         }
+
+    def _reached(self) -> Iterator[Reach]:
+        return self._upstream._reached()
 
     def set_state(self, state: State) -> None:
         names = ("position", "draining", "hole", "slots", "upstream")

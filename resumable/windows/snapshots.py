@@ -16,6 +16,7 @@ import numpy as np
 
 from ..core.block import Indices, block_items
 from ..core.position import Position
+from ..core.reach import Reach
 from ..core.stage_iterator import DeferredState, state_deferrer
 from ..core.transform import Transform
 from ..errors import StateMismatch
@@ -53,6 +54,14 @@ class SnapshotIterator(Reservoir[T]):
             "start": start,
             "upstream": upstream(),
         }
+
+    def _reached(self) -> Iterator[Reach]:
+        # The window is filled before the first step, and each later step reads an item first.
+        steps = self._position.number - self._drained
+        read = steps + self._window - 1 if steps or self._drained else 0
+        seen = read + (self._drained > 0)  # the end too
+        self._upstream.skip(max(seen - self._consumed.number, 0))
+        return self._upstream._reached()
 
     def set_state(self, state: State) -> None:
         names = ("position", "drained", "start", "upstream")

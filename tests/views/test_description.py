@@ -10,7 +10,7 @@ import pytest
 from support.graphs import catalogue, write_data
 
 import resumable as rs
-from resumable.core.stage import saved_state
+from resumable.core.saved_state import saved_state
 from resumable.core.transform import PassThrough
 
 

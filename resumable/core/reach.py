@@ -1,0 +1,77 @@
+"""How many items of each stage were read for those that an iterator has handed out."""
+
+# A run may be changed where nothing depends on it yet. What was handed out depends on the items that
+# were read for it, so a state is asked how many those are, stage by stage. Where that is not known, all
+# items may have been read. A state that is set moves each iterator to where it was, so iterators over a
+# stream know where they are. Where items are looked up by index, the numbers follow from the last one.
+# Stages and iterators are not imported here, since iterators have these functions as their default.
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from .saved_state import saved_state
+from .timeline import UNBOUNDED
+
+
+class Reach(NamedTuple):
+    """How many items of a stage were read in its epoch, at most.
+
+    Attributes:
+      stage: whose items they are.
+      items: how many.
+    """
+
+    stage: Any
+    items: float
+
+
+def reach_of(stage: Any, found: list[Reach]) -> float:
+    """How many items of ``stage``, or of its copies in partitions, were read at most."""
+    counts = [items for other, items in found if _alike(other, stage)]
+    return max(counts, default=UNBOUNDED)
+
+
+def reached(root: Any, stage: Any, epoch: int, ahead: int) -> list[Reach]:
+    """The reach of every stage where an iterator stands, which this may move.
+
+    Args:
+      root: the iterator, without threads and workers.
+      stage: whose motion it is.
+      epoch: in which it was started. In a later one than the first, all items were read before.
+      ahead: items that were handed out since.
+    """
+    if epoch:
+        return list(reached_all(stage))
+    root.skip(ahead)
+    return list(root._reached())
+
+
+def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
+    """What is read for the first ``count`` items of ``stage``."""
+    yield Reach(stage, count)
+    for upstream, needed in zip(stage.inputs, stage._inputs_reached(count), strict=True):
+        yield from reached_by_index(upstream, needed)
+
+
+def reached_all(stage: Any) -> Iterator[Reach]:
+    """What is read if ``stage`` may have read everything."""
+    return reached_by_index(stage, UNBOUNDED)
+
+
+def reached_by_motion(iterator: Any) -> Iterator[Reach]:
+    """What is read where ``iterator`` stands, if its state holds those of its inputs as they are."""
+    stage = iterator._stage
+    if stage is None:
+        return  # whatever it reads is not found, so all of it may have been read
+    if stage.inputs and (not iterator.inputs or saved_state(stage).resumes_before):
+        yield from reached_all(stage)
+    for upstream in iterator.inputs:
+        yield from upstream._reached()
+
+
+def _alike(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and all(
+        getattr(one, name) == getattr(other, name) for name in one._identity_fields
+    )

@@ -1,0 +1,102 @@
+"""Weights that change behind ranks: all accept the change at one item, however many they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.advised import advised
+
+import resumable as rs
+
+Timeline = Mapping[int, tuple[int, int]]
+Make = Callable[[Timeline, int, int], rs.Pipeline[Any]]
+SAVED_EVERY = 2
+
+
+def mixed(weights: Timeline) -> rs.Pipeline[Any]:
+    return rs.mix(rs.range(70).shuffle(1), rs.range(100, 170), weights=weights, seed=2)
+
+
+def first_of(batch: Any) -> Any:
+    return batch[0]
+
+
+def numbers_from(start: int) -> rs.Pipeline[int]:
+    return rs.from_iterable(lambda: iter(range(start, start + 70)))
+
+
+def as_stream(weights: Timeline) -> rs.Pipeline[Any]:
+    return rs.mix(numbers_from(0), numbers_from(100), weights=weights).prefetch(2)
+
+
+DEALS: Mapping[str, Make] = {
+    "shard": lambda weights, rank, ranks: mixed(weights).shard(rank, ranks).map(str, workers=2),
+    "shard, batch": lambda weights, rank, ranks: (
+        mixed(weights).shard(rank, ranks).batch(1).map(first_of)
+    ),
+    "shard of a stream": lambda weights, rank, ranks: as_stream(weights).shard(rank, ranks),
+    "partition": lambda weights, rank, ranks: (
+        mixed(weights).partition(6, lambda part: part.map(str)).shard(rank, ranks)
+    ),
+    "partition in workers": lambda weights, rank, ranks: (
+        mixed(weights)
+        .partition(6, lambda part: part.map(str), workers=2, executor="thread")
+        .shard(rank, ranks)
+    ),
+}
+
+
+def loops(store: rs.Memory, make: Make, weights: Timeline, ranks: int) -> list[Any]:
+    """The loops of all ranks where the newest checkpoint left them."""
+    return [
+        rs.Checkpointer(
+            store, rs.EverySteps(SAVED_EVERY), rank=rank, ranks=ranks, save_at_end=False
+        ).resume(make(weights, rank, ranks))
+        for rank in range(ranks)
+    ]
+
+
+def item_for_change(store: rs.Memory, make: Make, weights: Timeline, ranks: int) -> int:
+    """The first item from which on all ranks accept other weights."""
+    other = {0: (1, 50)}
+    firsts = [0]
+    for rank in range(ranks):
+        checkpointer = rs.Checkpointer(store, rs.EverySteps(2), rank=rank, ranks=ranks)
+        try:
+            checkpointer.resume(make(other, rank, ranks)).close()
+        except rs.StateMismatch as error:
+            firsts.append(max(advised(error) or {}))
+    return max(firsts)
+
+
+@pytest.mark.parametrize("name", DEALS)
+@given(
+    eras=st.lists(
+        st.tuples(st.sampled_from([1, 2, 3]), st.integers(2, 5), st.integers(0, 5)),
+        min_size=2,
+        max_size=3,
+    )
+)
+def test_ranks_and_weights_change_together(name: str, eras: list[tuple[int, int, int]]) -> None:
+    make, store, weights = DEALS[name], rs.Memory(), {0: (7, 3)}
+    passed: list[Any] = []
+    for number, (ranks, steps, ahead) in enumerate(eras):
+        if number:
+            first = item_for_change(store, make, weights, ranks) + ahead
+            weights = {item: pair for item, pair in weights.items() if item < first}
+            weights[first] = (number, 4 - number)
+        for loop in loops(store, make, weights, ranks):
+            passed += islice(loop, steps // SAVED_EVERY * SAVED_EVERY)
+            next(loop)  # the loop comes back, so the last of these steps is saved
+    ranks = eras[-1][0]
+    rest = chain.from_iterable(loops(store, make, weights, ranks))
+    got, expected = Counter(map(int, chain(passed, rest))), Counter(map(int, make(weights, 0, 1)))
+    assert got <= expected
+    # The last round is left out if it is short.
+    assert (expected - got).total() < max(ranks for ranks, _, _ in eras)

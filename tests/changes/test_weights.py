@@ -1,0 +1,203 @@
+"""Laws of a mix whose weights change while a run goes on: the past stays, or the change is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import Any
+from zlib import crc32
+
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+from support.advised import advised
+from support.tiers import thinned
+
+import resumable as rs
+from resumable.testing.comparing import assert_same
+
+Weights = tuple[int, ...]
+Timeline = Mapping[int, Weights]
+Make = Callable[[Timeline], rs.Pipeline[Any]]
+Step = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
+
+MOST = 200
+"""Items of a pipeline that are looked at."""
+
+
+def hashed(item: Any) -> int:
+    return crc32(repr(item).encode())
+
+
+def is_no_third(item: Any) -> bool:
+    return hashed(item) % 3 > 0
+
+
+def repeated(item: Any) -> list[Any]:
+    return [item] * (hashed(item) % 3)
+
+
+def counted(carry: int, item: Any) -> tuple[int, Any]:
+    return carry + hashed(item) % 5, (carry, item)
+
+
+def without_first(batch: Any) -> list[Any]:
+    return list(batch)[1:]
+
+
+STEPS: Mapping[str, Step] = {
+    "map": lambda mixed: mixed.map(repr),
+    "map in threads": lambda mixed: mixed.map(repr, workers=2, executor="thread"),
+    "filter": lambda mixed: mixed.filter(is_no_third),
+    "batch": lambda mixed: mixed.map(repr).batch(3),
+    "whole batches": lambda mixed: mixed.map(repr).batch(3, drop_last=True),
+    "batches by index": lambda mixed: mixed.map(repr).batch(3).skip(1),
+    "windows by index": lambda mixed: mixed.window(4, shift=3).map(list).skip(1),
+    "batch, unbatch": lambda mixed: mixed.batch(4, collate=list).unbatch(),
+    "window": lambda mixed: mixed.window(4, shift=3).map(list),
+    "window with gaps": lambda mixed: mixed.window(2, shift=5).map(list),
+    "shuffle in a window": lambda mixed: mixed.shuffle(3, window=5),
+    "carried window": lambda mixed: mixed.map(repr).shuffle(3, window=5, carry=True),
+    "skip": lambda mixed: mixed.skip(3),
+    "take": lambda mixed: mixed.take(30),
+    "take while": lambda mixed: mixed.take_while(lambda item: repr(item) != "17"),
+    "repeat": lambda mixed: mixed.repeat(2),
+    "enumerate": lambda mixed: mixed.enumerate(),
+    "flat map": lambda mixed: mixed.flat_map(repeated),
+    "map batches": lambda mixed: mixed.map_batches(without_first, 4),
+    "scan": lambda mixed: mixed.scan(counted, 0),
+    "shard": lambda mixed: mixed.shard(1, 2),
+    "concatenate before": lambda mixed: rs.concatenate(mixed, rs.range(5)),
+    "concatenate after": lambda mixed: rs.concatenate(rs.range(5), mixed),
+    "zip": lambda mixed: rs.zip(mixed, rs.range(1000)),
+    "mix": lambda mixed: rs.mix(mixed, rs.range(900, 990), weights=[2, 1]),
+    "mix, cycling": lambda mixed: rs.mix(mixed, rs.range(900, 910), stop="cycle", seed=5),
+    "interleave": lambda mixed: rs.interleave(mixed, rs.range(900, 950), block_length=2),
+    "interleave of functions": lambda mixed: mixed.interleave(repeated, cycle_length=2),
+    "prefetch": lambda mixed: mixed.prefetch(2),
+    "cache": lambda mixed: mixed.cache(),
+    "bucket": lambda mixed: mixed.bucket(hashed, batch_size=3, window=8, collate=list),
+}
+ONLY_BY_INDEX: Mapping[str, Step] = {
+    "shuffle": lambda mixed: mixed.shuffle(7),
+    "shuffle of blocks": lambda mixed: mixed.shuffle(7, block=4),
+    "partition": lambda mixed: mixed.partition(3, lambda part: part.map(repr)),
+    "partition in workers": lambda mixed: mixed.partition(
+        3, lambda part: part.map(repr), workers=2, executor="thread"
+    ),
+}
+INPUTS: Mapping[str, Callable[[int], rs.Pipeline[Any]]] = {
+    "by index": lambda start: rs.range(start, start + 40),
+    "stream": lambda start: rs.from_iterable(lambda: iter(range(start, start + 40))),
+    "shuffled epochs": lambda start: rs.range(start, start + 11).shuffle(1).repeat(3),
+    "filtered": lambda start: rs.range(start, start + 40).filter(is_no_third),
+}
+WEIGHTS = st.tuples(st.integers(1, 4), st.integers(1, 3))
+
+
+@st.composite
+def makers(draw: st.DrawFn) -> Make:
+    """Pipelines of a mix, and of up to three stages after it."""
+    inputs = draw(st.lists(st.sampled_from(list(INPUTS)), min_size=2, max_size=2))
+    stop, seed = draw(st.sampled_from(["first", "cycle"])), draw(st.none() | st.just(3))
+    reshuffle = seed is not None and draw(st.booleans())
+    names = draw(st.lists(st.sampled_from([*STEPS, *ONLY_BY_INDEX]), max_size=3))
+
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        made = rs.mix(
+            *(INPUTS[name](100 * number) for number, name in enumerate(inputs)),
+            weights=weights,
+            seed=seed,
+            stop=stop,
+            reshuffle=reshuffle,
+        )
+        for name in names:
+            if name in STEPS:
+                made = STEPS[name](made)
+            elif made.random_access and not any(one.startswith("partition") for one in names[:-1]):
+                made = ONLY_BY_INDEX[name](made)
+        return made
+
+    make.__name__ = " | ".join([*inputs, stop, *names])
+    return make
+
+
+def timelines(draw: st.DrawFn, before: Timeline) -> Timeline:
+    """Another timeline that begins as ``before`` does, up to some item."""
+    place = draw(st.integers(0, 70))
+    kept = {first: weights for first, weights in before.items() if first < place}
+    return kept | {place if kept else 0: draw(WEIGHTS)}
+
+
+def read(pipeline: rs.Pipeline[Any], count: int, state: Any = None) -> tuple[list[Any], Any]:
+    """Up to ``count`` items from ``state`` on, and the state then."""
+    with pipeline.start() if state is None else pipeline.resume(state) as iterator:
+        return list(islice(iterator, count)), iterator.get_state()
+
+
+@given(data=st.data(), make=makers(), cut=st.integers(0, 60))
+def test_a_change_keeps_the_past_or_is_refused_with_what_to_write(
+    data: st.DataObject, make: Make, cut: int
+) -> None:
+    draw = data.draw
+    timeline: Timeline = {0: draw(WEIGHTS)}
+    try:
+        make(timeline)
+    except rs.InvalidArgument:
+        reject()  # threads before a stage that looks items up
+    passed, state = read(make(timeline), cut)
+    for _ in range(3):  # changes in a row
+        changed: Timeline | None = draw(st.composite(timelines)(timeline))
+        assert changed is not None
+        try:
+            make(changed).resume(state).close()
+        except rs.StateMismatch as error:
+            changed = advised(error)
+            if changed is None:
+                break
+        further = draw(st.integers(0, 20))
+        items, state = read(make(changed), further, state)
+        passed += items
+        assert_same(passed, read(make(changed), len(passed))[0], make.__name__)
+        timeline = changed
+    rest, _ = read(make(timeline), MOST, state)
+    assert_same(passed + rest, read(make(timeline), len(passed) + MOST)[0], make.__name__)
+
+
+@pytest.mark.parametrize("name", [*STEPS, *ONLY_BY_INDEX])
+def test_a_change_far_ahead_is_accepted_unless_all_may_have_been_read(name: str) -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        step = {**STEPS, **ONLY_BY_INDEX}[name]
+        return step(rs.mix(rs.range(100), rs.range(100, 200), weights=weights))
+
+    for cut in (0, 1, 5):
+        _, state = read(make({0: (2, 1)}), cut)
+        changed = make({0: (2, 1), 90: (1, 2)})
+        if name in ("shuffle", "shuffle of blocks", "cache") and cut:
+            with pytest.raises(rs.StateMismatch, match="cannot be changed here"):
+                changed.resume(state)
+        else:
+            changed.resume(state).close()
+
+
+@pytest.mark.parametrize("name", [*STEPS, *ONLY_BY_INDEX])
+@pytest.mark.parametrize("kind", INPUTS)
+def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, kind: str) -> None:
+    step = {**STEPS, **ONLY_BY_INDEX}[name]
+
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        return step(rs.mix(INPUTS[kind](0), INPUTS[kind](100), weights=weights))
+
+    if name in ONLY_BY_INDEX and not INPUTS[kind](0).random_access:
+        return
+    for cut in thinned(range(1, 30), 6, (name, kind)):
+        passed, state = read(make({0: (50, 1)}), cut)
+        changed: Timeline | None = {0: (1, 50)}
+        assert changed is not None
+        try:
+            make(changed).resume(state).close()  # nothing of the mix was read
+        except rs.StateMismatch as error:
+            changed = advised(error)
+        if changed is not None:
+            rest, _ = read(make(changed), MOST, state)
+            assert_same(passed + rest, read(make(changed), cut + MOST)[0], f"{cut}: {changed}")

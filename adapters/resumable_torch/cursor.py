@@ -92,17 +92,17 @@ class Cursor:
         self._chosen: int | None = None  # the argument of `set_epoch`
         self._go_to(0)
 
-    def begin(self, consumed: int, fewest: int = 1) -> EpochProgress:
+    def begin(self, any_consumed: bool, fewest: int = 1) -> EpochProgress:
         """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: how many items of the previous epoch were consumed. If it is 0, that epoch begins
-            again.
+          any_consumed: whether an item of the previous epoch was consumed. If none was, that epoch
+            begins again.
           fewest: the smallest number of items with which an epoch begins. If a resumed epoch has fewer
             left, it is over.
         """
         chosen, self._chosen = self._chosen, None
-        again = self.progress.begun and consumed > 0
+        again = self.progress.begun and any_consumed
         if chosen is not None:
             if again:
                 self._go_to(chosen)

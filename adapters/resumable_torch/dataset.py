@@ -40,9 +40,11 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
     off, and pass the number of consumed items to `state_dict`.
 
     If the pipeline has partitions, each worker owns some and reads no others. That needs a
-    `ResumableDataLoader`, which counts the batches of each worker. Only `map`, `filter` and
-    `prefetch` may follow the partitions; after another stage, each worker reads everything, as for
-    any stream.
+    `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may follow
+    the partitions: `map`, `filter`, `prefetch`, `random_map` unless a `filter` stands before it, and stages
+    of your own whose `flow` is `Flow.ONE_TO_ONE` and whose `relies_on` is `NOTHING`. After any other stage,
+    each worker reads everything, as for any stream; so also after a map with ``on_error="skip"``, or with
+    a function that carries state.
 
     State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
     torch, and the other way round.
@@ -134,7 +136,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
 
     def _every_item(self) -> Iterator[Any]:
         if not self._is_in_loader:
-            self.cursor.begin(self._yielded)
+            self.cursor.begin(self._yielded > 0)
         self._yielded = 0
         marks = self.marks
         with self.cursor.produce() as iterator:
@@ -152,7 +154,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         if has_loaded:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
         # A persistent worker goes through one epoch after another.
-        self.cursor.begin(int(self._worker_iterator is not None))
+        self.cursor.begin(self._worker_iterator is not None)
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
             return self._items_in_turns(own, others=0)

@@ -269,7 +269,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
         """Begin an epoch: the progress in it, and torch's own iterator over it."""
-        self._progress = progress = self.cursor.begin(self.received, self.fewest)
+        self._progress = progress = self.cursor.begin(self.received > 0, self.fewest)
         if isinstance(self._source, PipelineDataset):
             if not progress.follows:
                 self._iterator = None  # persistent workers would go to the next epoch

@@ -108,7 +108,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         # The epoch begins with its first sample: torch asks for more iterators than it uses.
         if not self.has_owner:
-            self.cursor.begin(self.yielded)
+            self.cursor.begin(self.yielded > 0)
         positions = positions_from(self.cursor) if self.with_position else None
         self._drawn = 0
         with self.cursor.produce() as producer:
@@ -181,7 +181,7 @@ class ResumableBatchSampler(LoaderOwned, Sampler[list[Any]]):
 
     def __iter__(self) -> Iterator[list[Any]]:
         if not self.has_owner:
-            self.cursor.begin(self._yielded, self.fewest)
+            self.cursor.begin(self._yielded > 0, self.fewest)
         positions = positions_from(self.cursor) if self.sampler.with_position else None
         self._yielded = 0
         with self.cursor.produce() as producer:

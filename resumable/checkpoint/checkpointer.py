@@ -47,7 +47,9 @@ T = TypeVar("T")
 class Checkpointer:
     """Saves the state of an input when ``trigger`` is due; a context manager around the loop.
 
-    A save at step k means that k items were handed out and that the loop came back for the next one.
+    A save at step k means that k items were handed out and that the loop came back for the next one. With
+    several ranks, the step counts the items of each rank. If another number of ranks goes on, it counts on
+    from there.
     At a clean end there is a last save: when the pipeline is exhausted, or when the ``with`` block ends
     without an exception, as after a ``break``. After an exception there is none. So leave the loop by
     ``break`` only when the work on the item is done.
@@ -231,7 +233,10 @@ class Checkpointer:
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work.
+
+        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        """
         return 0 if self._loop is None else self._loop.step
 
     @property

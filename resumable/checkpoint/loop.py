@@ -110,7 +110,10 @@ class ResumedLoop(Generic[T]):
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work.
+
+        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        """
         return self.iterator.step
 
     @property

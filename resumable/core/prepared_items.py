@@ -2,8 +2,10 @@
 
 # A vectorised order costs less per index when more indices are computed at once, and a Python call
 # for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
-# items is prepared for all of them. This takes a few MB, mostly for Python integers. Items never
-# run ahead: `gather` computes a part of them when it is called, `items` each when it is taken.
+# items is prepared for all of them. This takes a few MB, mostly for Python integers. `gather` computes
+# a part of the items when it is called, `items` computes each when it is taken. Items run ahead only
+# where computing them has no effects: numbers that are `pure`, and items of files whose pages hold many
+# (`formats/ahead.py`). No function of the user is called ahead.
 
 from __future__ import annotations
 

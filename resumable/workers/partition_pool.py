@@ -1,10 +1,12 @@
 """Run whole partitions in workers, each of which keeps its own."""
 
 # Each worker is a pool of one, so that a partition always goes to the same one. A partition has one task at a
-# time. The next one is submitted when there is room for its items. Each item comes with the state after it, so
-# what was handed out is what is saved.
+# time. The next one is submitted when there is room for its items. Each item comes with an `AfterItem`, from
+# which the state after it follows. So what was handed out is what is saved. Where a state is dear, not every
+# item has one of its own: the `AfterItem` then has an earlier state, and `beyond`, the number of items since
+# (running_partition.py).
 #
-# A task holds the state from which it goes on. When a worker dies, another process takes its place, and the
+# A task holds the `AfterItem` from which it goes on. When a worker dies, another process takes its place, and the
 # tasks that the worker had are submitted again: one at a time, and only when their items are needed, until each
 # of them is done. So a further death belongs to one partition.
 

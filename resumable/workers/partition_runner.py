@@ -1,8 +1,8 @@
 """The function that workers of partitions call."""
 
-# A task says from which state on a partition is to deliver some items. So any worker can do it, also
-# one that takes the place of a dead one. Usually the worker has done the partition's previous task,
-# and still has its iterator, which stands at that very state.
+# A task says after which item a partition is to go on, by an `AfterItem`, and how many items to deliver. So
+# any worker can do it, also one that takes the place of a dead one. Usually the worker has done the
+# partition's previous task, and still has its iterator, which stands after that very item.
 
 from __future__ import annotations
 

@@ -135,6 +135,11 @@ class WholeSteps(Store):
         return place
 
     def load(self, step: int) -> bytes:
+        """The bytes of the checkpoint of ``step``; those of several parts are read, joined and encoded again.
+
+        They go back to bytes because a `Store` returns bytes: `read_checkpoint` decodes and checks the
+        checkpoint of a step in the same way, whether one rank has saved it or several.
+        """
         parts = self._parts_of(step)
         if parts == [WHOLE]:
             return self._store.load(step)

@@ -19,7 +19,7 @@ from resumable.stages.filter import Filter
 from resumable.stages.map import Map
 from resumable.stages.partition import Partition, dealt
 from resumable.stages.random_map import RandomMap
-from resumable.state.merging import PARTITIONS, joined_states
+from resumable.state.merging import PARTITIONS, merge_owner_states
 from resumable.state.value import State
 
 __all__ = ["WorkerShares", "check_workers", "worker_share"]
@@ -150,7 +150,7 @@ class WorkerShares:
         ]
         step: int = self._origin["step"]
         done = sum(state["step"] - step for state in states)
-        return {**joined_states(states), "step": step + done}
+        return {**merge_owner_states(states), "step": step + done}
 
     def _step(self, batches: int) -> int:
         """The step of a worker after so many of its batches."""

@@ -144,7 +144,7 @@ class WholeSteps(Store):
         if parts == [WHOLE]:
             return self._store.load(step)
         read = [self._read(step, part) for part in parts]
-        state = self._joined(step, [one.state for one in read])
+        state = self._merge(step, [one.state for one in read])
         return encode(Checkpoint(step, read[0].time, state))
 
     def saved_at(self, step: int) -> float:
@@ -258,7 +258,7 @@ class WholeSteps(Store):
             raise CorruptCheckpoint(f"the part of {part}: it holds {found}")
         return checkpoint
 
-    def _joined(self, step: int, states: list[State]) -> State:
+    def _merge(self, step: int, states: list[State]) -> State:
         """The states of all ranks as one; if they cannot be joined, the state of this rank."""
         try:
             return merge_states(states)

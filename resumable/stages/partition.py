@@ -37,9 +37,9 @@ from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
 from ..workers.skips import unheard
 from .even_steps import EvenIterator
+from .map_pools import maps_with_processes
 from .part import Part, down_to_parts
 from .partition_iterator import PartitionIterator
-from .partition_pools import maps_with_processes
 from .placed_partitions import PlacedPartitionIterator
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTI
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
 from ..workers.partition_pool import PartitionPool, PartitionWorkersConfig, WorkerPartition
-from .partition_pools import PartitionPools, maps_with_processes
+from .map_pools import MapPools, maps_with_processes
 
 T = TypeVar("T")
 
@@ -71,28 +71,28 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         if self._pool is not None:
             self._upstreams = list(map(self._pool.of, numbers, self._upstreams))
         maps = list(maps_with_processes(pipelines[0])) if pipelines else []
-        self._pools = PartitionPools(maps, len(pipelines)) if maps else None
-        if self._pools is not None:
+        self._map_pools = MapPools(maps, len(pipelines)) if maps else None
+        if self._map_pools is not None:
             for upstream in self._upstreams:
-                reuse_workers(upstream, self._pools)
+                reuse_workers(upstream, self._map_pools)
         self._deferrers = list(map(state_deferrer, self._upstreams))
         self._counted = self._fresh_progress([0] * len(numbers))
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         if self._pool is not None:
             self._pool.use_workers_of(source)
-        if self._pools is None:
+        if self._map_pools is None:
             return source
-        self._pools.use_workers_of(source)
-        return self._pools
+        self._map_pools.use_workers_of(source)
+        return self._map_pools
 
     def close(self) -> None:
-        if self._pools is None:
+        if self._map_pools is None:
             super().close()
             return
-        self._pools.keep_no_more()
+        self._map_pools.stop_keeping()
         super().close()
-        self._pools.close()
+        self._map_pools.close()
 
     def skip(self, count: int) -> int:
         self._stop()
@@ -124,8 +124,8 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         number = self._numbers[place]
         self._ended[number] = True
         self._counted.marks[number] = None
-        if all(self._ended) and self._pools is not None:
-            self._pools.end()
+        if all(self._ended) and self._map_pools is not None:
+            self._map_pools.release()
         return not all(self._ended)
 
     def _move(self, turns: Indices) -> None:

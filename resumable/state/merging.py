@@ -21,7 +21,8 @@ PARTITIONS: Final = "partitions"
 
 The lists under the other keys have one entry for each of these partitions."""
 OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
-"""All keys of a state of partitions. A dict that has only some of them is not such a state."""
+"""All keys of a state of partitions. A dict is such a state only if it has
+all of them and no others, since the state of a user's function may have a key of the same name."""
 OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
 """The keys of a state of ranks that end together; the last one is the state of the partitions."""
 MOST_PARTITIONS: Final = 1 << 14

@@ -30,7 +30,6 @@ from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem, PackedState
 from .answers import Answer
-from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .partition_runner import PartitionRunner, state_at
@@ -40,6 +39,7 @@ from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error
+from .workers import Workers, close_all
 
 T = TypeVar("T")
 

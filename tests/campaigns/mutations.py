@@ -420,7 +420,7 @@ MUTATIONS: Final = [
         "self._handed_out, self._epoch = entry.state, entry.epoch",
         "self._epoch = entry.epoch",
     ),
-    Mutation("workers/executors.py", "if drop and isinstance(error, Exception):", "if drop:"),
+    Mutation("workers/workers.py", "if drop and isinstance(error, Exception):", "if drop:"),
     # when to save
     Mutation(
         "triggers/steps.py",

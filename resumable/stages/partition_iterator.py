@@ -44,7 +44,8 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
 
     Args:
       stage: whose motion it is.
-      numbers: of the partitions.
+      numbers: of the partitions. In the other methods, ``numbers`` are indices into these, as in every
+        `TurnsIterator`.
       pipelines: of the partitions, in the same order.
       epoch: its number.
       config: what runs the pipelines.
@@ -62,14 +63,14 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         config: PartitionWorkersConfig,
     ) -> None:
         super().__init__(stage, epoch, reads=pipelines)
-        self._numbered = list(numbers)
+        self._partition_ids = list(numbers)
         self._pipelines = pipelines
         self._start_epoch = epoch
         # The turns that were planned last.
         self._planned = NO_TURNS
         self._pool = PartitionPool(config, stage, epoch) if config.workers else None
         if self._pool is not None:
-            self._upstreams = list(map(self._pool.of, numbers, self._upstreams))
+            self._upstreams = list(map(self._pool.add, numbers, self._upstreams))
         maps = list(maps_with_processes(pipelines[0])) if pipelines else []
         self._map_pools = MapPools(maps, len(pipelines)) if maps else None
         if self._map_pools is not None:
@@ -172,7 +173,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         ]
         # One assignment: an interrupt leaves either what was known or all that is.
         self._counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
-        return partial(_state_of, self._numbered, positions, list(self._ended), marks)
+        return partial(_state_of, self._partition_ids, positions, list(self._ended), marks)
 
     @property
     def epoch(self) -> int:
@@ -201,19 +202,19 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         ended = [unpack_flag(self._stage, "ended", over) for over in ended]
         states = as_rows(states, len(numbers))
         rows = dict(zip(numbers, zip(positions, ended, states, strict=True), strict=True))
-        if missing := [number for number in self._numbered if number not in rows]:
+        if missing := [number for number in self._partition_ids if number not in rows]:
             raise StateMismatch(
                 f"the state has the partitions {_listed(list(rows))}, but not {_listed(missing)}, which "
                 "this rank needs; join the states of all ranks with merge_states",
                 self._stage,
             )
-        found = [rows[number] for number in self._numbered]
+        found = [rows[number] for number in self._partition_ids]
         for upstream, (_, _, inner) in zip(self._upstreams, found, strict=True):
             upstream.set_state(inner)
         self._ended = [over for _, over, _ in found]
         for upstream, over in zip(self._upstreams, self._ended, strict=True):
             if over and isinstance(upstream, WorkerPartition):
-                upstream.end()
+                upstream.mark_ended()
         self._counted = self._fresh_progress([position for position, _, _ in found])
 
 

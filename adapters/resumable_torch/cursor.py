@@ -51,7 +51,8 @@ class EpochProgress:
       resumed: whether it is the rest of an epoch that was resumed.
       follows: whether it comes after the epoch before, as persistent workers of torch expect.
       received: number of batches that the loop has received.
-      end_before: the state that a loader saves until the epoch begins, if not that of its start.
+      end_before: what a loader saves until the epoch begins: the state at the end of the epoch before, or
+        None if it saves the state at the start of this one.
     """
 
     begun: bool = False
@@ -158,7 +159,7 @@ class Cursor:
         return self._states.produce(threads=threads)
 
     @property
-    def origin(self) -> State:
+    def start_state(self) -> State:
         """The state with which the epoch began, or was resumed."""
         return self._states.origin
 

@@ -22,10 +22,10 @@ from resumable.core.graph import threadless, without_threads
 from resumable.errors import shorten
 
 from .accelerate_guard import keeps_rank_state
-from .batch_states import Marks
+from .batch_states import BatchState
 from .cursor import Cursor, HasCursor
 from .hidden_worker import hidden_worker, hide_worker
-from .sample_order import pulled
+from .sample_order import take_list
 from .worker_shares import worker_share
 
 __all__ = ["PipelineDataset"]
@@ -60,7 +60,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
     Attributes:
       pipeline: the argument.
       cursor: the place of the loop.
-      marks: the state after each batch of a stream, if a loader begins the epochs.
+      marks: the state after the newest batch of a stream; None unless a loader begins the epochs of a stream.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -73,7 +73,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self.cursor = Cursor(pipeline)
         self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self._is_in_loader = False
-        self.marks: Marks | None = None
+        self.marks: BatchState | None = None
         self._yielded = 0
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
@@ -127,7 +127,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
         copied._is_in_loader, copied._batch_items = True, batch_items
-        copied.marks = None if self.pipeline.random_access else Marks()
+        copied.marks = None if self.pipeline.random_access else BatchState()
         return copied
 
     def _current_worker(self) -> WorkerInfo | None:
@@ -157,13 +157,13 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self.cursor.begin(self._worker_iterator is not None)
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
-            return self._items_in_turns(own, others=0)
+            return self._items_of_own_batches(own, others=0)
         self._worker_iterator = self.cursor.produce(threads=workers == 1)
         if not has_loaded:
             self._worker_iterator.skip(number * self._batch_items)
         if self.marks is not None:
             self.marks.begin(self._worker_iterator)
-        return self._items_in_turns(self._worker_iterator, (workers - 1) * self._batch_items)
+        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
         """An iterator over the partitions of worker ``number`` from the start of the epoch.
@@ -172,19 +172,24 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         """
         if not self._is_in_loader or self.marks is None:
             return None
-        share = worker_share(self.pipeline, number, workers, self.cursor.origin)
+        share = worker_share(self.pipeline, number, workers, self.cursor.start_state)
         if share is None:
             return None
         self.marks.worker = number
-        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.origin)
+        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.start_state)
 
-    def _items_in_turns(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
-        """The items of a batch at a time; after each batch, ``others`` items are skipped."""
+    def _items_of_own_batches(
+        self, iterator: rs.PipelineIterator[Any], others: int
+    ) -> Iterator[Any]:
+        """The items of every batch of this worker.
+
+        After each batch, ``others`` items are skipped: those of the other workers' batches.
+        """
         with iterator:
             whole = True
             while whole:
                 with hidden_worker():
-                    items = pulled(iterator, self._batch_items)
+                    items = take_list(iterator, self._batch_items)
                     if self.marks is not None:
                         self.marks.record(iterator)
                     whole = len(items) == self._batch_items

@@ -14,7 +14,7 @@ import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
 from .cursor import Cursor, HasCursor
-from .sample_order import Source, as_order, check_positions, positions_from, pulled, refuse_given
+from .sample_order import Source, as_order, check_positions, positions_from, refuse_given, take_list
 
 __all__ = ["EpochForwarder", "LoaderOwned", "ResumableBatchSampler", "ResumableSampler"]
 
@@ -112,7 +112,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
         positions = positions_from(self.cursor) if self.with_position else None
         self._drawn = 0
         with self.cursor.produce() as producer:
-            while block := pulled(producer, BLOCK):
+            while block := take_list(producer, BLOCK):
                 if positions is not None:
                     block = list(zip(block, positions, strict=False))
                 self._drawn += len(block)
@@ -185,7 +185,7 @@ class ResumableBatchSampler(LoaderOwned, Sampler[list[Any]]):
         positions = positions_from(self.cursor) if self.sampler.with_position else None
         self._yielded = 0
         with self.cursor.produce() as producer:
-            while batch := pulled(producer, self.batch_size):
+            while batch := take_list(producer, self.batch_size):
                 if len(batch) < self.batch_size and self.drop_last:
                     return
                 if positions is not None:

@@ -28,8 +28,8 @@ from .opening import (
     check_policy,
     check_rank,
     save_point_of,
-    started_at,
-    taken,
+    start_at,
+    take_checkpoint,
 )
 from .progress_bar import StepBar
 from .ranks.part import WHOLE, RankPart
@@ -186,8 +186,8 @@ class Checkpointer:
             checkpoint = self._chosen(step)
             saved = WHOLE if checkpoint is None else self._steps.saved_as(checkpoint.step)
             part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, saved.run)
-            of_rank = saved.ranks == self.ranks > 1
-            iterator = started_at(checkpoint, pipeline, self.store, of_rank=of_rank)
+            from_this_rank = saved.ranks == self.ranks > 1
+            iterator = start_at(checkpoint, pipeline, self.store, from_this_rank=from_this_rank)
             undo.callback(iterator.close)
             bar = StepBar(pipeline.length, iterator.step) if progress else None
             if bar is not None:
@@ -320,7 +320,7 @@ class Checkpointer:
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))
         saver = Saver(
-            partial(taken, iterator.get_state, self._wall_clock, part),
+            partial(take_checkpoint, iterator.get_state, self._wall_clock, part),
             self._steps,
             self._asynchronous,
             policy.listeners,

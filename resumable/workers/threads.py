@@ -214,7 +214,7 @@ class Threads:
                 return False
         return True
 
-    def abandon(self) -> None:
+    def forget_jobs(self) -> None:
         """Let the interpreter's exit not wait for the jobs of thorough threads."""
         for worker in self._workers:
             _to_finish.pop(worker, None)

@@ -44,6 +44,7 @@ def part_of(
             f"got rank={rank} and ranks={ranks}"
         )
     work = _work(ranks, shared_fingerprint(stage))
+    # The run that saved the checkpoint did the same in a step, with as many ranks. So this is that run, going on.
     if run.endswith(work):
         return RankPart(rank, ranks, run)
     return RankPart(rank, ranks, _digest(_identity(resumed, run)) + work)

@@ -149,7 +149,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
                 marks.record(iterator)
 
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
-        """The items of worker ``number``, whose iterator is at the first one before this returns."""
+        """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
         if has_loaded:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)

@@ -8,7 +8,7 @@
 # No other call is made: each releases the interpreter's lock, and the writing thread then waits for
 # it while the loop computes. Anything else is looked up only after a call has failed.
 #
-# If a call fails, what was done is taken back. If the system refuses that too, or a second interrupt
+# If a call fails, what was done is rolled back. If the system refuses that too, or a second interrupt
 # comes, the outcome is open: a whole checkpoint may be there that nobody was told of. The next save
 # of the step takes it back or makes sure of it.
 

@@ -230,7 +230,7 @@ def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismat
     """The error for two states, each given with its number, that differ in their fingerprints."""
     if found := difference(one[1], other[1]):
         told = found.describe(f"state {one[0]}", f"state {other[0]}")
-        cause = "" if found.is_of_rank else "; are they of different pipelines?"
+        cause = "" if found.names_rank else "; are they of different pipelines?"
         return StateMismatch(f"the states of the ranks differ: {told}{cause}")
     alike = sum(1 for _ in takewhile(bool, map(str.__eq__, one[1], other[1])))
     place = slice(max(alike - BEFORE, 0), alike + BEFORE)

@@ -382,7 +382,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         except (BrokenExecutor, CancelledError) as error:
             if self._workers.replaces_dead and isinstance(error, BrokenExecutor):
                 return self._after_death(chunk, error)
-            work = f"{self._tally.place()} or another item in work at that time"
+            work = f"{self._tally.described_number()} or another item in work at that time"
             raise death_error(self._stage, work, error) from error
         except Exception as error:
             if chunk.answer is not None and chunk.answer.error is not error:
@@ -400,7 +400,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                     other.deaths = other.deaths.and_one(alone=False)
             return None
         deaths = chunk.deaths = chunk.deaths.and_one(alone=True)
-        work = f"{self._tally.place()}, the last time with nothing else in work"
+        work = f"{self._tally.described_number()}, the last time with nothing else in work"
         died = death_error(self._stage, work, error, deaths.count)
         if deaths.too_many and not self._calls.drop:
             raise died from error

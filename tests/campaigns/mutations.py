@@ -515,4 +515,4 @@ MUTATIONS: Final = [
         "        self._signals.close()",
     ),
 ]
-"""At least one in every room that moves items or keeps states."""
+"""At least one in every package that moves items or keeps states."""

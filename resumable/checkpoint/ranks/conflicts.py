@@ -56,7 +56,7 @@ class Conflict(NamedTuple):
         except (ResumableError, OSError, LookupError):  # the names are evidence enough
             return f"{saved}: their pipelines differ"
         found = difference(texts[0], texts[1])
-        if found is not None and found.is_of_rank:
+        if found is not None and found.names_rank:
             held = found.describe("", "")
             return f"{saved}, as version 0.2 named it after the rank where {held}"
         if found is None:
@@ -106,11 +106,11 @@ def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
                 yield Conflict(later, one, other)
 
 
-def is_of_its_rank(states: Sequence[State]) -> bool:
-    """Whether each of these ``states`` says that only the rank that saved it can use it."""
+def need_their_ranks(states: Sequence[State]) -> bool:
+    """Whether the ``states`` say that each can be used only by the rank that saved it."""
     texts = [str(state.get("fingerprint")) for state in states]
     found = [difference(texts[0], text) for text in texts[1:]]
-    return all(one is not None and one.is_of_rank for one in found)
+    return all(one is not None and one.names_rank for one in found)
 
 
 @final

@@ -43,7 +43,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
     """Motion through partitions, which workers may run.
 
     Args:
-      stage: whose motion it is.
+      stage: the stage whose motion it is.
       numbers: of the partitions. In the other methods, ``numbers`` are indices into these, as in every
         `TurnsIterator`.
       pipelines: of the partitions, in the same order.

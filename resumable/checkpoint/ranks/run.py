@@ -26,8 +26,8 @@ def part_of(
     """What ``rank`` of ``ranks`` saves from now on.
 
     Args:
-      rank: of this process.
-      ranks: how many there are.
+      rank: the rank of this process.
+      ranks: number of ranks.
       stage: the last one of the pipeline.
       resumed: the whole checkpoint from which the pipeline goes on; None for the start.
       run: the run that saved this checkpoint.

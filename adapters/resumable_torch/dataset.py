@@ -41,10 +41,10 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
 
     If the pipeline has partitions, each worker owns some and reads no others. That needs a
     `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may follow
-    the partitions: `map`, `filter`, `prefetch`, `random_map` unless a `filter` stands before it, and stages
-    of your own whose `flow` is `Flow.ONE_TO_ONE` and whose `relies_on` is `NOTHING`. After any other stage,
-    each worker reads everything, as for any stream; so also after a map with ``on_error="skip"``, or with
-    a function that carries state.
+    the partitions: `map`, `filter`, `prefetch`, `random_map`, and stages of your own whose `flow` is
+    `Flow.ONE_TO_ONE` and whose `relies_on` is `NOTHING` (but no `random_map` after one of these). After any
+    other stage, each worker reads everything, as for any stream; so also after a map with
+    ``on_error="skip"``, or with a function that carries state.
 
     State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
     torch, and the other way round.

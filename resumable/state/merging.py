@@ -1,7 +1,7 @@
 """Merge the states that the ranks of a run saved at one step into the state of the whole."""
 
 # Ranks that own partitions have different states, each with the states of its own partitions. All other
-# states are equal on all ranks at one step. For example, a `shard` saves a place in the order of all ranks.
+# states are equal on all ranks at one step. For example, a `shard` saves a position in the order of all ranks.
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def link_to_what_is_documented(app: Any, env: Any, node: Any, content: Any) -> A
     for start in range(len(parts)):
         found = domain.find_obj(env, None, None, ".".join(parts[start:]), None, searchmode=1)
         if found:
-            # Of several the one with the shortest name: a class comes before a method.
+            # If there are several, take the one with the shortest name: a class comes before a method.
             name, _ = min(found, key=lambda pair: (pair[0].count("."), len(pair[0]), pair[0]))
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content)
         if parts[0] not in ("resumable", "resumable_torch", "resumable_tf", "rs"):
@@ -92,7 +92,7 @@ def link_to_what_is_documented(app: Any, env: Any, node: Any, content: Any) -> A
 def keep_the_first_sentence(
     app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
 ) -> None:
-    """Of an attribute: what stands before a colon is its text, and not its type."""
+    """In an attribute's docstring, keep what stands before a colon as text: it is not the type."""
     if what in ("attribute", "data", "property") and lines:
         lines.insert(0, "\\ ")  # nothing, in a line without a colon
 
@@ -100,7 +100,7 @@ def keep_the_first_sentence(
 def signature_of_the_class(
     app: Any, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: Any
 ) -> Any:
-    """Of a class whose base is a stand-in for a framework's: that of its own ``__init__``."""
+    """Give a class whose base stands in for a framework's the signature of its own ``__init__``."""
     if what != "class" or signature != "(*args, **kwargs)" or "__init__" not in vars(obj):
         return None
     parameters = list(inspect.signature(obj.__init__).parameters.values())[1:]

@@ -16,7 +16,7 @@ from resumable import core
 
 PACKAGE = Path(rs.__file__).parent
 
-# A module may import from its own room and from those in earlier lines, not from a neighbour.
+# A module may import from its own package and from those in earlier lines, not from its neighbours.
 CHAIN = [
     {"errors"},
     {"state"},
@@ -71,28 +71,28 @@ def imports_of(module: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def room_of(module: str) -> str:
+def package_of(module: str) -> str:
     return module.split(".")[0]
 
 
 def place_of(module: str) -> int:
-    (place,) = [place for place, rooms in enumerate(CHAIN) if room_of(module) in rooms]
+    (place,) = [place for place, packages in enumerate(CHAIN) if package_of(module) in packages]
     return place
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
 def test_imports_point_one_way(module: str) -> None:
     for imported in imports_of(module) - {"__init__"}:
-        inside = room_of(imported) == room_of(module)
+        inside = package_of(imported) == package_of(module)
         assert inside or place_of(imported) < place_of(module), f"{module} imports {imported}"
 
 
-def test_no_module_imports_itself_by_a_detour() -> None:
+def test_there_are_no_import_cycles() -> None:
     rest = {module: imports_of(module) - {"__init__"} for module in MODULES}
     while free := [module for module, imported in rest.items() if not imported & rest.keys()]:
         for module in free:
             del rest[module]
-    assert not rest, f"in a circle, or behind one: {sorted(rest)}"
+    assert not rest, f"in an import cycle, or behind one: {sorted(rest)}"
 
 
 def test_the_root_is_a_front_door() -> None:

@@ -78,7 +78,7 @@ class Work:
 
 
 def spent(run: Callable[[], object], outside: str = "", *, instructions: bool = True) -> Work:
-    """What ``run`` costs, apart from what the room ``outside`` does.
+    """What ``run`` costs, apart from what the package ``outside`` does.
 
     Without ``instructions`` only calls are counted, which takes a fraction of the time.
     """

@@ -110,7 +110,7 @@ class InputCheckpoints:
     @property
     def step(self) -> int | None:
         """The step saved last, also if it is still being written; or the one that was restored."""
-        return self._running.begun.step
+        return self._running.last_save.step
 
     def has_after(self, step: int) -> bool:
         """Whether there are checkpoints after ``step``."""
@@ -132,7 +132,7 @@ class InputCheckpoints:
           SaveError: if this save failed, or an asynchronous one before.
         """
         saver = self._running
-        if again or saver.begun.step != step:
+        if again or saver.last_save.step != step:
             saver.begin(SavePoint(step, time.monotonic()))
         self.collect()
 

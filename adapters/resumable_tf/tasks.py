@@ -26,7 +26,7 @@ from typing import Any, Final, final
 
 import resumable as rs
 from resumable.checkpoint.reading import read_valid, supersede_after
-from resumable.state.merging import joined_states
+from resumable.state.merging import merge_owner_states
 from resumable.state.value import State
 
 from .feed import Feed
@@ -84,7 +84,7 @@ class TaskFiles:
         if not read:
             return None
         try:
-            merged = joined_states(read.values())
+            merged = merge_owner_states(read.values())
             self._feed.check_whole(merged)
         except rs.StateMismatch as error:
             if not is_needed or (older and not exactly and not is_saved and self._fits(older[-1])):

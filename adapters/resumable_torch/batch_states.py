@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import resumable as rs
 from resumable.state.encoding import dumps_frozen
 
-__all__ = ["BatchWithState", "CollateWithState", "Marks", "SameOrderCheck"]
+__all__ = ["BatchState", "BatchWithState", "CollateWithState", "SameOrderCheck"]
 
 SourceDigests: TypeAlias = tuple[list[int], list[int]]
 """The digests of the sources before a batch, and after it."""
@@ -44,8 +44,8 @@ class BatchWithState(NamedTuple):
     worker: int | None = None
 
 
-class Marks:
-    """The newest state of the iterator, kept until the batch that ends there is collated.
+class BatchState:
+    """The state after the newest batch, kept until that batch is collated.
 
     Attributes:
       worker: the number of this worker, if it owns partitions.
@@ -114,17 +114,17 @@ class CollateWithState:
 
     Args:
       collate: makes the batch.
-      marks: the marks of the data set in the same process.
+      newest: the one of the data set in the same process.
     """
 
-    def __init__(self, collate: Callable[[Any], Any], marks: Marks) -> None:
+    def __init__(self, collate: Callable[[Any], Any], newest: BatchState) -> None:
         self._collate = collate
-        self._marks = marks
+        self._newest = newest
 
     def __call__(self, items: Any) -> Any:
-        state, digests = self._marks.take()
+        state, digests = self._newest.take()
         batch = self._collate(items)
-        worker = self._marks.worker
+        worker = self._newest.worker
         if state is None and digests is None and worker is None:
             return batch
         return BatchWithState(batch, state, digests, worker)

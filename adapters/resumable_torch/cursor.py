@@ -51,7 +51,8 @@ class EpochProgress:
       resumed: whether it is the rest of an epoch that was resumed.
       follows: whether it comes after the epoch before, as persistent workers of torch expect.
       received: number of batches that the loop has received.
-      end_before: the state that a loader saves until the epoch begins, if not that of its start.
+      end_before: what a loader saves until the epoch begins: the state at the end of the epoch before, or
+        None if it saves the state at the start of this one.
     """
 
     begun: bool = False
@@ -92,17 +93,17 @@ class Cursor:
         self._chosen: int | None = None  # the argument of `set_epoch`
         self._go_to(0)
 
-    def begin(self, consumed: int, fewest: int = 1) -> EpochProgress:
+    def begin(self, any_consumed: bool, fewest: int = 1) -> EpochProgress:
         """Begin an epoch: the resumed one, or that of `set_epoch`, or the next one.
 
         Args:
-          consumed: how many items of the previous epoch were consumed. If it is 0, that epoch begins
-            again.
+          any_consumed: whether an item of the previous epoch was consumed. If none was, that epoch
+            begins again.
           fewest: the smallest number of items with which an epoch begins. If a resumed epoch has fewer
             left, it is over.
         """
         chosen, self._chosen = self._chosen, None
-        again = self.progress.begun and consumed > 0
+        again = self.progress.begun and any_consumed
         if chosen is not None:
             if again:
                 self._go_to(chosen)
@@ -158,7 +159,7 @@ class Cursor:
         return self._states.produce(threads=threads)
 
     @property
-    def origin(self) -> State:
+    def start_state(self) -> State:
         """The state with which the epoch began, or was resumed."""
         return self._states.origin
 

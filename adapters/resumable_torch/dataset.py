@@ -22,10 +22,10 @@ from resumable.core.graph import threadless, without_threads
 from resumable.errors import shorten
 
 from .accelerate_guard import keeps_rank_state
-from .batch_states import Marks
+from .batch_states import BatchState
 from .cursor import Cursor, HasCursor
 from .hidden_worker import hidden_worker, hide_worker
-from .sample_order import pulled
+from .sample_order import take_list
 from .worker_shares import worker_share
 
 __all__ = ["PipelineDataset"]
@@ -40,9 +40,11 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
     off, and pass the number of consumed items to `state_dict`.
 
     If the pipeline has partitions, each worker owns some and reads no others. That needs a
-    `ResumableDataLoader`, which counts the batches of each worker. Only `map`, `filter` and
-    `prefetch` may follow the partitions; after another stage, each worker reads everything, as for
-    any stream.
+    `ResumableDataLoader`, which counts the batches of each worker. Only stages without a state may follow
+    the partitions: `map`, `filter`, `prefetch`, `random_map`, and stages of your own whose `flow` is
+    `Flow.ONE_TO_ONE` and whose `relies_on` is `NOTHING` (but no `random_map` after one of these). After any
+    other stage, each worker reads everything, as for any stream; so also after a map with
+    ``on_error="skip"``, or with a function that carries state.
 
     State: that of the pipeline, with any number of workers. Bytes saved here resume the pipeline without
     torch, and the other way round.
@@ -58,7 +60,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
     Attributes:
       pipeline: the argument.
       cursor: the place of the loop.
-      marks: the state after each batch of a stream, if a loader begins the epochs.
+      marks: the state after the newest batch of a stream; None unless a loader begins the epochs of a stream.
 
     Raises:
       InvalidType: if ``pipeline`` is not a pipeline.
@@ -71,7 +73,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         self.cursor = Cursor(pipeline)
         self._batch_items = 1  # how many consecutive items a worker delivers at a time
         self._is_in_loader = False
-        self.marks: Marks | None = None
+        self.marks: BatchState | None = None
         self._yielded = 0
         # In a worker: its iterator, and whether `load_state_dict` has put it in its place.
         self._worker_iterator: rs.PipelineIterator[Any] | None = None
@@ -125,7 +127,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         copied = copy.copy(self)
         copied.cursor = copy.copy(self.cursor)
         copied._is_in_loader, copied._batch_items = True, batch_items
-        copied.marks = None if self.pipeline.random_access else Marks()
+        copied.marks = None if self.pipeline.random_access else BatchState()
         return copied
 
     def _current_worker(self) -> WorkerInfo | None:
@@ -134,7 +136,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
 
     def _every_item(self) -> Iterator[Any]:
         if not self._is_in_loader:
-            self.cursor.begin(self._yielded)
+            self.cursor.begin(self._yielded > 0)
         self._yielded = 0
         marks = self.marks
         with self.cursor.produce() as iterator:
@@ -147,21 +149,21 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
                 marks.record(iterator)
 
     def _items_of_worker(self, number: int, workers: int) -> Iterator[Any]:
-        """The items of worker ``number``, whose iterator is at the first one before this returns."""
+        """The items of worker ``number``. Its iterator is moved to the first of them before this returns."""
         has_loaded, self._has_loaded = self._has_loaded, False
         if has_loaded:  # even if nothing is left: other workers may have items
             self.cursor.set_epoch(self.cursor.epoch)
         # A persistent worker goes through one epoch after another.
-        self.cursor.begin(int(self._worker_iterator is not None))
+        self.cursor.begin(self._worker_iterator is not None)
         self._worker_iterator = own = self._own_partitions(number, workers)
         if own is not None:
-            return self._items_in_turns(own, others=0)
+            return self._items_of_own_batches(own, others=0)
         self._worker_iterator = self.cursor.produce(threads=workers == 1)
         if not has_loaded:
             self._worker_iterator.skip(number * self._batch_items)
         if self.marks is not None:
             self.marks.begin(self._worker_iterator)
-        return self._items_in_turns(self._worker_iterator, (workers - 1) * self._batch_items)
+        return self._items_of_own_batches(self._worker_iterator, (workers - 1) * self._batch_items)
 
     def _own_partitions(self, number: int, workers: int) -> rs.PipelineIterator[Any] | None:
         """An iterator over the partitions of worker ``number`` from the start of the epoch.
@@ -170,19 +172,24 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
         """
         if not self._is_in_loader or self.marks is None:
             return None
-        share = worker_share(self.pipeline, number, workers, self.cursor.origin)
+        share = worker_share(self.pipeline, number, workers, self.cursor.start_state)
         if share is None:
             return None
         self.marks.worker = number
-        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.origin)
+        return rs.Pipeline(without_threads(share.stage)).resume(self.cursor.start_state)
 
-    def _items_in_turns(self, iterator: rs.PipelineIterator[Any], others: int) -> Iterator[Any]:
-        """The items of a batch at a time; after each batch, ``others`` items are skipped."""
+    def _items_of_own_batches(
+        self, iterator: rs.PipelineIterator[Any], others: int
+    ) -> Iterator[Any]:
+        """The items of every batch of this worker.
+
+        After each batch, ``others`` items are skipped: those of the other workers' batches.
+        """
         with iterator:
             whole = True
             while whole:
                 with hidden_worker():
-                    items = pulled(iterator, self._batch_items)
+                    items = take_list(iterator, self._batch_items)
                     if self.marks is not None:
                         self.marks.record(iterator)
                     whole = len(items) == self._batch_items

@@ -1,10 +1,17 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
 # The way of a batch: `_ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
-# cursor and start torch's own iterator. That draws indices from a sampler (`sampler.py`), or a worker
-# iterates the `PipelineDataset` (`dataset.py`): `_items_of_worker` → `_items_in_turns`. For a stream,
-# `Marks.record` keeps the state, and `CollateWithState` (`batch_states.py`) puts it next to the batch.
-# Back in `__next__`, `_count_received` counts the batch in the cursor's `EpochProgress` and keeps its state.
+# cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
+#
+# - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
+# - the `PipelineDataset` (`dataset.py`) in this process, if ``num_workers`` is 0: `_every_item`; or
+# - the `PipelineDataset` in each worker: `_items_of_worker`, which starts at the worker's own partitions
+#   (`_own_partitions` → `worker_share`) or at its first batch of the whole → `_items_of_own_batches`.
+#
+# For a stream, `BatchState.record` notes the state after each batch, and `CollateWithState`
+# (`batch_states.py`) puts it next to the batch. Back in `__next__`, `_count_received` counts the batch in the
+# cursor's `EpochProgress`, and keeps the state that came with it: `WorkerShares.count_received` if workers own
+# partitions, else `Cursor.keep`.
 #
 # The way of a state: `state_dict` → `_state` → `Cursor.state_dict` (`cursor.py`), given the number of items
 # received → `ConsumedStates.after`, which computes it, or finds one that came with a batch. If workers own
@@ -269,16 +276,16 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     def _begin_epoch(self) -> tuple[EpochProgress, Iterator[T]]:
         """Begin an epoch: the progress in it, and torch's own iterator over it."""
-        self._progress = progress = self.cursor.begin(self.received, self.fewest)
+        self._progress = progress = self.cursor.begin(self.received > 0, self.fewest)
         if isinstance(self._source, PipelineDataset):
             if not progress.follows:
                 self._iterator = None  # persistent workers would go to the next epoch
             self._shares = WorkerShares.of(
-                self._source.pipeline, self.num_workers, self.cursor.origin, self._batch_items
+                self._source.pipeline, self.num_workers, self.cursor.start_state, self._batch_items
             )
         # Torch seeds its workers from a generator that the model may use too. A resume begins the
         # epoch a second time, so it must not change that generator.
-        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.origin["step"]):
+        with draws_of(torch.initial_seed(), self.cursor.epoch, self.cursor.start_state["step"]):
             return progress, self._torch_iterator()
 
     def _torch_iterator(self) -> Iterator[T]:
@@ -337,7 +344,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             and deal_of(self.cursor.pipeline.stage).ranks == 1
         ):
             warn_of_ended_run(
-                self.cursor.origin["step"],
+                self.cursor.start_state["step"],
                 "load no state",
                 go_on=f"begin the next loop, which is epoch {self.cursor.epoch + 1}",
                 stacklevel=4,

@@ -3,7 +3,7 @@
 # The state of a rank has the rank's own partitions. `torch.distributed.checkpoint` keeps the values
 # of equal keys once, and loads the keys that a rank asks for. So with a key for each partition, any
 # number of ranks finds what it needs. Each value is a whole state with only this partition, and
-# `joined_states` joins them.
+# `merge_owner_states` joins them.
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch.distributed as dist
 import resumable as rs
 from resumable.state.columns import as_columns, as_rows
 from resumable.state.encoding import dumps_frozen
-from resumable.state.merging import PARTITIONS, is_of_partitions, joined_states
+from resumable.state.merging import PARTITIONS, is_of_partitions, merge_owner_states
 
 from .accelerate_guard import keeps_rank_state
 from .cursor import KEY
@@ -75,7 +75,7 @@ class PartitionedState:
         """
         if KEY not in state_dict:
             states = [rs.loads(value) for value in state_dict.values()]
-            joined = joined_states(states)
+            joined = merge_owner_states(states)
             check_one_step(states, pipeline_of(self._loader))
             state_dict = {KEY: dumps_frozen(joined)}
         self._loader.load_state_dict(state_dict)
@@ -147,7 +147,7 @@ def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes
         return state_dict
     states: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(states, state_dict[KEY], group=group)
-    return {KEY: dumps_frozen(joined_states(map(rs.loads, states)))}
+    return {KEY: dumps_frozen(merge_owner_states(map(rs.loads, states)))}
 
 
 class _Split(NamedTuple):

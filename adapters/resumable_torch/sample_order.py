@@ -23,8 +23,8 @@ __all__ = [
     "check_makes_order",
     "check_positions",
     "positions_from",
-    "pulled",
     "refuse_given",
+    "take_list",
 ]
 
 Source = int | Sized | rs.Pipeline[int]
@@ -99,11 +99,11 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
     An item that fills up a last round has the position of the item that it repeats.
     """
-    stage, origin = cursor.pipeline.stage, cursor.origin
+    stage, start = cursor.pipeline.stage, cursor.start_state
     if not isinstance(stage, Shard):
-        return count(_before(cursor, stage.length) + origin["step"])
+        return count(_before(cursor, stage.length) + start["step"])
     before, length = _before(cursor, stage.upstream.length), stage.upstream.length
-    base = origin["pipeline"]["position"]
+    base = start["pipeline"]["position"]
     dealt = count(base + stage.index, stage.count)
     if length is None or length == math.inf:
         return (before + place for place in dealt)
@@ -130,6 +130,6 @@ def check_positions(order: rs.Pipeline[int]) -> None:
             )
 
 
-def pulled(iterator: rs.PipelineIterator[Any], length: int) -> list[Any]:
-    """Up to ``length`` items as a list."""
-    return list(block_items(iterator.pull_as_moved(length)))
+def take_list(iterator: rs.PipelineIterator[Any], count: int) -> list[Any]:
+    """Take up to ``count`` items, as a list."""
+    return list(block_items(iterator.pull_as_moved(count)))

@@ -14,7 +14,7 @@ import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 
 from .cursor import Cursor, HasCursor
-from .sample_order import Source, as_order, check_positions, positions_from, pulled, refuse_given
+from .sample_order import Source, as_order, check_positions, positions_from, refuse_given, take_list
 
 __all__ = ["EpochForwarder", "LoaderOwned", "ResumableBatchSampler", "ResumableSampler"]
 
@@ -108,11 +108,11 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
     def __iter__(self) -> Iterator[Any]:
         # The epoch begins with its first sample: torch asks for more iterators than it uses.
         if not self.has_owner:
-            self.cursor.begin(self.yielded)
+            self.cursor.begin(self.yielded > 0)
         positions = positions_from(self.cursor) if self.with_position else None
         self._drawn = 0
         with self.cursor.produce() as producer:
-            while block := pulled(producer, BLOCK):
+            while block := take_list(producer, BLOCK):
                 if positions is not None:
                     block = list(zip(block, positions, strict=False))
                 self._drawn += len(block)
@@ -181,11 +181,11 @@ class ResumableBatchSampler(LoaderOwned, Sampler[list[Any]]):
 
     def __iter__(self) -> Iterator[list[Any]]:
         if not self.has_owner:
-            self.cursor.begin(self._yielded, self.fewest)
+            self.cursor.begin(self._yielded > 0, self.fewest)
         positions = positions_from(self.cursor) if self.sampler.with_position else None
         self._yielded = 0
         with self.cursor.produce() as producer:
-            while batch := pulled(producer, self.batch_size):
+            while batch := take_list(producer, self.batch_size):
                 if len(batch) < self.batch_size and self.drop_last:
                     return
                 if positions is not None:

@@ -19,7 +19,7 @@ from resumable.stages.filter import Filter
 from resumable.stages.map import Map
 from resumable.stages.partition import Partition, dealt
 from resumable.stages.random_map import RandomMap
-from resumable.state.merging import PARTITIONS, joined_states
+from resumable.state.merging import PARTITIONS, merge_owner_states
 from resumable.state.value import State
 
 __all__ = ["WorkerShares", "check_workers", "worker_share"]
@@ -29,11 +29,11 @@ MOST_HELD: Final = 1 << 16
 
 
 def worker_share(
-    pipeline: rs.Pipeline[Any], number: int, workers: int, origin: State
+    pipeline: rs.Pipeline[Any], number: int, workers: int, start_state: State
 ) -> rs.Pipeline[Any] | None:
     """What worker ``number`` of several owns; None if each must go through the whole pipeline.
 
-    Worker 0, which torch asks first, owns the partition whose turn it is at ``origin``.
+    Worker 0, which torch asks first, owns the partition whose turn it is at ``start_state``.
 
     Raises:
       InvalidArgument: if there are more workers than partitions.
@@ -42,7 +42,7 @@ def worker_share(
     if partition is None or workers < 2:
         return None
     check_workers(pipeline, workers)
-    first = _first_in_turn(partition, origin["pipeline"]) % workers
+    first = _first_in_turn(partition, start_state["pipeline"]) % workers
     share = dealt(pipeline.stage, (first + number) % workers, workers, "keep")
     assert share is not None
     return rs.Pipeline(share)
@@ -102,29 +102,29 @@ class WorkerShares:
 
     Args:
       pipelines: what each worker owns.
-      origin: the state with which the epoch begins.
+      start_state: the state with which the epoch begins.
       batch_items: number of items that one batch takes.
     """
 
     def __init__(
-        self, pipelines: Sequence[rs.Pipeline[Any]], origin: State, batch_items: int
+        self, pipelines: Sequence[rs.Pipeline[Any]], start_state: State, batch_items: int
     ) -> None:
-        self._origin = origin
+        self._start_state = start_state
         self._batch_items = batch_items
         self._last = deque[int](maxlen=MOST_HELD)  # the workers of the last batches
         self._received = [0] * len(pipelines)
         self._states = [ConsumedStates(pipeline) for pipeline in pipelines]
         for states in self._states:
-            states.start_at(states.checked(origin))
+            states.start_at(states.checked(start_state))
 
     @classmethod
     def of(
-        cls, pipeline: rs.Pipeline[Any], workers: int, origin: State, batch_items: int
+        cls, pipeline: rs.Pipeline[Any], workers: int, start_state: State, batch_items: int
     ) -> WorkerShares | None:
-        """The shares of ``workers`` in an epoch from ``origin``, if they own partitions."""
-        shares = [worker_share(pipeline, number, workers, origin) for number in range(workers)]
+        """The shares of ``workers`` in an epoch from ``start_state``, if they own partitions."""
+        shares = [worker_share(pipeline, number, workers, start_state) for number in range(workers)]
         found = [share for share in shares if share is not None]
-        return cls(found, origin, batch_items) if found else None
+        return cls(found, start_state, batch_items) if found else None
 
     def count_received(self, worker: int, state: bytes | None) -> None:
         """Count a batch of ``worker``; ``state`` is its state after it, if it is known."""
@@ -148,10 +148,10 @@ class WorkerShares:
                 zip(self._states, self._received, strict=True)
             )
         ]
-        step: int = self._origin["step"]
+        step: int = self._start_state["step"]
         done = sum(state["step"] - step for state in states)
-        return {**joined_states(states), "step": step + done}
+        return {**merge_owner_states(states), "step": step + done}
 
     def _step(self, batches: int) -> int:
         """The step of a worker after so many of its batches."""
-        return int(self._origin["step"]) + batches * self._batch_items
+        return int(self._start_state["step"]) + batches * self._batch_items

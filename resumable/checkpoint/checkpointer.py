@@ -28,8 +28,8 @@ from .opening import (
     check_policy,
     check_rank,
     save_point_of,
-    started_at,
-    taken,
+    start_at,
+    take_checkpoint,
 )
 from .progress_bar import StepBar
 from .ranks.part import WHOLE, RankPart
@@ -47,7 +47,9 @@ T = TypeVar("T")
 class Checkpointer:
     """Saves the state of an input when ``trigger`` is due; a context manager around the loop.
 
-    A save at step k means that k items were handed out and that the loop came back for the next one.
+    A save at step k means that k items were handed out and that the loop came back for the next one. With
+    several ranks, the step counts the items of each rank. If another number of ranks goes on, it counts on
+    from there.
     At a clean end there is a last save: when the pipeline is exhausted, or when the ``with`` block ends
     without an exception, as after a ``break``. After an exception there is none. So leave the loop by
     ``break`` only when the work on the item is done.
@@ -184,8 +186,8 @@ class Checkpointer:
             checkpoint = self._chosen(step)
             saved = WHOLE if checkpoint is None else self._steps.saved_as(checkpoint.step)
             part = part_of(self.rank, self.ranks, pipeline.stage, checkpoint, saved.run)
-            of_rank = saved.ranks == self.ranks > 1
-            iterator = started_at(checkpoint, pipeline, self.store, of_rank=of_rank)
+            from_this_rank = saved.ranks == self.ranks > 1
+            iterator = start_at(checkpoint, pipeline, self.store, from_this_rank=from_this_rank)
             undo.callback(iterator.close)
             bar = StepBar(pipeline.length, iterator.step) if progress else None
             if bar is not None:
@@ -231,7 +233,10 @@ class Checkpointer:
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work.
+
+        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        """
         return 0 if self._loop is None else self._loop.step
 
     @property
@@ -315,7 +320,7 @@ class Checkpointer:
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))
         saver = Saver(
-            partial(taken, iterator.get_state, self._wall_clock, part),
+            partial(take_checkpoint, iterator.get_state, self._wall_clock, part),
             self._steps,
             self._asynchronous,
             policy.listeners,

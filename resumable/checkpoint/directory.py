@@ -8,7 +8,7 @@
 # No other call is made: each releases the interpreter's lock, and the writing thread then waits for
 # it while the loop computes. Anything else is looked up only after a call has failed.
 #
-# If a call fails, what was done is taken back. If the system refuses that too, or a second interrupt
+# If a call fails, what was done is rolled back. If the system refuses that too, or a second interrupt
 # comes, the outcome is open: a whole checkpoint may be there that nobody was told of. The next save
 # of the step takes it back or makes sure of it.
 
@@ -24,8 +24,8 @@ from typing import final
 from ..errors import InvalidArgument, InvalidType
 from .files import (
     file_identity,
+    give_new_name,
     make_folders,
-    name_file,
     read_checkpoint_file,
     sync_folder,
     sync_if_equal,
@@ -130,7 +130,7 @@ class Directory(Store):
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
         if self._in_doubt is not None and self._in_doubt.path == path:
-            self._take_back()
+            self._roll_back()
         try:
             self._write_and_name(path, data)
         except FileExistsError:
@@ -166,7 +166,7 @@ class Directory(Store):
             return file_identity(self.folder / name) not in free
 
         aside = self.folder / self._names.free_aside(step, reason, is_taken)
-        name_file(path, aside)
+        give_new_name(path, aside)
         with suppress(FileNotFoundError):  # it may have been renamed
             os.unlink(path)
         sync_folder(self.folder)
@@ -194,18 +194,18 @@ class Directory(Store):
         self._in_doubt = left
         try:
             write_new_file(left.temporary, data)
-            name_file(left.temporary, path)
+            give_new_name(left.temporary, path)
             left.named = True
             with suppress(OSError):  # what is left is in nobody's way
                 os.unlink(left.temporary)
             sync_folder(self.folder)
         except BaseException:
             with suppress(OSError):
-                self._take_back()
+                self._roll_back()
             raise
         self._in_doubt = None
 
-    def _take_back(self) -> None:
+    def _roll_back(self) -> None:
         """Remove what the save in doubt has left."""
         left = self._in_doubt
         assert left is not None

@@ -69,8 +69,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     return sealed + hashlib.blake2b(sealed, digest_size=DIGEST_BYTES).digest()
 
 
-def check_before_holding(size: int, read: Callable[[int], bytes]) -> bool:
-    """Refuse what is not a checkpoint before all of it is held in memory.
+def check_unread(size: int, read: Callable[[int], bytes]) -> bool:
+    """Refuse what is not a checkpoint while its bytes are still unread, so that memory need not hold them.
 
     Args:
       size: number of bytes.

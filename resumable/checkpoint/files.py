@@ -11,7 +11,7 @@ from typing import Final
 
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
 from ..errors import CorruptCheckpoint
-from .envelope import check_before_holding
+from .envelope import check_unread
 
 # Some file systems have no links, and each says so in its own way.
 NO_LINKS: Final = (
@@ -40,7 +40,7 @@ def write_new_file(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def name_file(old: Path, new: Path) -> None:
+def give_new_name(old: Path, new: Path) -> None:
     """Give the file ``old`` the name ``new``, which no file may have; it may keep the name ``old`` too.
 
     Raises:
@@ -177,7 +177,7 @@ def read_checkpoint_file(path: Path) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise CorruptCheckpoint("it is not a regular file")
         with open(descriptor, "rb", closefd=False) as file:
-            if check_before_holding(status.st_size, file.read):
+            if check_unread(status.st_size, file.read):
                 file.seek(0)
             return file.read(status.st_size)
     except OSError as error:

@@ -23,7 +23,7 @@ from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
 from .listener import CheckpointListener
 from .progress_bar import StepBar
-from .saver import SavePoint, Saver, tell_each
+from .saver import SavePoint, Saver, call_each
 
 T = TypeVar("T")
 
@@ -77,8 +77,8 @@ class ResumedLoop(Generic[T]):
         self._first_step = iterator.step
         self._put_off = False
         # The calls of listeners that are still to be made, at the beginning and at the end.
-        self._to_greet: list[Callable[[], object]] = [one.begin for one in policy.listeners]
-        self._to_leave: list[Callable[[], object]] | None = None
+        self._begin_calls: list[Callable[[], object]] = [one.begin for one in policy.listeners]
+        self._end_calls: list[Callable[[], object]] | None = None
         # A loop that is dropped leaves no handler behind.
         weakref.finalize(self, signals.close)
 
@@ -87,7 +87,7 @@ class ResumedLoop(Generic[T]):
 
     def __next__(self) -> T:
         try:
-            if not self._is_over():
+            if self._prepare_next():
                 before = self._counts()
                 try:
                     # Not by `next`: an interrupt could come between its return and ours.
@@ -110,7 +110,10 @@ class ResumedLoop(Generic[T]):
 
     @property
     def step(self) -> int:
-        """Number of items handed out, across resumes; within the loop, that of the step in work."""
+        """Number of items handed out, across resumes; within the loop, that of the step in work.
+
+        After a change of the number of ranks, it counts on from the step of the furthest rank.
+        """
         return self.iterator.step
 
     @property
@@ -146,9 +149,9 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
         if self._bar is not None:
             self._bar.move_to(self.step)
-        if self._to_leave is None:
-            self._to_leave = [partial(one.end, self.step) for one in self._policy.listeners]
-        tell_each(self._to_leave)
+        if self._end_calls is None:
+            self._end_calls = [partial(one.end, self.step) for one in self._policy.listeners]
+        call_each(self._end_calls)
         self.finished = True
         self._signals.close()
         self._signals.raise_deferred()
@@ -170,20 +173,20 @@ class ResumedLoop(Generic[T]):
             stack.callback(self._signals.close)
             stack.callback(self._saver.close)
 
-    def _is_over(self) -> bool:
-        """Do what is due before the next item; returns whether the loop is over."""
+    def _prepare_next(self) -> bool:
+        """Do what is due before the next item; returns whether there is to be one."""
         if self.finished:
-            return True
+            return False
         if self.begun:
             self._between_steps()
         else:
             self._thread = get_ident()
-            tell_each(self._to_greet)
+            call_each(self._begin_calls)
             self.begun = True
         if (self._saver.stopped or self._signals.received) and self._is_to_stop():
             self.finish()
-            return True
-        return False
+            return False
+        return True
 
     def _end_after(self, error: Exception, *, interrupted: bool) -> None:
         """End cleanly if workers died of the signal that stops the loop; else raise ``error``.
@@ -215,7 +218,7 @@ class ResumedLoop(Generic[T]):
         self._saver.raise_failure()
 
     def _save_if_due(self, *, at_end: bool = False) -> None:
-        step, done = self.iterator.step, self._saver.begun
+        step, done = self.iterator.step, self._saver.last_save
         if step == done.step:
             return
         # Time and signals are read before the trigger is called: what comes from now on is later.
@@ -246,7 +249,7 @@ class ResumedLoop(Generic[T]):
         return False
 
     def _is_saved(self) -> bool:
-        return self._saver.begun.step == self.iterator.step
+        return self._saver.last_save.step == self.iterator.step
 
     def _counts(self) -> Mapping[int, int]:
         """How often each signal has been received by now."""

@@ -176,9 +176,9 @@ class CheckpointNames:
         return f".tmp-{self.name}{_rank_suffix(self.part)}-{number}"
 
     def is_temporary(self, file_name: str) -> bool:
-        """Whether `new_temporary` made ``file_name`` for this part, or for one that this rank tidies."""
+        """Whether `new_temporary` made ``file_name`` for this part, or for one that this rank removes."""
         match = self._temporary.fullmatch(file_name)
-        return match is not None and self.part.tidies(_part_in(match))
+        return match is not None and self.part.removes(_part_in(match))
 
 
 def _file_name(name: str, step: int, part: RankPart) -> str:

@@ -92,8 +92,12 @@ def check_rank(rank: Any, ranks: Any, trigger: Trigger, skips: bool) -> tuple[in
     return rank, ranks
 
 
-def started_at(
-    checkpoint: Checkpoint | None, pipeline: Pipeline[T], store: Store, *, of_rank: bool = False
+def start_at(
+    checkpoint: Checkpoint | None,
+    pipeline: Pipeline[T],
+    store: Store,
+    *,
+    from_this_rank: bool = False,
 ) -> PipelineIterator[T]:
     """The iterator of ``pipeline`` at ``checkpoint`` of ``store``; its state can be saved exactly.
 
@@ -101,13 +105,13 @@ def started_at(
       checkpoint: to begin at; None for the start.
       pipeline: of this rank.
       store: where the checkpoint is.
-      of_rank: whether the checkpoint is known to be of this rank, so that its state need not say so.
+      from_this_rank: whether this rank is known to have saved the state, so that it need not say so.
     """
     iterator = pipeline.start()
     try:
         if checkpoint is not None:
             state = checkpoint.state
-            if of_rank and "fingerprint" in state:
+            if from_this_rank and "fingerprint" in state:
                 state = {**state, "fingerprint": with_rank(state["fingerprint"], pipeline.stage)}
             iterator.set_state(state)
         iterator.get_state()  # what cannot be saved raises before the first item
@@ -132,7 +136,7 @@ def save_point_of(
     return SavePoint(checkpoint.step, clock() - age)
 
 
-def taken(
+def take_checkpoint(
     get_state: Callable[[], State], wall_clock: Callable[[], float], part: RankPart, step: int
 ) -> Checkpoint:
     """A checkpoint of the state that ``get_state`` returns now, at ``step``.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
-from .envelope import check_before_holding
+from .envelope import check_unread
 from .names import CheckpointNames, parse_file_name, steps_by_name
 from .ranks.part import RankPart
 from .store import Store
@@ -105,7 +105,7 @@ class Remote(Store):
 
     def save(self, step: int, data: bytes) -> str:
         path = self._path(step)
-        self._take_back(path)
+        self._roll_back(path)
         # Not every backend knows create-only.
         if not self._system.exists(path):
             self._in_doubt = path, data
@@ -132,7 +132,7 @@ class Remote(Store):
             offset += len(part)
             return part
 
-        check_before_holding(described["size"], read)
+        check_unread(described["size"], read)
         data: bytes = self._system.cat_file(path)
         return data
 
@@ -167,7 +167,7 @@ class Remote(Store):
         one._names, one._in_doubt = names, None
         return one
 
-    def _take_back(self, path: str) -> None:
+    def _roll_back(self, path: str) -> None:
         """Remove ``path`` if an earlier attempt to put it has left the bytes that are there."""
         if self._in_doubt is not None and self._in_doubt[0] == path:
             if self._system.exists(path) and self._system.cat_file(path) == self._in_doubt[1]:

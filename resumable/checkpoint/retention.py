@@ -172,7 +172,7 @@ class SharedRetainer:
 
     def _saved(self) -> dict[int, float]:
         """Step and time of each valid checkpoint that is settled."""
-        settled = self._steps.settled_steps()
+        settled = self._steps.find_settled_steps()
         known = self._times
         times = {step: known[step] if step in known else self._read(step) for step in settled}
         later = {step: time for step, time in known.items() if step > max(settled, default=-1)}

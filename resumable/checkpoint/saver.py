@@ -60,13 +60,13 @@ class _Save:
     Attributes:
       point: what later saves need of it.
       job: writes the checkpoint; tried again, it writes the same bytes.
-      to_announce: the calls of `before_save` that are still to be made.
+      calls_before: those of `before_save` that are still to be made.
       submitted: whether the writer has the job.
     """
 
     point: SavePoint
     job: Job[_Written]
-    to_announce: list[Callable[[], object]]
+    calls_before: list[Callable[[], object]]
     submitted: bool = False
 
 
@@ -77,7 +77,7 @@ class Saver:
     Invariant: a step counts as saved as soon as its save is begun, until that save fails.
 
     Args:
-      take: returns the checkpoint of the step at which a save is begun.
+      take_checkpoint: returns the checkpoint of the step at which a save is begun.
       store: where the checkpoints are kept.
       asynchronous: whether the loop goes on while a save is written.
       listeners: called at the saves.
@@ -91,7 +91,7 @@ class Saver:
 
     def __init__(
         self,
-        take: Callable[[int], Checkpoint],
+        take_checkpoint: Callable[[int], Checkpoint],
         store: Store,
         asynchronous: bool,
         listeners: Sequence[CheckpointListener],
@@ -99,7 +99,7 @@ class Saver:
         clock: Callable[[], float],
         resumed: SavePoint,
     ) -> None:
-        self._take = take
+        self._take_checkpoint = take_checkpoint
         self._store = store
         self._asynchronous = asynchronous
         self._writer = Threads(1, "resumable-writer", thorough=True)
@@ -114,14 +114,14 @@ class Saver:
         self._beginning: _Save | None = None
         self._pending: _Save | None = None
         # The calls of listeners that the finished saves still need.
-        self._announcements: list[Callable[[], object]] = []
+        self._calls_after: list[Callable[[], object]] = []
         self._failures: list[SaveError] = []
-        self._telling = False
+        self._in_listener = False
         self._closed = False
 
     @property
-    def begun(self) -> SavePoint:
-        """The last save begun, or what the loop was resumed from."""
+    def last_save(self) -> SavePoint:
+        """The last save that was begun, or what the loop was resumed from."""
         return self._done if self._pending is None else self._pending.point
 
     @property
@@ -132,7 +132,7 @@ class Saver:
     @property
     def idle(self) -> bool:
         """Whether there is nothing to acknowledge and nothing to raise."""
-        return self._pending is None and not self._failures and not self._announcements
+        return self._pending is None and not self._failures and not self._calls_after
 
     @property
     def closed(self) -> bool:
@@ -155,10 +155,10 @@ class Saver:
         assert step is not None
         save = self._beginning
         if save is None or save.point.step != step:
-            job = Job(partial(self._commit, self._take(step)))
+            job = Job(partial(self._commit, self._take_checkpoint(step)))
             save = _Save(point, job, [partial(one.before_save, step) for one in self._listeners])
             self._beginning = save
-        self._announce(save)
+        self._call_before_save(save)
         self._beginning, self._pending = None, save
         self._write(save)
 
@@ -181,8 +181,8 @@ class Saver:
             self._wait_for(save)
         if save is not None and save.job.given:
             path = self._acknowledge(save)
-        if not self._telling:
-            self._tell(self._announcements)
+        if not self._in_listener:
+            self._call_after_saves(self._calls_after)
         return path
 
     def raise_failure(self) -> None:
@@ -204,40 +204,40 @@ class Saver:
             self.collect(wait_seconds=LONG_PATIENCE)
         finally:
             self._writer.close(0)
-            self._writer.abandon()  # `collect` has waited for all that is to be written
+            self._writer.forget_jobs()  # `collect` has waited for all that is to be written
 
     def _check_may_save(self) -> None:
         if self.foreign:
             raise WorkerError("this loop belongs to the process that forked this one; resume anew")
         if self._closed:
             raise IteratorClosed("the checkpointer was closed; make another one and resume")
-        if self._telling:
+        if self._in_listener:
             raise InvalidArgument("a listener cannot save: it is called during a save")
 
-    def _announce(self, save: _Save) -> None:
+    def _call_before_save(self, save: _Save) -> None:
         """Call `before_save` of each listener.
 
         If one raises, there is no save unless `begin` is called again for the step. The calls then go on
         with that listener, since a checkpoint commits what each of them has saved.
         """
-        self._telling = True
+        self._in_listener = True
         try:
-            while save.to_announce:
-                save.to_announce[0]()
-                del save.to_announce[0]
+            while save.calls_before:
+                save.calls_before[0]()
+                del save.calls_before[0]
         finally:
-            self._telling = False
+            self._in_listener = False
 
-    def _tell(self, events: list[Callable[[], object]]) -> None:
+    def _call_after_saves(self, calls: list[Callable[[], object]]) -> None:
         """Call the listeners after a save, each once; a second time only after an interrupt.
 
         If one of them raises, the next call of this method goes on with the others.
         """
-        self._telling = True
+        self._in_listener = True
         try:
-            tell_each(events)
+            call_each(calls)
         finally:
-            self._telling = False
+            self._in_listener = False
 
     def _write(self, save: _Save) -> None:
         try:
@@ -278,15 +278,17 @@ class Saver:
         # Seconds count from its end, so that a long save does not make the next one due.
         done = replace(save.point, seconds=self._clock())
         due: list[Callable[[], object]] = [
-            partial(self._tell_done, one, done, written) for one in self._listeners
+            partial(self._call_after_save, one, done, written) for one in self._listeners
         ]
         if written.complaint is not None:
             due.append(partial(warnings.warn, written.complaint, RuntimeWarning, stacklevel=4))
-        due = [*self._announcements, *due]
-        self._done, self._pending, self._announcements = done, None, due
+        due = [*self._calls_after, *due]
+        self._done, self._pending, self._calls_after = done, None, due
         return written.path
 
-    def _tell_done(self, listener: CheckpointListener, done: SavePoint, written: _Written) -> None:
+    def _call_after_save(
+        self, listener: CheckpointListener, done: SavePoint, written: _Written
+    ) -> None:
         assert done.step is not None
         answer = listener.after_save(done.step, written.path)
         if answer is not None and not isinstance(answer, (bool, np.bool_)):
@@ -303,16 +305,16 @@ def _failure(point: SavePoint, error: BaseException) -> SaveError:
     return failure
 
 
-def tell_each(events: list[Callable[[], object]]) -> None:
+def call_each(calls: list[Callable[[], object]]) -> None:
     """Make these calls, each once; a second time only if an interrupt cut the first one short.
 
     A call that raises an exception is not made again; the others are still made. An interrupt that is
     an `Exception` cannot be distinguished from an error of the listener.
     """
-    while events:
+    while calls:
         try:
-            events[0]()
+            calls[0]()
         except Exception:
-            del events[0]
+            del calls[0]
             raise
-        del events[0]
+        del calls[0]

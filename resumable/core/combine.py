@@ -272,14 +272,14 @@ class TurnsIterator(CombineIterator[T]):
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
         """The next item of upstream ``numbers[i]`` for each i, wherever it still has one.
 
-        An upstream without an item for its turn is marked as ended only if a later turn has an item.
-        A loop that takes one item at a time has noticed the same ends after the last item.
+        An upstream that has no item for its turn is marked as ended only if a later turn has an item. A
+        loop that takes one item at a time notices the same ends, up to its last item.
 
         Args:
           numbers: of upstreams, shape (n,).
 
         Returns:
-          the items in this order, and the i of each, ascending.
+          the items in the order of ``numbers``; and the index in ``numbers`` of each, ascending.
         """
         blocks: list[Block] = []
 
@@ -299,7 +299,7 @@ class TurnsIterator(CombineIterator[T]):
           numbers: of upstreams, shape (n,).
 
         Returns:
-          the i of each item, ascending.
+          the index in ``numbers`` of each item, ascending.
         """
         return self._moved_each(numbers, lambda upstream, count: upstream.skip(count))[0]
 
@@ -313,7 +313,8 @@ class TurnsIterator(CombineIterator[T]):
           move: takes a number of items of an upstream, and returns how many there were.
 
         Returns:
-          the i of each item that was taken, ascending; and the same in the order of taking.
+          the index in ``numbers`` of each item that was taken, ascending; and the same indices in the
+          order of taking.
         """
         order, groups = grouped(numbers)
         places, missing = [], {}

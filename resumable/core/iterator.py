@@ -136,7 +136,9 @@ class PipelineIterator(StageIterator[T]):
       epoch: number of the first epoch.
 
     Attributes:
-      step: number of items handed out since the very first start, across resumes.
+      step: number of items handed out since the very first start, across resumes. After a resume from the
+        joined states of several ranks, it counts on from the step of the rank that was furthest; it never
+        counts the items of all ranks.
 
     >>> iterator = iter(rs.range(9))
     >>> next(iterator), next(iterator), iterator.step

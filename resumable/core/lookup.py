@@ -2,8 +2,10 @@
 
 # Orders (shuffle, skip) are computed for a block of indices at a time, because a vectorised
 # permutation costs about 12 ns an index in blocks of 65,536 and fifty times that in blocks of
-# 256. Items are computed only when asked for: indices may run ahead, items never do. A stage that
-# makes its items from the items of other stages prepares a `PreparedItems`, so that their indices run ahead too.
+# 256. Items run ahead only where computing them has no effects: numbers that are pure arithmetic, and
+# the pages of files. No function of the user is called before its item is asked for. A stage that
+# makes its items from the items of other stages prepares a `PreparedItems`, so that their indices run
+# ahead too.
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 # A vectorised order costs less per index when more indices are computed at once, and a Python call
 # for an item costs more than the item. So up to 65,536 indices run ahead, and the way to their
-# items is prepared for all of them. This takes a few MB, mostly for Python integers. Items never
-# run ahead: `gather` computes a part of them when it is called, `items` each when it is taken.
+# items is prepared for all of them. This takes a few MB, mostly for Python integers. `gather` computes
+# a part of the items when it is called, `items` computes each when it is taken. Items run ahead only
+# where computing them has no effects: numbers that are `pure`, and items of files whose pages hold many
+# (`formats/ahead.py`). No function of the user is called ahead.
 
 from __future__ import annotations
 
@@ -97,8 +99,8 @@ class JoinedItems(PreparedItems[T]):
     """Items made from one item of each of several inputs.
 
     Args:
-      blocks: makes a block from one block of each prepared.
-      items: makes an iterator from one of each prepared; no item is computed before it is taken.
+      blocks: makes a block from one block of each input.
+      items: makes an iterator from one iterator of each input; no item is computed before it is taken.
       inputs: one or more, of equal length.
     """
 
@@ -126,13 +128,15 @@ class ChosenItems(PreparedItems[T]):
     Args:
       inputs: one or more.
       numbers: which of ``inputs`` has the item at each place, shape (places,).
-      ranks: place of that item in its prepared, shape (places,); for each prepared they ascend by 1.
+      places_within: place of that item in its input, shape (places,); for each input they ascend by 1.
     """
 
-    def __init__(self, inputs: list[PreparedItems[T]], numbers: Any, ranks: Indices) -> None:
+    def __init__(
+        self, inputs: list[PreparedItems[T]], numbers: Any, places_within: Indices
+    ) -> None:
         self.inputs = inputs
         self.numbers = numbers
-        self.ranks = ranks
+        self.places_within = places_within
 
     def gather(self, places: range) -> Block:
         if not places:
@@ -152,25 +156,25 @@ class ChosenItems(PreparedItems[T]):
     def _parts(
         self, places: range
     ) -> tuple[Indices, Iterable[tuple[int, PreparedItems[T], range]]]:
-        """``places`` sorted by their inputs; then for each prepared its number, itself and its places."""
+        """``places`` sorted by their inputs; then for each input its number, itself and the places in it."""
         order, groups = grouped(self.numbers[places.start : places.stop])
-        ranks = self.ranks[places.start : places.stop]
+        places_within = self.places_within[places.start : places.stop]
         return order, (
-            (number, self.inputs[number], range(first_rank, first_rank + last - first))
+            (number, self.inputs[number], range(first_place, first_place + last - first))
             for number, first, last in groups
-            for first_rank in (int(ranks[order[first]]),)
+            for first_place in (int(places_within[order[first]]),)
         )
 
 
 def choose(
     numbers: Indices, indices: Indices, prepared_of: Callable[[int, Indices], PreparedItems[T]]
 ) -> PreparedItems[T]:
-    """The prepared of items that each come from one of several inputs.
+    """The `PreparedItems` of items that are each taken from one of several inputs.
 
     Args:
       numbers: number of the input of each item, integers of shape (places,).
       indices: index of each item in its input, int64, of the same shape.
-      prepared_of: returns the prepared of the input with a number, at some of its indices.
+      prepared_of: returns the `PreparedItems` of the input with a number, at some of its indices.
     """
     order, groups = grouped(numbers)
     if len(groups) == 1:
@@ -185,20 +189,20 @@ def choose(
         if isinstance(block, (list, np.ndarray)):
             return Computed(block)
     inputs: list[PreparedItems[T]] = []
-    chosen, ranks = np.empty_like(indices), np.empty_like(indices)
+    chosen, places_within = np.empty_like(indices), np.empty_like(indices)
     for prepared, (_, first, last) in zip(found, groups, strict=True):
         places = order[first:last]
         # The inputs of a nested choice become inputs of this one, so nesting costs nothing per item.
         if isinstance(prepared, ChosenItems):
             chosen[places] = prepared.numbers
             chosen[places] += len(inputs)
-            ranks[places] = prepared.ranks
+            places_within[places] = prepared.places_within
             inputs += prepared.inputs
         else:
             chosen[places] = len(inputs)
-            ranks[places] = np.arange(last - first)
+            places_within[places] = np.arange(last - first)
             inputs.append(prepared)
-    return ChosenItems(inputs, chosen.astype(np.min_scalar_type(len(inputs))), ranks)
+    return ChosenItems(inputs, chosen.astype(np.min_scalar_type(len(inputs))), places_within)
 
 
 def grouped(numbers: Any) -> tuple[Indices, list[tuple[int, int, int]]]:

@@ -145,11 +145,16 @@ class StageIterator(ABC, Generic[T]):
         """
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
-        """The state ``offset`` items ahead, and how far ahead that is; nothing moves.
+        """The state ``offset`` items ahead, and how many items that is ahead; nothing moves.
 
-        A negative ``offset`` goes back. Only the end of the epoch makes it less far. None: unknown without
-        moving; some iterators know only ``state_at(-1)``. If ``state_at(0)`` is not None, `set_state` is
-        legal in mid-epoch, to go back to an item that was handed out.
+        A negative ``offset`` goes back. The second number differs from ``offset`` only where the epoch ends
+        before.
+
+        It is None if the state cannot be known without moving. An iterator may know it for some offsets
+        only, such as -1.
+
+        If ``state_at(0)`` is not None, `set_state` may be called in mid-epoch, to go back to an item that
+        was handed out.
         """
         return None
 

@@ -73,7 +73,7 @@ def digest_of_index(pages: Iterable[bytes], file: AnyFile) -> bytes:
 
     Args:
       pages: digests of the pages of the index.
-      file: that is indexed.
+      file: the file that is indexed.
 
     Raises:
       MalformedItem: if it has changed since it was found.

@@ -216,7 +216,7 @@ def _due(parts: Sequence[int], total: int, turns: Any) -> Any:
     Arrays of Python integers, since products exceed 64 bits; shape (turns, upstreams).
     """
     # What is due by the time t / total, rounded for each upstream, may not sum up to t. Then items
-    # due next are added, or those due last removed. Of items due at the same time, those of the
+    # due next are added, or those due last removed. If items are due at the same time, those of the
     # first upstream come first.
     weights = np.array(parts, object)
     counts = (2 * turns[:, np.newaxis] * weights + total) // (2 * total)

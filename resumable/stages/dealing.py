@@ -16,7 +16,7 @@ class Deals(LookedUp[T], Transform[T]):
 
     Args:
       index: of the rank or the partition.
-      count: how many there are.
+      count: number of ranks, or of partitions.
     """
 
     flow = Flow.SUBSET

@@ -177,7 +177,8 @@ class Map(CallsPerItem[T]):
         waiting.
       fn_version: a string or a number; change it whenever the function's results change. A state
         saved with another one is refused.
-      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order.
+      workers: number of threads or processes that call ``fn``, 0 for none. Results come in order. Random
+        access ignores them: ``pipeline[i]`` calls ``fn`` in the calling thread.
         Up to twice as many calls, or chunks of calls, are in work ahead of the last result handed
         out. May differ between save and resume, as may ``executor``.
       executor: where the workers are. ``"process"`` suits functions that compute in Python,

@@ -35,11 +35,11 @@ from ..core.graph import walk, with_inputs
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
 from ..workers.partition_pool import PartitionWorkersConfig, check_workers_config
-from ..workers.skips import unheard
+from ..workers.skips import without_listeners
 from .even_steps import EvenIterator
+from .map_pools import maps_with_processes
 from .part import Part, down_to_parts
 from .partition_iterator import PartitionIterator
-from .partition_pools import maps_with_processes
 from .placed_partitions import PlacedPartitionIterator
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class Partition(RunsAhead[T], Transform[T]):
 
     def pipeline(self, number: int) -> Stage[T]:
         """The pipeline of partition ``number``."""
-        return _numbered(self.upstream, number)
+        return _for_partition(self.upstream, number)
 
     @derived
     def length(self) -> Length:
@@ -263,10 +263,11 @@ class Partition(RunsAhead[T], Transform[T]):
     def start_own(self, epoch: int, *, plainly: bool = False) -> StageIterator[T]:
         """An iterator of all items of the partitions of this rank, in workers unless ``plainly``."""
         config = self._workers_config._replace(workers=0) if plainly else self._workers_config
-        own = self, self.numbers, self.pipelines, epoch, config
-        return (
-            PlacedPartitionIterator(self.count, *own) if self.placing else PartitionIterator(*own)
-        )
+        if self.placing:
+            return PlacedPartitionIterator(
+                self, self.numbers, self.pipelines, epoch, config, count=self.count
+            )
+        return PartitionIterator(self, self.numbers, self.pipelines, epoch, config)
 
     def dealt(self, index: int, count: int, uneven: str) -> Partition[T]:
         """Those of this rank's partitions that go to rank ``index`` of ``count``."""
@@ -280,9 +281,9 @@ class Partition(RunsAhead[T], Transform[T]):
 
     @property
     def _workers_config(self) -> PartitionWorkersConfig:
-        pipeline = unheard(self.upstream) if self.workers else self.upstream
+        pipeline = without_listeners(self.upstream) if self.workers else self.upstream
         return PartitionWorkersConfig(
-            partial(_numbered, pipeline), self.workers, self.executor, self.buffer_size
+            partial(_for_partition, pipeline), self.workers, self.executor, self.buffer_size
         )
 
 
@@ -312,11 +313,11 @@ def has_partitions(stage: Stage[Any]) -> bool:
     return any(isinstance(found, Partition) for found, _ in walk(stage))
 
 
-def _numbered(stage: Stage[T], number: int) -> Stage[T]:
+def _for_partition(stage: Stage[T], number: int) -> Stage[T]:
     """The pipeline of a partition, for partition ``number``."""
     if isinstance(stage, Part):
         return dataclasses.replace(stage, index=number)
-    inputs = tuple(_numbered(upstream, number) for upstream in stage.inputs)
+    inputs = tuple(_for_partition(upstream, number) for upstream in stage.inputs)
     if all(new is old for new, old in zip(inputs, stage.inputs, strict=True)):
         return stage
     return with_inputs(stage, inputs)

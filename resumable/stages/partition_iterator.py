@@ -18,7 +18,7 @@ from ..state.merging import MOST_PARTITIONS, OF_EVEN_STEPS, OF_PARTITIONS, PARTI
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import ReusesWorkers, WorkerSource, reuse_workers
 from ..workers.partition_pool import PartitionPool, PartitionWorkersConfig, WorkerPartition
-from .partition_pools import PartitionPools, maps_with_processes
+from .map_pools import MapPools, maps_with_processes
 
 T = TypeVar("T")
 
@@ -43,8 +43,9 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
     """Motion through partitions, which workers may run.
 
     Args:
-      stage: whose motion it is.
-      numbers: of the partitions.
+      stage: the stage whose motion it is.
+      numbers: of the partitions. In the other methods, ``numbers`` are indices into these, as in every
+        `TurnsIterator`.
       pipelines: of the partitions, in the same order.
       epoch: its number.
       config: what runs the pipelines.
@@ -62,37 +63,37 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         config: PartitionWorkersConfig,
     ) -> None:
         super().__init__(stage, epoch, reads=pipelines)
-        self._numbered = list(numbers)
+        self._partition_ids = list(numbers)
         self._pipelines = pipelines
         self._start_epoch = epoch
         # The turns that were planned last.
         self._planned = NO_TURNS
         self._pool = PartitionPool(config, stage, epoch) if config.workers else None
         if self._pool is not None:
-            self._upstreams = list(map(self._pool.of, numbers, self._upstreams))
+            self._upstreams = list(map(self._pool.add, numbers, self._upstreams))
         maps = list(maps_with_processes(pipelines[0])) if pipelines else []
-        self._pools = PartitionPools(maps, len(pipelines)) if maps else None
-        if self._pools is not None:
+        self._map_pools = MapPools(maps, len(pipelines)) if maps else None
+        if self._map_pools is not None:
             for upstream in self._upstreams:
-                reuse_workers(upstream, self._pools)
+                reuse_workers(upstream, self._map_pools)
         self._deferrers = list(map(state_deferrer, self._upstreams))
         self._counted = self._fresh_progress([0] * len(numbers))
 
     def use_workers_of(self, source: WorkerSource) -> WorkerSource:
         if self._pool is not None:
             self._pool.use_workers_of(source)
-        if self._pools is None:
+        if self._map_pools is None:
             return source
-        self._pools.use_workers_of(source)
-        return self._pools
+        self._map_pools.use_workers_of(source)
+        return self._map_pools
 
     def close(self) -> None:
-        if self._pools is None:
+        if self._map_pools is None:
             super().close()
             return
-        self._pools.keep_no_more()
+        self._map_pools.stop_keeping()
         super().close()
-        self._pools.close()
+        self._map_pools.close()
 
     def skip(self, count: int) -> int:
         self._stop()
@@ -124,8 +125,8 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         number = self._numbers[place]
         self._ended[number] = True
         self._counted.marks[number] = None
-        if all(self._ended) and self._pools is not None:
-            self._pools.end()
+        if all(self._ended) and self._map_pools is not None:
+            self._map_pools.release()
         return not all(self._ended)
 
     def _move(self, turns: Indices) -> None:
@@ -172,7 +173,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         ]
         # One assignment: an interrupt leaves either what was known or all that is.
         self._counted = _TurnProgress(turns, positions, list[DeferredState | None](marks))
-        return partial(_state_of, self._numbered, positions, list(self._ended), marks)
+        return partial(_state_of, self._partition_ids, positions, list(self._ended), marks)
 
     @property
     def epoch(self) -> int:
@@ -201,19 +202,19 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
         ended = [unpack_flag(self._stage, "ended", over) for over in ended]
         states = as_rows(states, len(numbers))
         rows = dict(zip(numbers, zip(positions, ended, states, strict=True), strict=True))
-        if missing := [number for number in self._numbered if number not in rows]:
+        if missing := [number for number in self._partition_ids if number not in rows]:
             raise StateMismatch(
                 f"the state has the partitions {_listed(list(rows))}, but not {_listed(missing)}, which "
                 "this rank needs; join the states of all ranks with merge_states",
                 self._stage,
             )
-        found = [rows[number] for number in self._numbered]
+        found = [rows[number] for number in self._partition_ids]
         for upstream, (_, _, inner) in zip(self._upstreams, found, strict=True):
             upstream.set_state(inner)
         self._ended = [over for _, over, _ in found]
         for upstream, over in zip(self._upstreams, self._ended, strict=True):
             if over and isinstance(upstream, WorkerPartition):
-                upstream.end()
+                upstream.mark_ended()
         self._counted = self._fresh_progress([position for position, _, _ in found])
 
 

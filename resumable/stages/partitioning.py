@@ -83,7 +83,7 @@ def _check_random_access(source: Stage[Any]) -> None:
     if not source.random_access:
         raise InvalidType(
             f"partition needs items by their index, got {source!r}; put stages that drop or add items "
-            "into the function, and of files that are streams deal out the names: "
+            "into the function, and where files are streams, deal out their names: "
             "files(paths).partition(count, lambda part: part.flat_map(read))"
         )
 

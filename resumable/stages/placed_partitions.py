@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
 
-from ..core import Block, Indices, block_items
+from ..core import Block, Indices, Stage, block_items
+from ..workers.partition_pool import PartitionWorkersConfig
 from .partition_iterator import PartitionIterator
 
 
@@ -19,12 +20,25 @@ class PlacedPartitionIterator(PartitionIterator[Any]):
     partition nor on which others have ended.
 
     Args:
+      stage: as for `PartitionIterator`.
+      numbers: as there.
+      pipelines: as there.
+      epoch: as there.
+      config: as there.
       count: number of partitions of all ranks.
-      others: arguments of `PartitionIterator`.
     """
 
-    def __init__(self, count: int, *others: Any) -> None:
-        super().__init__(*others)
+    def __init__(
+        self,
+        stage: Stage[Any],
+        numbers: Sequence[int],
+        pipelines: Sequence[Stage[Any]],
+        epoch: int,
+        config: PartitionWorkersConfig,
+        *,
+        count: int,
+    ) -> None:
+        super().__init__(stage, numbers, pipelines, epoch, config)
         self._count_of_all = count
 
     def pull_each(self, numbers: Indices) -> tuple[Block, Indices]:
@@ -47,4 +61,4 @@ class PlacedPartitionIterator(PartitionIterator[Any]):
         before = np.empty_like(numbers)
         before[order] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
         positions = np.array(self._counted.positions, np.int64)[numbers] + before
-        return positions * self._count_of_all + np.array(self._numbered, np.int64)[numbers]
+        return positions * self._count_of_all + np.array(self._partition_ids, np.int64)[numbers]

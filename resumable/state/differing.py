@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from ..errors import shorten
 from .nodes import below, node_parts
 
-OF_RANK: Final = ("Shard.index", "Partition.index")
+NAMES_RANK: Final = ("Shard.index", "Partition.index")
 """Fields that say which rank saved a state; a state has them if a later stage holds something of its rank."""
 
 
@@ -30,13 +30,13 @@ class FingerprintDifference(NamedTuple):
     values: tuple[str, str]
 
     @property
-    def is_of_rank(self) -> bool:
-        """Whether the two differ in the rank that saved them."""
-        return f"{self.stage}.{self.field}" in OF_RANK
+    def names_rank(self) -> bool:
+        """Whether the field names the rank that saved a state."""
+        return f"{self.stage}.{self.field}" in NAMES_RANK
 
     def describe(self, one: str, other: str) -> str:
         """What differs between the states that are called ``one`` and ``other``."""
-        if self.is_of_rank:
+        if self.names_rank:
             held = " or ".join(dict.fromkeys(self.later)) or "a function"
             return (
                 f"{held} holds items of its rank after {self.stage} at {self.path}, so each rank resumes from "

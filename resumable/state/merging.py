@@ -1,7 +1,7 @@
-"""Join the states that the ranks of a run saved at one step into the state of the whole."""
+"""Merge the states that the ranks of a run saved at one step into the state of the whole."""
 
 # Ranks that own partitions have different states, each with the states of its own partitions. All other
-# states are equal on all ranks at one step. For example, a `shard` saves a place in the order of all ranks.
+# states are equal on all ranks at one step. For example, a `shard` saves a position in the order of all ranks.
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from .differing import difference
 from .value import State, freeze, unpack_count
 
 PARTITIONS: Final = "partitions"
-"""The key of the numbers of partitions; the lists under the other keys have one entry for each."""
+"""The key under which a state has the numbers of its partitions.
+
+The lists under the other keys have one entry for each of these partitions."""
 OF_PARTITIONS: Final = (PARTITIONS, "positions", "ended", "parts")
-"""All keys of a state of partitions. Functions that carry state may use one of these words too."""
+"""All keys of a state of partitions. A dict is such a state only if it has
+all of them and no others, since the state of a user's function may have a key of the same name."""
 OF_EVEN_STEPS: Final = ("left", "ranks", "uneven", "upstream")
 """The keys of a state of ranks that end together; the last one is the state of the partitions."""
 MOST_PARTITIONS: Final = 1 << 14
@@ -51,7 +54,7 @@ def states_of_partitions(state: Any) -> Iterator[dict[str, Any]]:
 
 
 def merge_states(states: Iterable[State]) -> State:
-    """The state of a whole run, joined from the states that its ranks saved at the same step.
+    """The state of a whole run, merged from the states that its ranks saved at the same step.
 
     The result resumes the pipeline with any number of ranks. It is linear in the size of the states.
     If some ranks are missing, it has only the partitions of the others. Its ``step`` is the one of the
@@ -75,25 +78,25 @@ def merge_states(states: Iterable[State]) -> State:
     >>> list(numbers.resume(whole))
     [2, 7, 8, 5]
     """
-    merged = _checked_states(states)
-    whole = _joined(merged)
-    furthest = max(range(len(merged)), key=lambda number: merged[number]["step"], default=0)
-    for number, state in enumerate(merged):
-        if state["step"] < merged[furthest]["step"] and not _has_ended(state["pipeline"]):
-            raise _different("step", (furthest, merged[furthest]["step"]), (number, state["step"]))
-    return whole
+    checked = _checked_states(states)
+    merged = _merge(checked)
+    furthest = max(range(len(checked)), key=lambda number: checked[number]["step"], default=0)
+    for number, state in enumerate(checked):
+        if state["step"] < merged["step"] and not _has_ended(state["pipeline"]):
+            raise _different("step", (furthest, merged["step"]), (number, state["step"]))
+    return merged
 
 
-def joined_states(states: Iterable[State]) -> State:
-    """What `merge_states` returns, for states of owners that are known to fit together.
+def merge_owner_states(states: Iterable[State]) -> State:
+    """What `merge_states` returns, for states of owners of partitions, whose steps may differ.
 
-    The owners need not go step by step together. A state taken after the last item of a rank may not
-    say yet that its partitions have ended.
+    Owners need not be at the same step. A state taken after the last item of an owner may not say yet
+    that its partitions have ended.
 
     Raises:
       InvalidArgument, InvalidType, StateMismatch: as `merge_states`, but not for different steps.
     """
-    return _joined(_checked_states(states))
+    return _merge(_checked_states(states))
 
 
 def _checked_states(states: Iterable[State]) -> list[State]:
@@ -110,33 +113,34 @@ def _checked_states(states: Iterable[State]) -> list[State]:
     return list(map(_checked, states))
 
 
-def _joined(merged: list[State]) -> State:
-    if not merged:
+def _merge(states: list[State]) -> State:
+    """The states as one, if they are of one pipeline and epoch; the largest of their steps is its step."""
+    if not states:
         raise InvalidArgument("states must be those of one rank or more, got none")
-    first = merged[0]
-    for number, other in enumerate(merged):
+    first = states[0]
+    for number, other in enumerate(states):
         if other["fingerprint"] != first["fingerprint"]:
             raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))
         if other["epoch"] != first["epoch"]:
             raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
-    if any(state["ahead"] for state in merged):
+    if any(state["ahead"] for state in states):
         # Its items would have to be drawn again by the rank that saved it.
-        if any(not _equal(state, first) for state in merged):
+        if any(not _equal(state, first) for state in states):
             raise StateMismatch(
                 "a state that was saved after an error cannot be joined with others; go on for one "
                 "item before the state is taken"
             )
         return first
     try:
-        pipeline = _merged([state["pipeline"] for state in merged], "pipeline")
+        pipeline = _merge_values([state["pipeline"] for state in states], "pipeline")
     except RecursionError:
         raise StateMismatch(
             "the states are nested too deeply to be joined within Python's recursion limit"
         ) from None
     furthest = {
-        name: max(state[name] for state in merged)
+        name: max(state[name] for state in states)
         for name in ("step", EPOCH_REACHED)
-        if all(name in state for state in merged)
+        if all(name in state for state in states)
     }
     return {**first, **furthest, "pipeline": pipeline}
 
@@ -162,19 +166,21 @@ def _checked(state: Any) -> State:
     return state
 
 
-def _merged(values: list[Any], path: str) -> Any:
+def _merge_values(values: list[Any], path: str) -> Any:
     first = values[0]
     if isinstance(first, dict) and all(
         isinstance(value, dict) and value.keys() == first.keys() for value in values
     ):
         if is_of_partitions(first):
-            return _united(values, path)
-        return {key: _merged([value[key] for value in values], f"{path}.{key}") for key in first}
+            return _merge_partitions(values, path)
+        return {
+            key: _merge_values([value[key] for value in values], f"{path}.{key}") for key in first
+        }
     if isinstance(first, list) and all(
         isinstance(value, list) and len(value) == len(first) for value in values
     ):
         return [
-            _merged(list(each), f"{path}[{number}]")
+            _merge_values(list(each), f"{path}[{number}]")
             for number, each in enumerate(zip(*values, strict=True))
         ]
     for number, value in enumerate(values):
@@ -183,7 +189,7 @@ def _merged(values: list[Any], path: str) -> Any:
     return first
 
 
-def _united(values: list[State], path: str) -> State:
+def _merge_partitions(values: list[State], path: str) -> State:
     """The partitions of all ``values``, in the order of their numbers."""
     rows: dict[int, Any] = {}
     found_in: dict[int, int] = {}
@@ -224,7 +230,7 @@ def _other_pipeline(one: tuple[int, str], other: tuple[int, str]) -> StateMismat
     """The error for two states, each given with its number, that differ in their fingerprints."""
     if found := difference(one[1], other[1]):
         told = found.describe(f"state {one[0]}", f"state {other[0]}")
-        cause = "" if found.is_of_rank else "; are they of different pipelines?"
+        cause = "" if found.names_rank else "; are they of different pipelines?"
         return StateMismatch(f"the states of the ranks differ: {told}{cause}")
     alike = sum(1 for _ in takewhile(bool, map(str.__eq__, one[1], other[1])))
     place = slice(max(alike - BEFORE, 0), alike + BEFORE)

@@ -49,7 +49,7 @@ class RankCount:
     """A number of ranks.
 
     Attributes:
-      count: how many there are.
+      count: number of ranks.
       uneven: as in `Shard`; None for that of the pipeline.
     """
 

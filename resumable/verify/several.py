@@ -256,7 +256,7 @@ class _Lives:
     Args:
       runs: to lead them.
       cut: the stage after which the pipeline is cut.
-      ranks: how many there are.
+      ranks: number of ranks.
       every: the number of items from save to save.
     """
 

@@ -187,7 +187,7 @@ class Costs(NamedTuple):
     Attributes:
       get_state_seconds: median time of one `get_state`.
       state_bytes: size of the largest state.
-      largest: that state.
+      largest: the largest state itself.
       reread: the largest number of items that a resume read from the sources again.
     """
 

@@ -1,1 +1,12 @@
 """Threads, processes and executors that compute for the loop."""
+
+# The words for ending, in all modules here:
+#
+# | word      | meaning                                                                               |
+# | --------- | ------------------------------------------------------------------------------------- |
+# | `stop`    | let threads, or the processes of a pool, end; does not wait                           |
+# | `close`   | stop, and wait for a bounded time; may be called again                                |
+# | `release` | give the workers back to their `WorkerSource`, for the next epoch; it closes them where nobody keeps any |
+# | `put`     | leave idle workers in a `WorkerSource`                                                |
+# | `abandon` | give up one answer; the workers go on                                                 |
+# | `requeue` | give up one answer, and submit its items again                                        |

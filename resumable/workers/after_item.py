@@ -1,4 +1,4 @@
-"""Where a pipeline stands after an item that a worker got, or made."""
+"""The position of a pipeline after an item that a worker got, or made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..state.value import State, TakenState, taken_state
 
 
 class AfterItem(NamedTuple):
-    """Where a pipeline stands after an item.
+    """The position of a pipeline after an item.
 
     Attributes:
       state: gives its state after that item or, in a partition, one before it.

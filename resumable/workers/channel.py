@@ -8,7 +8,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 from ..core.stage_iterator import DeferredState
-from .threads import HEARTBEAT, leaves_at_exit, when_gone
+from .threads import HEARTBEAT, stop_at_exit, when_gone
 
 
 class Entry(NamedTuple):
@@ -21,7 +21,7 @@ class Entry(NamedTuple):
 
 
 class Channel:
-    """A bounded queue that its reader can leave.
+    """A bounded queue that its reader can stop.
 
     An interrupt may lose the entry that `get` was about to return. The reader then has to be
     started anew.
@@ -35,10 +35,10 @@ class Channel:
         self._room: SimpleQueue[None] = SimpleQueue()
         self._closed = False
         self._reader = when_gone(reader, self._room)
-        leaves_at_exit(self)
+        stop_at_exit(self)
 
     def put(self, entry: Entry) -> bool:
-        """Wait for room, then add ``entry``; returns False if the reader has left."""
+        """Wait for room, then add ``entry``; returns False if the reader has stopped it, or is gone."""
         if self._unused:
             self._unused -= 1
         else:
@@ -59,7 +59,7 @@ class Channel:
             self._room.put(None)
             return entry
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Drop all entries; from now on `put` returns False."""
         self._closed = True
         self._room.put(None)

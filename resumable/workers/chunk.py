@@ -8,9 +8,9 @@ from typing import Any
 from ..core.block import Block, block_items, block_length, slice_block
 from .after_item import AfterItem
 from .answers import Answer
-from .executors import Outcome
 from .failure import Failure
 from .worker_deaths import Deaths
+from .workers import Outcome
 
 
 @dataclass

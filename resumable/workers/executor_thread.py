@@ -19,8 +19,8 @@ from typing import Any, final
 from ..core.block import Block
 from ..core.home_process import HomeProcess
 from .answers import Answer, Job
-from .executors import Outcome, Workers, attempt_elsewhere
-from .threads import PATIENCE, Threads, leaves_at_exit, when_gone
+from .threads import PATIENCE, Threads, stop_at_exit, when_gone
+from .workers import Outcome, Workers, attempt_elsewhere
 
 
 @final
@@ -48,8 +48,8 @@ class ExecutorService(ABC):
         """Send ``submission`` to a worker, which answers it; an error raised here is the answer."""
 
     @abstractmethod
-    def end(self) -> None:
-        """Release the executor."""
+    def close(self) -> None:
+        """Give up what was sent, and end the executor if it was started here."""
 
 
 class ExecutorWorkers(Workers):
@@ -58,8 +58,8 @@ class ExecutorWorkers(Workers):
     def __init__(self, service: ExecutorService) -> None:
         self._mailbox = _Mailbox(self)
         self._threads = Threads(1, "resumable-executor")
-        self._round = Job(partial(_serve, self._mailbox, service))
-        self._on_the_way = False
+        self._serving = Job(partial(_serve, self._mailbox, service))
+        self._serving_submitted = False
         self._begins_epoch = True
         self._process = HomeProcess()
 
@@ -70,16 +70,16 @@ class ExecutorWorkers(Workers):
         submission = Submission(block, self._begins_epoch)
         self._begins_epoch = False
         self._mailbox.submissions.put(submission)
-        if not self._on_the_way:
-            self._threads.submit(self._round)
-            self._on_the_way = True
+        if not self._serving_submitted:
+            self._threads.submit(self._serving)
+            self._serving_submitted = True
         return submission
 
     def outcome(self, answer: Answer[Any]) -> Outcome:
-        found: Outcome = self.answered(answer)
+        found: Outcome = self.wait_for_answer(answer)
         return found
 
-    def answered(self, answer: Answer[Any]) -> Any:
+    def wait_for_answer(self, answer: Answer[Any]) -> Any:
         """Wait for ``answer``; returns its value."""
         return self._threads.wait_for(answer)
 
@@ -87,13 +87,13 @@ class ExecutorWorkers(Workers):
         assert isinstance(answer, Submission)
         answer.abandoned = True
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         if self._process.is_this_one():
-            self._mailbox.leave()
-            self._threads.leave()
+            self._mailbox.stop()
+            self._threads.stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
-        self.leave()
+        self.stop()
         return self._threads.close(seconds)
 
 
@@ -101,30 +101,30 @@ class _Mailbox:
     """What the loop and the thread share; the thread refers to nothing else of the loop.
 
     Attributes:
-      submissions: to be sent, in order; None makes the thread look whether the loop has left.
+      submissions: to be sent, in order; None makes the thread look whether it is to stop.
     """
 
     def __init__(self, owner: object) -> None:
         self.submissions: SimpleQueue[Submission | None] = SimpleQueue()
         self._owner = when_gone(owner, self.submissions)
-        leaves_at_exit(self)
-        self._closed = False
+        stop_at_exit(self)
+        self._stopped = False
 
     @property
-    def left(self) -> bool:
-        """Whether the loop has left or is gone."""
-        return self._closed or self._owner() is None
+    def stopped(self) -> bool:
+        """Whether the thread is to end: the loop has stopped it, or is gone."""
+        return self._stopped or self._owner() is None
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Let the thread end."""
-        self._closed = True
+        self._stopped = True
         self.submissions.put(None)
 
 
 def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
-    """Send submissions until the loop has left; runs in the thread."""
+    """Send submissions until the loop has stopped the thread; runs in the thread."""
     try:
-        while not mailbox.left:
+        while not mailbox.stopped:
             submission = mailbox.submissions.get()
             if submission is None or submission.abandoned:
                 continue
@@ -134,7 +134,7 @@ def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
                 submission.give(None, error)
             del submission  # so that its items are freed with the answer
     finally:
-        service.end()
+        service.close()
 
 
 @final
@@ -158,7 +158,7 @@ class ForeignService(ExecutorService):
         future.add_done_callback(partial(answer_with_result, submission))
         future.add_done_callback(self._futures.discard)
 
-    def end(self) -> None:
+    def close(self) -> None:
         for future in list(self._futures):
             future.cancel()
 

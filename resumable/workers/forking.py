@@ -62,7 +62,7 @@ class _Server:
         self._socket = ours
         util.Finalize(self, self._socket.close, exitpriority=0)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Send no more requests."""
         self._socket.close()
 
@@ -135,7 +135,7 @@ def _forget() -> None:
     server, _server, _server_lock = _server, None, threading.Lock()
     _pids.clear()
     if server is not None:
-        server.leave()
+        server.stop()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -47,7 +47,7 @@ class IdlePartitions:
         """The partition with this key, if it is here and has made so many items."""
         name, number = key
         with self._lock:
-            running = self._removed(name, number)
+            running = self._remove(name, number)
         if running is not None and running.made != made:
             running.close()
             return None
@@ -60,12 +60,12 @@ class IdlePartitions:
             run = self._runs.setdefault(name, _IdleRun())
             self._runs.move_to_end(name)
             run.running[number], run.used = running, monotonic()
-            dropped = self._dropped(run.used)
+            dropped = self._remove_excess(run.used)
         for one in dropped:
             one.close()
 
-    def _dropped(self, now: float) -> list[RunningPartition]:
-        """Remove what is beyond the bounds; returns it."""
+    def _remove_excess(self, now: float) -> list[RunningPartition]:
+        """Remove and return what is beyond the bounds."""
         dropped: list[RunningPartition] = []
         while True:
             name, oldest = next(iter(self._runs.items()))
@@ -76,19 +76,19 @@ class IdlePartitions:
         if sum(len(run.running) for run in self._runs.values()) > MOST_RUNNING:
             name, oldest = next(iter(self._runs.items()))
             number, one = next(iter(oldest.running.items()))
-            self._removed(name, number)
+            self._remove(name, number)
             dropped.append(one)
         return dropped
 
-    def _removed(self, name: str, number: int) -> RunningPartition | None:
-        """Remove a partition; a run of which none is left is removed too."""
+    def _remove(self, name: str, number: int) -> RunningPartition | None:
+        """Remove and return a partition, if it is here; a run of which none is left is removed too."""
         run = self._runs.get(name) or _IdleRun()
         running = run.running.pop(number, None)
         if not run.running:
             self._runs.pop(name, None)
         return running
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close all that are here."""
         with self._lock:
             running = [one for run in self._runs.values() for one in run.running.values()]

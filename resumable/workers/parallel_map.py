@@ -32,12 +32,12 @@ from ..core.transform import Transform, TransformIterator
 from ..state.value import State
 from .after_item import AfterItem
 from .chunk import Chunk
-from .executors import Outcome, Workers
 from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
 from .worker_call import WorkerCall
 from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error
+from .workers import Outcome, Workers
 
 T = TypeVar("T")
 
@@ -81,9 +81,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         results: list[T] = []
         while len(results) < count and self._fill():
             chunk = self._window[0]
-            if (outcome := self._awaited(chunk)) is not None:
+            if (outcome := self._wait_for_outcome(chunk)) is not None:
                 results += self._hand_out(chunk, outcome, count - len(results))
-                self._put_away(chunk)
+                self._retire(chunk)
         return results
 
     def items(self) -> Items[T]:
@@ -135,7 +135,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
     def close(self) -> None:
         if not self._process.is_this_one():
             return  # after a fork, the workers and their locks are the parent's
-        self._dismiss()
+        self._release_workers()
         super().close()
 
     def _runs(self) -> Iterator[Iterator[T]]:
@@ -144,7 +144,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self._settle()
         while self._fill():
             chunk = self._window[0]
-            if (outcome := self._awaited(chunk)) is None:
+            if (outcome := self._wait_for_outcome(chunk)) is None:
                 continue
             self._run = iter(outcome.results[chunk.passed :])
             yield self._run
@@ -174,12 +174,12 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             self._run = None
             self._tally.pass_over(taken)
             self._pass(chunk, chunk.passed + taken)
-            self._put_away(chunk)
+            self._retire(chunk)
 
-    def _dismiss(self) -> None:
+    def _release_workers(self) -> None:
         if self._workers is None:
             return
-        if not self._source.closed and self._come_to_rest():
+        if not self._source.closed and self._abandon_calls():
             workers, self._workers = self._workers, None  # now the next iterator's
             self._source.put(self._stage, workers)
         elif not self._workers.close():
@@ -190,7 +190,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 stacklevel=3,
             )
 
-    def _come_to_rest(self) -> bool:
+    def _abandon_calls(self) -> bool:
         """Wait a little for the calls in work, give up their results; returns whether all ended."""
         assert self._workers is not None
         ends = time.monotonic() + REST_SECONDS
@@ -211,7 +211,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if self._waiting and not self._submit_waiting():
             return True
         while self._end is None and self._failure is None and len(self._window) < self._window_size:
-            count = self._workers.chunk
+            count = self._workers.chunk_size
             block, positions = self._read(count)
             if block_length(block) < count and self._failure is None:
                 self._end = self._position()
@@ -220,7 +220,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
                 self._window.append(Chunk(block, positions, self._no_deaths, answer))
         if self._end is not None and not self._window:
             self._handed_out = self._end
-            self._dismiss()
+            self._release_workers()
         if self._failure is not None and not self._window:
             raise self._failure
         return bool(self._window)
@@ -294,7 +294,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if chunk.positions and stop:
             self._handed_out = chunk.positions[stop - 1]
 
-    def _put_away(self, chunk: Chunk) -> None:
+    def _retire(self, chunk: Chunk) -> None:
         """Remove the first chunk if all of it is passed, or keep only what must be tried again."""
         if not chunk.left:
             self._window.popleft()
@@ -310,9 +310,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         count = min(count, chunk.left)
         self._tally.pass_over(count)
         self._pass(chunk, chunk.passed + count)
-        self._put_away(chunk)
+        self._retire(chunk)
         if chunk.outcome is None:
-            self._take_back(chunk)
+            self._requeue(chunk)
         return count
 
     def _skip_upstream(self, count: int) -> int:
@@ -356,7 +356,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if chunk.answer is None:
             chunk.answer = self._workers.submit_alone(chunk.block)
 
-    def _take_back(self, chunk: Chunk) -> None:
+    def _requeue(self, chunk: Chunk) -> None:
         """Give up the answer to ``chunk``, which is to be submitted again."""
         assert self._workers is not None
         if chunk.answer is not None:
@@ -364,13 +364,13 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             chunk.answer = None
             self._waiting = True
 
-    def _awaited(self, chunk: Chunk) -> Outcome | None:
+    def _wait_for_outcome(self, chunk: Chunk) -> Outcome | None:
         """The outcome of the first chunk, waited for once; None if it has to be tried again."""
         if chunk.outcome is None:
-            chunk.outcome = self._outcome(chunk)
+            chunk.outcome = self._receive_outcome(chunk)
         return chunk.outcome
 
-    def _outcome(self, chunk: Chunk) -> Outcome | None:
+    def _receive_outcome(self, chunk: Chunk) -> Outcome | None:
         """Wait for the outcome of the first chunk; None if it has to be tried again."""
         assert self._workers is not None
         try:
@@ -382,7 +382,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         except (BrokenExecutor, CancelledError) as error:
             if self._workers.replaces_dead and isinstance(error, BrokenExecutor):
                 return self._after_death(chunk, error)
-            work = f"{self._tally.place()} or another item in work at that time"
+            work = f"{self._tally.described_number()} or another item in work at that time"
             raise death_error(self._stage, work, error) from error
         except Exception as error:
             if chunk.answer is not None and chunk.answer.error is not error:
@@ -396,15 +396,15 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         if not chunk.deaths.go_alone:
             for other in self._window:
                 if other.answer is None or not other.answer.succeeded:
-                    self._take_back(other)
+                    self._requeue(other)
                     other.deaths = other.deaths.and_one(alone=False)
             return None
         deaths = chunk.deaths = chunk.deaths.and_one(alone=True)
-        work = f"{self._tally.place()}, the last time with nothing else in work"
+        work = f"{self._tally.described_number()}, the last time with nothing else in work"
         died = death_error(self._stage, work, error, deaths.count)
         if deaths.too_many and not self._calls.drop:
             raise died from error
-        self._take_back(chunk)
+        self._requeue(chunk)
         if not deaths.too_many:
             return None
         for other in self._window:

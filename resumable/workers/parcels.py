@@ -10,8 +10,8 @@ from typing import Any, final
 
 from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
 from .executor_thread import Submission
-from .executors import Outcome
 from .worker_process import Reply
+from .workers import Outcome
 
 
 @final

@@ -1,10 +1,12 @@
 """Run whole partitions in workers, each of which keeps its own."""
 
 # Each worker is a pool of one, so that a partition always goes to the same one. A partition has one task at a
-# time. The next one is submitted when there is room for its items. Each item comes with the state after it, so
-# what was handed out is what is saved.
+# time. The next one is submitted when there is room for its items. Each item comes with an `AfterItem`, from
+# which the state after it follows. So what was handed out is what is saved. Where a state is dear, not every
+# item has one of its own: the `AfterItem` then has an earlier state, and `beyond`, the number of items since
+# (running_partition.py).
 #
-# A task holds the state from which it goes on. When a worker dies, another process takes its place, and the
+# A task holds the `AfterItem` from which it goes on. When a worker dies, another process takes its place, and the
 # tasks that the worker had are submitted again: one at a time, and only when their items are needed, until each
 # of them is done. So a further death belongs to one partition.
 
@@ -28,16 +30,16 @@ from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem, PackedState
 from .answers import Answer
-from .executors import Workers, close_all
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
 from .partition_runner import PartitionRunner, state_at
 from .running_partition import Delivery, PartitionTask
-from .skips import tell
+from .skips import report_skips
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
 from .worker_deaths import PARTITIONS, Deaths, death_error
+from .workers import Workers, close_all
 
 T = TypeVar("T")
 
@@ -100,14 +102,14 @@ class PartitionPool:
         self._runners: list[PartitionRunner] = []
         # Weakly, since they refer to this object: a cycle would keep the workers of a dropped
         # iterator running.
-        self._parts: list[weakref.ref[WorkerPartition[Any]]] = []
+        self._partitions: list[weakref.ref[WorkerPartition[Any]]] = []
         self._process = HomeProcess()
 
-    def of(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
-        """Partition ``number``, run by a worker from the start of ``inner``, which is not moved."""
-        part: WorkerPartition[T] = WorkerPartition(self, number, inner)
-        self._parts.append(weakref.ref(part))
-        return part
+    def add(self, number: int, inner: StageIterator[T]) -> WorkerPartition[T]:
+        """Add partition ``number``, which a worker runs from where ``inner`` stands. ``inner`` is not moved."""
+        partition: WorkerPartition[T] = WorkerPartition(self, number, inner)
+        self._partitions.append(weakref.ref(partition))
+        return partition
 
     def use_workers_of(self, source: WorkerSource) -> None:
         """Take workers from ``source``, and leave them there at the end of the epoch."""
@@ -117,25 +119,29 @@ class PartitionPool:
         """Refuse to go on in a forked process, which does not have the workers."""
         self._process.check_workers_of(self.stage)
 
-    def begin(self) -> None:
-        """Start the workers and let them begin, unless they have."""
+    def start(self) -> None:
+        """Start the workers and submit the first tasks, unless that is done."""
         if self._workers:
             return
-        count = min(self.config.workers, len(self._parts))
-        self._workers = [_Worker(self._one_of(count)) for _ in range(count)]
-        parts = self._living()
-        for place, part in enumerate(parts):
-            part.worker = self._workers[place % count]
-        for part in parts:
-            part.ask_ahead()
+        count = min(self.config.workers, len(self._partitions))
+        self._workers = [_Worker(self._acquire_worker(count)) for _ in range(count)]
+        partitions = self._live_partitions()
+        for index, partition in enumerate(partitions):
+            partition.worker = self._workers[index % count]
+        for partition in partitions:
+            partition.ask_ahead()
 
     def in_work(self, worker: _Worker) -> list[int]:
-        """The partitions of which ``worker`` has a task that is not done."""
-        return [part.number for part in self._living() if part.worker is worker and part.in_work]
+        """The numbers of the partitions of which ``worker`` has a task that is not done."""
+        return [
+            partition.number
+            for partition in self._live_partitions()
+            if partition.worker is worker and partition.in_work
+        ]
 
-    def end_if_done(self) -> None:
-        """Let the workers go once all that there is to compute is computed."""
-        if not all(part.done for part in self._living()):
+    def release_if_done(self) -> None:
+        """Release the workers once all that there is to compute is computed."""
+        if not all(partition.done for partition in self._live_partitions()):
             return
         if not self._source.closed:
             workers, self._workers = self._workers, []  # now the next epoch's
@@ -143,9 +149,9 @@ class PartitionPool:
                 self._source.put(self.stage, worker.pool)
         self.close()
 
-    def _one_of(self, count: int) -> Workers:
-        """One of ``count`` workers, kept from the last epoch if there is one."""
-        slots = min(-(-len(self._parts) // count), MOST_SLOTS)
+    def _acquire_worker(self, count: int) -> Workers:
+        """A pool of one worker, of which there will be ``count``; one kept from the last epoch if there is one."""
+        slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
         runner = PartitionRunner(self.config.pipeline)
         call = WorkerCall(runner, False, 1, self.config.executor)
         if not self._runners:  # those of the other workers are like it
@@ -153,8 +159,9 @@ class PartitionPool:
         self._runners.append(runner)
         return self._source.take(self.stage, call, slots)
 
-    def _living(self) -> list[WorkerPartition[Any]]:
-        return [part for found in self._parts if (part := found()) is not None]
+    def _live_partitions(self) -> list[WorkerPartition[Any]]:
+        """The partitions that somebody still refers to."""
+        return [partition for found in self._partitions if (partition := found()) is not None]
 
     def close(self) -> None:
         """End the workers; may be called again."""
@@ -162,7 +169,7 @@ class PartitionPool:
             return  # after a fork, the workers and their locks are the parent's
         workers, self._workers = self._workers, []
         for worker in workers:
-            worker.end_watch()
+            worker.close_log()
         if not close_all([worker.pool for worker in workers]):
             warnings.warn(
                 f"workers of {self.stage!r} are still busy after {PATIENCE:g} s; they end when "
@@ -171,7 +178,7 @@ class PartitionPool:
                 stacklevel=3,
             )
         for runner in self._runners:
-            runner.end()
+            runner.close()
 
 
 @final
@@ -191,7 +198,7 @@ class _Worker:
         self.suspects: set[int] = set()
         self._log: CallLog | None = None
 
-    def watch(self) -> str:
+    def open_log(self) -> str:
         """The path of a file in which the next task notes its calls."""
         if self._log is None:
             self._log = CallLog()
@@ -201,8 +208,8 @@ class _Worker:
         """What the worker was calling when it died over a watched task."""
         return self._log and self._log.read()
 
-    def end_watch(self) -> None:
-        """Remove the file; may be called again."""
+    def close_log(self) -> None:
+        """Remove the file of the calls; may be called again."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -237,9 +244,9 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._deaths_known = 0  # of the worker, when the task was submitted
 
     def items(self) -> Items[T]:
-        return Items(self._walk())
+        return Items(self._iterate())
 
-    def _walk(self) -> Iterator[T]:
+    def _iterate(self) -> Iterator[T]:
         while True:
             self._pool.check_home()
             while not self._ready:
@@ -249,7 +256,7 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
                 if self._failure is not None:
                     failure, self._failure = self._failure, None
                     failure.throw()
-                self._pool.begin()
+                self._pool.start()
                 self._receive()
             item, self._handed_out = self._ready.popleft()
             self.ask_ahead()
@@ -269,17 +276,17 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def _submit(self, count: int) -> None:
         self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths
-        log = self.worker.watch() if self._alone else None
-        place = self._received or self._place
-        self._answer = self.worker.pool.submit([self._task(place, count, log)])
+        log = self.worker.open_log() if self._alone else None
+        position = self._received or self._position
+        self._answer = self.worker.pool.submit([self._task(position, count, log)])
 
-    def _task(self, place: AfterItem, most: int, log: str | None = None) -> PartitionTask:
+    def _task(self, position: AfterItem, most: int, log: str | None = None) -> PartitionTask:
         run, epoch = self._pool.run, self._pool.epoch
-        return PartitionTask(run, epoch, self.number, place, most, self._dropped, log)
+        return PartitionTask(run, epoch, self.number, position, most, self._dropped, log)
 
-    def end(self) -> None:
-        """Stay at the place where it stands, which is its end; called before the first item."""
-        self._end = self._place
+    def mark_ended(self) -> None:
+        """Take the present position as the end; called before the first item."""
+        self._end = self._position
 
     @property
     def done(self) -> bool:
@@ -305,20 +312,20 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         delivery: Delivery = outcome.results[0]
         self.worker.suspects.discard(self.number)
         self._deaths = NO_DEATHS
-        self._ready.extend(zip(delivery.items, delivery.places, strict=True))
-        if delivery.places:
-            self._received = delivery.places[-1]
+        self._ready.extend(zip(delivery.items, delivery.positions, strict=True))
+        if delivery.positions:
+            self._received = delivery.positions[-1]
         self._failure = delivery.failure
         self._skipped = delivery.skipped
         if delivery.end is not None:
             self._end = delivery.end
-            self._pool.end_if_done()
-        tell(self._pool.stage.inputs[0], delivery.skips)
+            self._pool.release_if_done()
+        report_skips(self._pool.stage.inputs[0], delivery.skips)
 
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
         if not worker.pool.replaces_dead:
-            raise self._died(NO_DEATHS, error) from error
+            raise self._death_error(NO_DEATHS, error) from error
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
         worker.deaths += 1
@@ -327,15 +334,17 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
             worker.suspects.update(self._pool.in_work(worker), [self.number])
         if not self._deaths.too_many:
             return
-        died, call = self._died(self._deaths, error), self._deaths.call
+        died, call = self._death_error(self._deaths, error), self._deaths.call
         if call is None or call.key is None or not self._deaths.alike:
             raise died from error
         self._dropped[call.key] = str(died)  # by its map, if that may drop items
         self._deaths = NO_DEATHS
 
-    def _died(self, deaths: Deaths, error: BaseException) -> WorkerError:
+    def _death_error(self, deaths: Deaths, error: BaseException) -> WorkerError:
         item = "" if deaths.call is None else f"{deaths.call.words}, in "
-        work = f"{item}partition {self.number}, after {self._place.made} of its items in this run"
+        work = (
+            f"{item}partition {self.number}, after {self._position.made} of its items in this run"
+        )
         return death_error(self._pool.stage, work, error, deaths.count)
 
     def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
@@ -350,25 +359,25 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         return {f"{path}{below}": count for below, count in self._skipped.items()}
 
     @property
-    def _place(self) -> AfterItem:
+    def _position(self) -> AfterItem:
         return self._handed_out or AfterItem(
             PackedState(self._inner.get_state()), self._inner.epoch, 0
         )
 
     @property
     def epoch(self) -> int:
-        return self._place.epoch
+        return self._position.epoch
 
     def get_state(self) -> State:
-        place = self._place
+        position = self._position
         state = self.defer_state()()
-        if place.beyond and self._handed_out is place:
+        if position.beyond and self._handed_out is position:
             # So that it need not be made again.
-            self._handed_out = place._replace(state=PackedState(state), beyond=0)
+            self._handed_out = position._replace(state=PackedState(state), beyond=0)
         return state
 
     def defer_state(self) -> DeferredState:
-        return partial(state_at, self._pool.config.pipeline, self._task(self._place, 0))
+        return partial(state_at, self._pool.config.pipeline, self._task(self._position, 0))
 
     def set_state(self, state: State) -> None:
         self._inner.set_state(state)

@@ -1,8 +1,8 @@
 """The function that workers of partitions call."""
 
-# A task says from which state on a partition is to deliver some items. So any worker can do it, also
-# one that takes the place of a dead one. Usually the worker has done the partition's previous task,
-# and still has its iterator, which stands at that very state.
+# A task says after which item a partition is to go on, by an `AfterItem`, and how many items to deliver. So
+# any worker can do it, also one that takes the place of a dead one. Usually the worker has done the
+# partition's previous task, and still has its iterator, which stands after that very item.
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PartitionRunner:
         A task is cut short when it takes long, but has at least one item.
         """
         key = (task.run, task.number)
-        running = self._kept.take(key, task.place.made)
+        running = self._kept.take(key, task.position.made)
         if running is None:
             running = RunningPartition(self._pipeline(task.number), task)
         delivery = running.deliver(task.most, task.log)
@@ -58,9 +58,9 @@ class PartitionRunner:
             running.close()
         return delivery
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Close the partitions that stand here."""
-        self._kept.end()
+        self._kept.close()
 
 
 def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
@@ -71,8 +71,8 @@ def _arrived(pipeline: Callable[[int], Stage[Any]]) -> PartitionRunner:
 
 
 def state_at(pipeline: Callable[[int], Stage[Any]], task: PartitionTask) -> State:
-    """The state of a partition at the place of ``task``, where its items are made again up to there."""
-    if not task.place.beyond:
-        return task.place.state()
+    """The state of a partition at the position of ``task``; items after an earlier state are made again."""
+    if not task.position.beyond:
+        return task.position.state()
     with closing(RunningPartition(without_threads(pipeline(task.number)), task)) as running:
         return running.get_state()

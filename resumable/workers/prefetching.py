@@ -88,7 +88,7 @@ class PrefetchIterator(TransformIterator[T]):
             return  # after a fork, the thread and what it reads are the parent's
         if self._production.cancel():  # the thread, which would close upstream, has not begun
             super().close()
-        self._channel.leave()
+        self._channel.stop()
         if not self._threads.close(PATIENCE):
             warnings.warn(
                 f"the thread of {self._stage!r} is still busy with an item after "
@@ -99,7 +99,7 @@ class PrefetchIterator(TransformIterator[T]):
 
 
 def _produce(channel: Channel, upstream: StageIterator[Any]) -> None:
-    """Deliver upstream's items until the end, an error, or until the reader leaves."""
+    """Deliver upstream's items until the end, an error, or until the reader stops the channel."""
     note_state = state_deferrer(upstream)
     try:
         for item in upstream.items():

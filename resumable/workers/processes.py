@@ -20,10 +20,10 @@ from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .answers import Answer
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
-from .executors import Outcome
 from .parcels import Parcel, Slots, answer_with_parcel, clear_away
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
+from .workers import Outcome
 
 CHUNK_SECONDS: Final = 0.01
 LARGEST_CHUNK: Final = 4096
@@ -87,7 +87,7 @@ class ProcessWorkers(ExecutorWorkers):
         _running.add(self)
 
     def outcome(self, answer: Answer[Any]) -> Outcome:
-        parcel: Parcel = self.answered(answer)
+        parcel: Parcel = self.wait_for_answer(answer)
         reply, found = parcel.reply, parcel.open()
         self._adapt(found.tried, reply.seconds, sum(reply.lengths))
         return found
@@ -101,8 +101,8 @@ class ProcessWorkers(ExecutorWorkers):
         """Choose the size of the next chunks."""
         in_time = CHUNK_SECONDS * items / max(seconds, 1e-9)
         in_bytes = CHUNK_BYTES * items / max(size, 1)
-        most = min(GROWTH * self.chunk, LARGEST_CHUNK)
-        self.chunk = max(int(min(in_time, in_bytes, most)), 1)
+        most = min(GROWTH * self.chunk_size, LARGEST_CHUNK)
+        self.chunk_size = max(int(min(in_time, in_bytes, most)), 1)
 
 
 @final
@@ -118,7 +118,7 @@ class _PoolService(ExecutorService):
         self._count = count
         self._slot_count = slots
         self._executor: Any = None
-        self._leaves_at_exit = False
+        self._has_exit_hook = False
         self._sent = b""  # the pickled function that the processes have
         self._slots = Slots(0)
 
@@ -128,16 +128,16 @@ class _PoolService(ExecutorService):
             and self._executor is not None
             and pickled(self._fn) != self._sent
         ):
-            self.end()  # the function has changed since the processes got it
+            self.close()  # the function has changed since the processes got it
         if self._executor is None:
-            self._begin()
+            self._start()
         try:
             self._submit(submission)
         except BrokenExecutor:
-            self._begin_anew()
+            self._restart()
             self._submit(submission)
 
-    def end(self) -> None:
+    def close(self) -> None:
         if self._executor is not None:
             queue = self._executor._call_queue
             self._executor.shutdown(wait=True, kill_workers=True)
@@ -149,7 +149,7 @@ class _PoolService(ExecutorService):
             self._slots.close()
             self._executor = None
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         from loky.process_executor import ProcessPoolExecutor
 
         context = _context()
@@ -165,15 +165,15 @@ class _PoolService(ExecutorService):
             initializer=worker_process.begin,
             initargs=(setup,),
         )
-        self._leaves_at_exit = False
+        self._has_exit_hook = False
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         """Start a pool whose processes live: if one dies later, its items are the cause."""
         for starts in range(MOST_STARTS, 0, -1):
-            self.end()
-            self._begin()
+            self.close()
+            self._start()
             try:
-                self._executor.submit(worker_process.greet).result()
+                self._executor.submit(worker_process.ping).result()
             except BrokenExecutor as error:
                 if starts == 1:
                     raise WorkerError(
@@ -187,10 +187,10 @@ class _PoolService(ExecutorService):
         slot = self._slots.take()
         future = self._executor.submit(worker_process.work, submission.block, slot)
         future.add_done_callback(partial(answer_with_parcel, submission, self._slots, slot))
-        if not self._leaves_at_exit:  # only now has the pool started
-            self._leaves_at_exit = True
+        if not self._has_exit_hook:  # only now has the pool started
+            self._has_exit_hook = True
             if not _hook_exit():
-                self.end()
+                self.close()
 
 
 _running: weakref.WeakSet[ProcessWorkers] = weakref.WeakSet()

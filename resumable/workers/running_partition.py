@@ -1,7 +1,8 @@
 """A partition that runs in a worker."""
 
-# It takes long to take a state that holds many items. So it is not taken after each item: the place after an
-# item is then an earlier state, and how many items came since. Whoever needs the state makes these items again.
+# It takes long to take a state that holds many items. So it is not taken after each item: the position after
+# an item, an `AfterItem`, then has an earlier state, and how many items came since. Whoever needs the state
+# makes these items again.
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ..core.stage import Stage
 from ..state.value import State, take_state
 from .after_item import AfterItem, PackedState
 from .failure import Failure
-from .skips import DroppedItem, noting
+from .skips import DroppedItem, with_recorders
 from .tally import MayDropItems
 from .watching import CallWatch, ItemKey
 
@@ -30,7 +31,7 @@ STATE_SHARE: Final = 4
 
 
 class PartitionTask(NamedTuple):
-    """Up to ``most`` items of partition ``number``, from ``place`` on.
+    """Up to ``most`` items of partition ``number``, from ``position`` on.
 
     Attributes:
       run: a name of its own for each epoch, and each resume.
@@ -42,7 +43,7 @@ class PartitionTask(NamedTuple):
     run: str
     epoch: int
     number: int
-    place: AfterItem
+    position: AfterItem
     most: int
     dropped: Mapping[ItemKey, str]
     log: str | None
@@ -53,8 +54,8 @@ class Delivery(NamedTuple):
 
     Attributes:
       items: up to the first that raised.
-      places: where the partition stands after each of them.
-      end: where it stands at its end, if that was reached.
+      positions: of the partition, after each of these items.
+      end: its position at the end, if that was reached.
       failure: the error of the item after these, if it raised one.
       skips: the items dropped meanwhile, if somebody is to be told of them.
       skipped: how many items each stage has dropped in this epoch, by its path after the partition; None
@@ -62,7 +63,7 @@ class Delivery(NamedTuple):
     """
 
     items: list[Any]
-    places: list[AfterItem]
+    positions: list[AfterItem]
     end: AfterItem | None = None
     failure: Failure | None = None
     skips: Sequence[DroppedItem] = ()
@@ -71,7 +72,7 @@ class Delivery(NamedTuple):
 
 @final
 class RunningPartition:
-    """A partition in motion, from the place of ``task`` on.
+    """A partition in motion, from the position of ``task`` on.
 
     Args:
       pipeline: the stages in the partition.
@@ -83,7 +84,7 @@ class RunningPartition:
 
     def __init__(self, pipeline: Stage[Any], task: PartitionTask) -> None:
         self._skips: list[DroppedItem] = []
-        self._pipeline = noting(pipeline, self._skips)
+        self._pipeline = with_recorders(pipeline, self._skips)
         self._watch: CallWatch | None = None
         if task.log is not None or task.dropped:
             self._watch = CallWatch(self._pipeline, task.dropped, task.log)
@@ -92,15 +93,15 @@ class RunningPartition:
         if self._watch is not None:
             self._watch.root = self._iterator
         try:
-            self._iterator.set_state(task.place.state())
-            self._iterator.skip(task.place.beyond)
+            self._iterator.set_state(task.position.state())
+            self._iterator.skip(task.position.beyond)
             self._items = iter(self._iterator.items())
         except BaseException:
             self.close()
             raise
-        self.made = task.place.made
-        self._exact = task.place  # the last one with a state of its own
-        self._due = 0.0  # when the next such place may be taken
+        self.made = task.position.made
+        self._exact = task.position  # the last one with a state of its own
+        self._due = 0.0  # when the next such position may be taken
 
     def deliver(self, most: int, log: str | None) -> Delivery:
         """Up to ``most`` further items, up to the first that raises; at least one, whatever it takes.
@@ -110,25 +111,25 @@ class RunningPartition:
         if self._watch is not None:
             self._watch.log = log
         items: list[Any] = []
-        places: list[AfterItem] = []
+        positions: list[AfterItem] = []
         end, failure = None, None
         ends = perf_counter() + LONGEST_SECONDS
         try:
             for item in islice(self._items, most):
                 items.append(item)
                 self.made += 1
-                places.append(self._place())
+                positions.append(self._take_position())
                 if perf_counter() > ends:
                     break
             else:
                 if len(items) < most:
-                    end = self._exact_place()
+                    end = self._take_exact_position()
         except BaseException as error:
             note_failed_item(error, self._iterator)
             failure = Failure(error)
         skips = self._skips[:]
         del self._skips[: len(skips)]
-        return Delivery(items, places, end, failure, skips, self._skipped())
+        return Delivery(items, positions, end, failure, skips, self._skipped())
 
     def get_state(self) -> State:
         """The state after the last item."""
@@ -138,14 +139,15 @@ class RunningPartition:
         """Release what the stages hold; may be called again."""
         self._iterator.close()
 
-    def _place(self) -> AfterItem:
+    def _take_position(self) -> AfterItem:
+        """The position after the last item, with a new state if one is due."""
         if perf_counter() >= self._due:
-            return self._exact_place()
+            return self._take_exact_position()
         exact, made = self._exact, self.made
         return AfterItem(exact.state, self._iterator.epoch, made, exact.beyond + made - exact.made)
 
-    def _exact_place(self) -> AfterItem:
-        """Where the partition stands, by a new state."""
+    def _take_exact_position(self) -> AfterItem:
+        """The position after the last item, with a new state."""
         began = perf_counter()
         state = take_state(self._iterator.get_state)
         now = perf_counter()

@@ -1,7 +1,7 @@
 """Tell the loop which items workers have dropped."""
 
 # A function `on_skip` of the user stays with the loop: it may note numbers in a list, and a worker in
-# another process would note them in a copy. In the worker, `_Noting` stands in its place.
+# another process would note them in a copy. In the worker, `_SkipRecorder` stands in its place.
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DroppedItem(NamedTuple):
 
 
 @final
-class Unheard:
+class ListenerStandIn:
     """Stands for a function ``on_skip`` on the way to a worker.
 
     Attributes:
@@ -47,8 +47,8 @@ class Unheard:
 
 
 @final
-class _Noting:
-    """Notes the items that are dropped."""
+class _SkipRecorder:
+    """Stands for a function ``on_skip`` in a worker, and records the items that are dropped."""
 
     def __init__(self, stage: int, takes_item: bool, skips: list[DroppedItem]) -> None:
         self._stage = stage
@@ -61,14 +61,16 @@ class _Noting:
         )
 
 
-def unheard(stage: Stage[Any]) -> Stage[Any]:
+def without_listeners(stage: Stage[Any]) -> Stage[Any]:
     """The same pipeline without the functions ``on_skip`` of the user, for workers."""
-    return _with_on_skip(stage, lambda _, on_skip: Unheard(takes_item(on_skip)))
+    return _with_on_skip(stage, lambda _, on_skip: ListenerStandIn(takes_item(on_skip)))
 
 
-def noting(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
-    """What `unheard` has returned, in a worker; dropped items are noted in ``skips``."""
-    return _with_on_skip(stage, lambda number, known: _Noting(number, known.takes_item, skips))
+def with_recorders(stage: Stage[Any], skips: list[DroppedItem]) -> Stage[Any]:
+    """What `without_listeners` has returned, in a worker; dropped items are recorded in ``skips``."""
+    return _with_on_skip(
+        stage, lambda number, known: _SkipRecorder(number, known.takes_item, skips)
+    )
 
 
 def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage[Any]:
@@ -84,7 +86,7 @@ def _with_on_skip(stage: Stage[Any], change: Callable[[int, Any], Any]) -> Stage
     return rebuilt(stage, changed)
 
 
-def tell(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:
+def report_skips(stage: Stage[Any], skips: Sequence[DroppedItem]) -> None:
     """Call the functions ``on_skip`` in the pipeline up to ``stage``."""
     stages = [found for found, _ in walk(stage)]
     for skip in skips:

@@ -98,7 +98,7 @@ class Tally:
         """The same; None where only what came since the resume was counted."""
         return None if self._before is None else self.number
 
-    def place(self) -> str:
+    def described_number(self) -> str:
         """The number of the next item, and what it counts from, for a message."""
         since = "" if self._before is not None else ", counted since the iterator was resumed"
         return f"item {self.number}{since}"

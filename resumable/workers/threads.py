@@ -45,16 +45,16 @@ LONG_PATIENCE: Final = 60.0
 """Seconds that a `close`, or the interpreter's exit, waits for a call that must be made."""
 
 
-class Leaves(Protocol):
+class Stoppable(Protocol):
     """Something that threads wait for or work for."""
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Let these threads end, without waiting for them."""
 
 
-def leaves_at_exit(one: Leaves) -> None:
-    """Call ``one.leave()`` as the interpreter exits, so that no thread waits any longer."""
-    _open.add(one)
+def stop_at_exit(one: Stoppable) -> None:
+    """Call ``one.stop()`` as the interpreter exits, so that no thread waits any longer."""
+    _to_stop.add(one)
 
 
 def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
@@ -62,7 +62,7 @@ def when_gone(owner: Any, queue: SimpleQueue[Any]) -> weakref.ref[Any]:
     return weakref.ref(owner, partial(queue.put, None))
 
 
-class _Desk:
+class _JobQueue:
     """What `Threads` and its threads share; the threads do not refer to the `Threads`.
 
     Attributes:
@@ -81,7 +81,7 @@ class _Desk:
         """Whether jobs that have not begun are no longer to be done."""
         return not self._thorough and (self._closed or self._owner() is None)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Let the threads end."""
         self._closed = True
         self.jobs.put(None)
@@ -99,45 +99,46 @@ class _Desk:
         return job
 
 
-class _Shift:
-    """One thread at work.
+class _WorkerThread:
+    """One of the threads.
 
     Attributes:
       ident: the thread's, once it runs.
-      leaving: whether it may do no further job. It stays if it finds one in the last moment.
+      ended: whether the thread has done its last job.
+      stopping: whether it may do no further job. It stays if it finds one in the last moment.
     """
 
     def __init__(self) -> None:
         self.ident: int | None = None
-        self.leaving = False
-        self._ended = False
+        self.stopping = False
+        self.ended = False
         self._hints: SimpleQueue[None] = SimpleQueue()
 
-    def work(self, desk: _Desk) -> None:
+    def run(self, queue: _JobQueue) -> None:
         """Do jobs until the thread is to end; called in the thread."""
         self.ident = get_ident()
-        while not self.leaving:
+        while not self.stopping:
             try:
-                job = desk.next_job()
+                job = queue.next_job()
             except Empty:
                 # In this order, since `submit` first puts the job and then counts the threads.
-                self.leaving = True
-                self.leaving = desk.jobs.empty()
+                self.stopping = True
+                self.stopping = queue.jobs.empty()
                 continue
             if job is None:
-                self.leaving = True
+                self.stopping = True
             else:
                 job.run()
             del job  # so that the call and what it refers to are freed with the answer
-        self._ended = True
+        self.ended = True
         self._hints.put(None)
 
-    def ended(self, seconds: float = 0.0) -> bool:
-        """Wait up to ``seconds``; returns whether the thread has ended its work."""
-        if not self._ended and seconds > 0:
+    def join(self, seconds: float) -> bool:
+        """Wait up to ``seconds`` for the end; returns whether it has come."""
+        if not self.ended and seconds > 0:
             with suppress(Empty):
                 self._hints.get(timeout=seconds)
-        return self._ended
+        return self.ended
 
 
 @final
@@ -157,10 +158,10 @@ class Threads:
         self._count = count
         self._name = name
         self._thorough = thorough
-        self._desk = _Desk(self, thorough)
-        self._shifts: list[_Shift] = []
+        self._queue = _JobQueue(self, thorough)
+        self._workers: list[_WorkerThread] = []
         self._process = HomeProcess()
-        leaves_at_exit(self)
+        stop_at_exit(self)
 
     def submit(self, job: Job[Any]) -> None:
         """Let a thread do ``job``. After an interrupt it may be submitted again.
@@ -168,11 +169,11 @@ class Threads:
         Raises:
           WorkerError: if no thread can be started, as while the interpreter exits.
         """
-        self._desk.jobs.put(job)
-        self._shifts = [shift for shift in self._shifts if not shift.ended()]
-        # One that is leaving may stay: a thread too many does no harm.
-        while sum(not shift.leaving for shift in self._shifts) < self._count:
-            self._begin()
+        self._queue.jobs.put(job)
+        self._workers = [worker for worker in self._workers if not worker.ended]
+        # One that is stopping may stay: a thread too many does no harm.
+        while sum(not worker.stopping for worker in self._workers) < self._count:
+            self._start_thread()
 
     def wait_for(self, job: Answer[R]) -> R:
         """Wait for ``job`` or another answer that these threads will give; returns its value."""
@@ -183,7 +184,7 @@ class Threads:
     @property
     def alive(self) -> bool:
         """Whether a thread is left that could answer."""
-        return not all(shift.ended() for shift in self._shifts)
+        return not all(worker.ended for worker in self._workers)
 
     def check_alive(self) -> None:
         """Raise an error if no thread is left that could answer.
@@ -194,10 +195,10 @@ class Threads:
         if not self.alive:
             raise WorkerError(f"the thread {self._name} ended without an answer")
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Let the threads end, without waiting for them."""
         if self._process.is_this_one():
-            self._desk.leave()
+            self._queue.stop()
 
     def close(self, seconds: float) -> bool:
         """Let the threads end; returns whether they have ended within ``seconds``.
@@ -206,65 +207,65 @@ class Threads:
         """
         if not self._process.is_this_one():
             return True
-        self._desk.leave()
+        self._queue.stop()
         ends = time.monotonic() + seconds
-        for shift in self._shifts:
-            if shift.ident != get_ident() and not shift.ended(ends - time.monotonic()):
+        for worker in self._workers:
+            if worker.ident != get_ident() and not worker.join(ends - time.monotonic()):
                 return False
         return True
 
-    def abandon(self) -> None:
+    def forget_jobs(self) -> None:
         """Let the interpreter's exit not wait for the jobs of thorough threads."""
-        for shift in self._shifts:
-            _to_finish.pop(shift, None)
+        for worker in self._workers:
+            _to_finish.pop(worker, None)
 
-    def _begin(self) -> None:
-        shift, desk = _Shift(), self._desk
-        thread = threading.Thread(target=shift.work, args=(desk,), name=self._name, daemon=True)
-        _at_work.add(shift)
+    def _start_thread(self) -> None:
+        worker, queue = _WorkerThread(), self._queue
+        thread = threading.Thread(target=worker.run, args=(queue,), name=self._name, daemon=True)
+        _at_work.add(worker)
         if self._thorough:
-            _to_finish[shift] = desk
+            _to_finish[worker] = queue
         try:
             # `thread.start` is called in the new thread, since it waits within a `Condition`.
-            start_new_thread(_start, (thread, shift, desk))
+            start_new_thread(_start, (thread, worker, queue))
         except RuntimeError as error:
             if "new thread" not in str(error):  # raised by a signal handler
                 raise
-            _to_finish.pop(shift, None)
+            _to_finish.pop(worker, None)
             raise WorkerError(f"{self._name} has no thread: {error}") from error
         # Not before: after an interrupt, one thread too many does no harm, one too few would.
-        self._shifts.append(shift)
+        self._workers.append(worker)
 
 
-def _start(thread: threading.Thread, shift: _Shift, desk: _Desk) -> None:
+def _start(thread: threading.Thread, worker: _WorkerThread, queue: _JobQueue) -> None:
     try:
         thread.start()
     except RuntimeError:  # no more threads are possible, but this is one
-        shift.work(desk)
+        worker.run(queue)
 
 
-_open: Final[weakref.WeakSet[Leaves]] = weakref.WeakSet()
-_at_work: Final[weakref.WeakSet[_Shift]] = weakref.WeakSet()
-_to_finish: Final[weakref.WeakKeyDictionary[_Shift, _Desk]] = weakref.WeakKeyDictionary()
+_to_stop: Final[weakref.WeakSet[Stoppable]] = weakref.WeakSet()
+_at_work: Final[weakref.WeakSet[_WorkerThread]] = weakref.WeakSet()
+_to_finish: Final[weakref.WeakKeyDictionary[_WorkerThread, _JobQueue]] = weakref.WeakKeyDictionary()
 
 
 def _finish() -> None:
     """Let the threads end as the interpreter exits; wait for jobs that must be done."""
-    for shift, desk in list(_to_finish.items()):
-        desk.leave()
-        shift.ended(LONG_PATIENCE)
+    for worker, queue in list(_to_finish.items()):
+        queue.stop()
+        worker.join(LONG_PATIENCE)
     # A thread that wakes up while the interpreter is being finalized may crash it. Threads in a
     # call are waited for no longer than `EXIT_SECONDS`.
-    for one in list(_open):
-        one.leave()
+    for one in list(_to_stop):
+        one.stop()
     ends = time.monotonic() + EXIT_SECONDS
-    for shift in list(_at_work):
-        shift.ended(ends - time.monotonic())
+    for worker in list(_at_work):
+        worker.join(ends - time.monotonic())
 
 
 def _forget() -> None:
     """Forget the parent's threads, which a forked child does not have."""
-    for known in (_open, _at_work, _to_finish):
+    for known in (_to_stop, _at_work, _to_finish):
         known.clear()
 
 

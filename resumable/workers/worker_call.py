@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
 from .executor_thread import ExecutorWorkers, ForeignService
-from .executors import ThreadWorkers, Workers
 from .tally import SkipListener
+from .workers import ThreadWorkers, Workers
 
 
 class WorkerCall(NamedTuple):

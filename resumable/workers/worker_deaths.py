@@ -45,7 +45,7 @@ class Deaths:
 
     Attributes:
       policy: says how many are too many.
-      count: how many there are.
+      count: number of deaths.
       alone: how many of them came with nothing else in work.
       call: what the worker was calling at the last of these, if that is known.
       alike: whether it was calling the same at the one before.

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from ..core.block import Block, block_length, slice_block
 from ..errors import InvalidType, shorten
 from .arena import SLOT_BYTES, Arena
-from .executors import Outcome, attempt
 from .failure import Failure, sendable, sendable_errors
+from .workers import Outcome, attempt
 
 LONGEST_SECONDS: Final = 0.1
 SLICES: Final = 16
@@ -62,14 +62,14 @@ def begin(setup: ProcessSetup) -> None:
         os.setpgid(0, 0)  # signals to the group, such as Ctrl-C, are the parent's to handle
     _setup = setup
     parent = setup.parent if forked_by is None else forked_by
-    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_exit_with, args=(parent,), daemon=True).start()
 
 
-def greet() -> None:
+def ping() -> None:
     """Do nothing: the call shows that processes start and live."""
 
 
-def _leave_with(parent: int) -> None:
+def _exit_with(parent: int) -> None:
     """End this process when ``parent`` is gone, however that ended."""
     while os.getppid() == parent:
         time.sleep(HEARTBEAT)

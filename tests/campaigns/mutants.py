@@ -1,7 +1,7 @@
 """Break the library in one place after another, and see whether the quick tests notice.
 
 Run from the root of the checkout: ``PYTHONPATH=tests python -m campaigns.mutants``. Each fault of
-`mutations.MUTATIONS` is put into a copy of the tree, and the tests of its room are run there until
+`mutations.MUTATIONS` is put into a copy of the tree, and the tests of its package are run there until
 one fails or hangs. It prints each that survives, and fails if more than one in twenty do.
 """
 

@@ -384,7 +384,7 @@ MUTATIONS: Final = [
     Mutation("order/permutation.py", "if value < self.length:", "if True:"),
     # items prepared at many indices
     Mutation(RUNS, "chosen[places] += len(inputs)", "pass"),
-    Mutation(RUNS, "range(first_rank, first_rank + last - first)", "range(0, last - first)"),
+    Mutation(RUNS, "range(first_place, first_place + last - first)", "range(0, last - first)"),
     Mutation(
         RUNS,
         "return map(self._item, self._indices[places.start : places.stop].tolist())",
@@ -420,7 +420,7 @@ MUTATIONS: Final = [
         "self._handed_out, self._epoch = entry.state, entry.epoch",
         "self._epoch = entry.epoch",
     ),
-    Mutation("workers/executors.py", "if drop and isinstance(error, Exception):", "if drop:"),
+    Mutation("workers/workers.py", "if drop and isinstance(error, Exception):", "if drop:"),
     # when to save
     Mutation(
         "triggers/steps.py",
@@ -491,13 +491,15 @@ MUTATIONS: Final = [
         "shared_fingerprint(stage))",
         "shared_fingerprint(stage, of_rank=True))",
     ),
-    Mutation("checkpoint/ranks/conflicts.py", "if concerned and one.began", "if one.began"),
+    Mutation(
+        "checkpoint/ranks/conflicts.py", "if concerned and one.start_digest", "if one.start_digest"
+    ),
     Mutation("checkpoint/ranks/conflicts.py", "(later, found) not in self._before", "True"),
     Mutation(
         "checkpoint/ranks/run.py", "_digest(_identity(resumed, run)) + work", '"0" * HALF + work'
     ),
     Mutation("checkpoint/ranks/run.py", "    if run.endswith(work):", "    if run:"),
-    Mutation(RETENTION, "self._steps.settled_steps()", "self._steps.steps()"),
+    Mutation(RETENTION, "self._steps.find_settled_steps()", "self._steps.steps()"),
     Mutation(READING, "step = max(steps)", "step = min(steps)"),
     Mutation(READING, "if damaged or store.has_damaged():", "if damaged:"),
     Mutation(READING, "if checkpoint.step != step:", "if False:"),
@@ -513,4 +515,4 @@ MUTATIONS: Final = [
         "        self._signals.close()",
     ),
 ]
-"""At least one in every room that moves items or keeps states."""
+"""At least one in every package that moves items or keeps states."""

@@ -173,7 +173,7 @@ class History:
                 whole = by_all(saved, ranks)
                 due[rank] = max([self.newest, *whole])
                 for step in saved.keys() - set(whole):
-                    saved[step].discard(rank)  # which it may take back
+                    saved[step].discard(rank)  # which it may discard
             elif event == "resumed":
                 report.lost += step < due[rank]
                 report.apart += together and step != self.newest

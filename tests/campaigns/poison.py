@@ -200,7 +200,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kind", choices=KINDS, action="append")
     options = parser.parse_args()
-    ProcessWorkers.chunk = CHUNK
+    ProcessWorkers.chunk_size = CHUNK
     ProcessWorkers._adapt = lambda *_: None  # type: ignore[method-assign]
     silent = os.open(os.devnull, os.O_WRONLY)
     heard = os.dup(2)

@@ -71,7 +71,7 @@ class FaultyOs:
 
     @property
     def leaves_doubt(self) -> bool:
-        """Whether it got its name and nothing could be taken back afterwards."""
+        """Whether it got its name and nothing could be rolled back afterwards."""
         return self.fault is not None and self.fault.lasting and bool(NAMING & {*self.done})
 
     def __getattr__(self, name: str) -> Any:

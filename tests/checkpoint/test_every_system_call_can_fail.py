@@ -114,7 +114,7 @@ def test_a_disk_that_takes_nothing_and_says_no_error_is_full(tmp_path: Path) -> 
 @once_and_lasting
 def test_a_save_in_pieces_may_fail_at_any_piece(tmp_path: Path, code: int, lasting: bool) -> None:
     for at in range(1, 5):
-        store = rs.Directory(tmp_path)  # a new one, which has nothing of another save to take back
+        store = rs.Directory(tmp_path)  # a new one, which has nothing of another save to roll back
         with faulty_os(Fault(at, code, lasting), longest=2) as system:
             assert failure_of(partial(store.save, 1, b"01234567"), code)
         assert system.failed[0] == "write"

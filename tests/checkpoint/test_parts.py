@@ -343,7 +343,7 @@ class TestRetention:
                     next(loop)
             assert len(listed) == 4 * 3 * 2
 
-    def test_a_part_that_is_taken_back_late_leaves_what_the_rank_resumed_from(self) -> None:
+    def test_a_part_that_is_discarded_late_leaves_what_the_rank_resumed_from(self) -> None:
         store = rs.Memory()
 
         def life(rank: int) -> Life:

@@ -54,7 +54,7 @@ def edited(module: ModuleType, edits: Mapping[str, str]) -> ModuleType:
     return copy
 
 
-LINK = "            name_file(left.temporary, path)\n            left.named = True\n"
+LINK = "            give_new_name(left.temporary, path)\n            left.named = True\n"
 SYNC_FOLDER = "            sync_folder(self.folder)\n        except"
 UNLINK = """            with suppress(OSError):  # what is left is in nobody's way
                 os.unlink(left.temporary)

@@ -12,7 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
-from resumable_torch.batch_states import BYTES_A_BATCH, BatchWithState, Marks  # noqa: E402
+from resumable_torch.batch_states import BYTES_A_BATCH, BatchState, BatchWithState  # noqa: E402
 from torch.utils.data._utils.pin_memory import pin_memory  # noqa: E402
 from torch_adapter.data import LENGTH, listed, plain, row  # noqa: E402
 
@@ -132,14 +132,14 @@ def test_a_large_state_comes_with_one_batch_of_many() -> None:
 
     size = 3 * BYTES_A_BATCH
     stream = rs.from_iterable(Numbers()).scan(grow, np.zeros(size, np.uint8))
-    marks, found = Marks(), []
+    marks, found = BatchState(), []
     with iter(stream) as iterator:
         for _ in iterator:
             marks.record(iterator)
             found.append(marks.take()[0] is not None)
             assert marks.take() == (None, None)
     assert [place for place, there in enumerate(found) if there] == [0, 4, 8, 12]
-    marks = Marks()
+    marks = BatchState()
     with iter(stream) as iterator:
         for _ in range(2):
             next(iterator)

@@ -26,7 +26,7 @@ from resumable_torch.cursor import KEY  # noqa: E402
 from support.tiers import examples  # noqa: E402
 
 import resumable as rs  # noqa: E402
-from resumable.state.merging import joined_states  # noqa: E402
+from resumable.state.merging import merge_owner_states  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
 
@@ -110,7 +110,7 @@ def test_ranks_and_workers_may_change_in_mid_epoch(data: st.DataObject) -> None:
             done += got
             break
         states = [saved(loader) for loader in loaders]
-        state = joined_states(states)
+        state = merge_owner_states(states)
         at_once = count % ranks == 0 and (count // ranks) % max(workers, 1) == 0
         in_order = in_order and at_once and not ended(state, partitioned(length, count))
         if in_order:

@@ -49,8 +49,8 @@ def test_states_are_taken_for_a_share_of_the_time(
         delivery = runner(task)
         clock.now += SECONDS_AN_ITEM * len(delivery.items)
         items += len(delivery.items)
-        place = delivery.places[-1]
-    runner.end()
+        place = delivery.positions[-1]
+    runner.close()
     seconds = 1900 * SECONDS_AN_ITEM
     most = seconds / SECONDS_A_STATE + 2
     assert taken <= most if costly else taken == items

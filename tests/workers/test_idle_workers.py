@@ -20,10 +20,10 @@ from support.waiting import wait_until
 
 import resumable as rs
 from resumable.core.graph import without_threads
-from resumable.workers.executors import ThreadWorkers, Workers
 from resumable.workers.idle_workers import IdleWorkers
 from resumable.workers.threads import PATIENCE
 from resumable.workers.worker_call import WorkerCall
+from resumable.workers.workers import ThreadWorkers, Workers
 
 Change = Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]
 
@@ -252,7 +252,7 @@ def test_the_interpreter_ends_after_a_loop_that_was_left_between_two_passes() ->
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Of the workers' closing."""
     clock = Clock()
-    monkeypatch.setattr("resumable.workers.executors.monotonic", clock, raising=False)
+    monkeypatch.setattr("resumable.workers.workers.monotonic", clock, raising=False)
     return clock
 
 
@@ -261,12 +261,12 @@ class Busy(ThreadWorkers):
 
     def __init__(self, clock: Clock, fn: Callable[[Any], Any] = abs) -> None:
         super().__init__(fn, False, 1)
-        self.left = False
+        self.stopped = False
         self._clock = clock
 
-    def leave(self) -> None:
-        self.left = True
-        super().leave()
+    def stop(self) -> None:
+        self.stopped = True
+        super().stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
         self._clock.now += max(seconds, 0)
@@ -281,7 +281,7 @@ def test_kept_workers_end_at_once_and_are_waited_for_together(clock: Clock) -> N
         idle.put(stage, workers)
     idle.close()
     assert clock.now == PATIENCE
-    assert all(workers.left for workers in several)
+    assert all(workers.stopped for workers in several)
 
 
 def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
@@ -300,4 +300,4 @@ def test_workers_of_partitions_end_at_once_and_are_waited_for_together(
         iterator.close()
     assert clock.now == PATIENCE
     assert len(several) == 4
-    assert all(workers.left for workers in several)
+    assert all(workers.stopped for workers in several)

@@ -26,8 +26,8 @@ from resumable.core.block import Block, block_items, block_length, slice_block
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import resumes_at_every_position
 from resumable.workers.answers import Answer
-from resumable.workers.executors import Outcome, Workers, attempt
 from resumable.workers.worker_call import WorkerCall
+from resumable.workers.workers import Outcome, Workers, attempt
 
 NAMES = list(catalogue(Path()))
 AT_MOST = 50
@@ -47,7 +47,7 @@ class Inline(Workers):
         self.abandoned = 0
 
     @property
-    def chunk(self) -> int:  # type: ignore[override]
+    def chunk_size(self) -> int:  # type: ignore[override]
         return next(self._sizes)
 
     def submit(self, block: Block) -> Answer[Any]:
@@ -71,7 +71,7 @@ class Inline(Workers):
     def abandon(self, answer: Answer[Any]) -> None:
         self.abandoned += 1
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         pass
 
     def close(self, seconds: float = 0) -> bool:

@@ -60,12 +60,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., list[int]]]:
             places[name, partition] = AfterItem(PackedState(state), 0, 0)
         runner = pickle.loads(pickle.dumps(PartitionRunner(numbers)))
         found = runner(PartitionTask(name, 0, partition, places[name, partition], 3, {}, None))
-        places[name, partition] = found.places[-1]
+        places[name, partition] = found.positions[-1]
         items: list[int] = found.items
         return items
 
     yield do
-    kept.end()
+    kept.close()
     assert not OPEN
 
 

@@ -28,10 +28,10 @@ from resumable.testing.laws import states_along
 from resumable.workers import processes as process_workers
 from resumable.workers import worker_process
 from resumable.workers.arena import Arena
-from resumable.workers.executors import Outcome
 from resumable.workers.parcels import Parcel, Slots
 from resumable.workers.processes import ProcessWorkers
 from resumable.workers.worker_process import ProcessSetup, Reply
+from resumable.workers.workers import Outcome
 
 pytest.importorskip("loky", reason="loky is not installed: pip install resumable-loader[parallel]")
 
@@ -446,14 +446,14 @@ def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
 def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
     workers = ProcessWorkers.__new__(ProcessWorkers)
     for _ in range(9):
-        workers._adapt(workers.chunk, 1e-6 * workers.chunk, 10 * workers.chunk)
-    assert workers.chunk == 4096
+        workers._adapt(workers.chunk_size, 1e-6 * workers.chunk_size, 10 * workers.chunk_size)
+    assert workers.chunk_size == 4096
     workers._adapt(4096, 4096 * 1e-3, 4096)
-    assert workers.chunk == 10
+    assert workers.chunk_size == 10
     workers._adapt(10, 1e-3, 10 << 21)
-    assert workers.chunk == 4
+    assert workers.chunk_size == 4
     workers._adapt(4, 40.0, 4)
-    assert workers.chunk == 1
+    assert workers.chunk_size == 1
 
 
 @linux_only

@@ -54,10 +54,10 @@ class FirstThreadIdles:
 
 def test_a_thread_that_was_about_to_end_is_alive_in_the_job_that_it_found() -> None:
     threads = Threads(1, "resumable-test", thorough=True)
-    threads._desk.jobs = jobs = FirstThreadIdles()  # type: ignore[assignment]
+    threads._queue.jobs = jobs = FirstThreadIdles()  # type: ignore[assignment]
     goes_on = threading.Event()
     job = Job(lambda: goes_on.wait(SECONDS))
-    threads._begin()
+    threads._start_thread()
     assert jobs.found_none.wait(SECONDS)
     threads.submit(job)
     jobs.submitted.set()

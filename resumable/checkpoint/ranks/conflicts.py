@@ -49,14 +49,14 @@ class Conflict(NamedTuple):
                 "items of its rank; such parts never made a whole"
             )
         saved = f"{one} and {other} saved it in different runs"
-        if one.work == other.work:
+        if one.work_digest == other.work_digest:
             return f"{saved}: they resumed from different steps"
         try:
             texts = [str(read(self.step, part).state["fingerprint"]) for part in (one, other)]
         except (ResumableError, OSError, LookupError):  # the names are evidence enough
             return f"{saved}: their pipelines differ"
         found = difference(texts[0], texts[1])
-        if found is not None and found.is_of_rank:
+        if found is not None and found.names_rank:
             held = found.describe("", "")
             return f"{saved}, as version 0.2 named it after the rank where {held}"
         if found is None:
@@ -87,13 +87,13 @@ def conflict_at_resume(
     """
     listed = list(listed)
     for later, found in listed:
-        mine = (found.rank, found.ranks, found.work) == (part.rank, part.ranks, former_work)
-        if later > step and mine and found.work != part.work:
+        mine = (found.rank, found.ranks, found.work_digest) == (part.rank, part.ranks, former_work)
+        if later > step and mine and found.work_digest != part.work_digest:
             return Conflict(later, found, None)
     for later, there in _without_whole(listed, step):
         for one, other in _apart(there):
             concerned = part in (one, other) or one.ranks != part.ranks
-            if concerned and one.began == other.began:
+            if concerned and one.start_digest == other.start_digest:
                 return Conflict(later, one, other)
     return None
 
@@ -102,15 +102,15 @@ def conflicts_among(listed: Iterable[Listed]) -> Iterator[Conflict]:
     """Steps of ``listed`` with parts of all ranks, from different runs that began at one checkpoint."""
     for later, there in _without_whole(listed, -1):
         for one, other in _apart(there):
-            if one.began == other.began:
+            if one.start_digest == other.start_digest:
                 yield Conflict(later, one, other)
 
 
-def is_of_its_rank(states: Sequence[State]) -> bool:
-    """Whether each of these ``states`` says that only the rank that saved it can use it."""
+def need_their_ranks(states: Sequence[State]) -> bool:
+    """Whether the ``states`` say that each can be used only by the rank that saved it."""
     texts = [str(state.get("fingerprint")) for state in states]
     found = [difference(texts[0], text) for text in texts[1:]]
-    return all(one is not None and one.is_of_rank for one in found)
+    return all(one is not None and one.names_rank for one in found)
 
 
 @final
@@ -132,8 +132,9 @@ class ConflictWatch:
         """What keeps the steps from becoming whole, if the store now has ``listed``."""
         for later, there in _without_whole(listed, self._step):
             for found in there if self._part in there else ():
-                alike = (found.began == self._part.began) + (found.work == self._part.work)
-                if alike == 1 and (later, found) not in self._before:
+                same_start = found.start_digest == self._part.start_digest
+                same_work = found.work_digest == self._part.work_digest
+                if same_start != same_work and (later, found) not in self._before:
                     one, other = sorted((self._part, found), key=lambda part: part.rank)
                     return Conflict(later, one, other)
         return None

@@ -33,12 +33,12 @@ class RankPart:
         return (replace(self, rank=rank) for rank in range(self.ranks))
 
     @property
-    def began(self) -> str:
+    def start_digest(self) -> str:
         """The digits that say where the run began."""
         return self.run[:HALF]
 
     @property
-    def work(self) -> str:
+    def work_digest(self) -> str:
         """The digits that say what the run does in a step."""
         return self.run[HALF:]
 
@@ -49,7 +49,7 @@ class RankPart:
             return self == WHOLE
         return 0 <= self.rank < self.ranks < 1 << 63 and re.fullmatch(RUN, self.run) is not None
 
-    def tidies(self, other: RankPart) -> bool:
+    def removes(self, other: RankPart) -> bool:
         """Whether this rank removes ``other``. Each part is removed by one rank."""
         return other.rank % self.ranks == self.rank
 

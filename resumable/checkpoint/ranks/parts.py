@@ -9,7 +9,7 @@
 # - A step is *settled* once it was found to be whole and every rank has saved a later part since then. The
 #   whole steps before it are then settled too.
 # - The *rest* are parts of a step that lacks a part and is older than a whole one. It never becomes whole.
-# - A rank *takes back* its parts of steps after the one that it resumes from, because it will save these again.
+# - A rank *discards* its parts of steps after the one that it resumes from, because it will save these again.
 #
 # What follows:
 #
@@ -22,10 +22,10 @@
 #   (test_parts.py, test_a_rank_that_begins_late_and_finds_its_old_part_goes_on_in_the_same_run).
 # - Rank 0 applies the retention, to settled steps only, and removes its parts of steps that expired. Each
 #   rank removes its share of the rest when it resumes under a lock, and after its saves if there is a
-#   retention. Parts of ranks that no longer exist are shared out among the others (`RankPart.tidies`).
+#   retention. Parts of ranks that no longer exist are shared out among the others (`RankPart.removes`).
 # - A whole step that is not settled may be lost. A rank may have looked for the newest step before this one
-#   became whole, and may then take back its part. It saves nothing in between, so a settled step is safe
-#   (test_parts.py, test_a_part_that_is_taken_back_late_leaves_what_the_rank_resumed_from).
+#   became whole, and may then discard its part. It saves nothing in between, so a settled step is safe
+#   (test_parts.py, test_a_part_that_is_discarded_late_leaves_what_the_rank_resumed_from).
 # - Before rank 0 removes an expired step, it syncs the parts of the others, who may not have done so
 #   (test_power_cuts_between_parts.py, test_what_others_name_and_have_not_synced_costs_nothing).
 # - A resume joins the states. If they cannot be joined, since a stage keeps items of its rank, the number
@@ -63,8 +63,8 @@ class WholeSteps(Store):
 
     Args:
       store: where the parts are kept.
-      rank: that saves.
-      ranks: how many do.
+      rank: the rank that saves.
+      ranks: number of ranks that save to the store together.
 
     Raises:
       InvalidArgument: if there are several and ``store`` keeps no parts.
@@ -135,11 +135,16 @@ class WholeSteps(Store):
         return place
 
     def load(self, step: int) -> bytes:
+        """The bytes of the checkpoint of ``step``; those of several parts are read, joined and encoded again.
+
+        They go back to bytes because a `Store` returns bytes: `read_checkpoint` decodes and checks the
+        checkpoint of a step in the same way, whether one rank has saved it or several.
+        """
         parts = self._parts_of(step)
         if parts == [WHOLE]:
             return self._store.load(step)
         read = [self._read(step, part) for part in parts]
-        state = self._joined(step, [one.state for one in read])
+        state = self._merge(step, [one.state for one in read])
         return encode(Checkpoint(step, read[0].time, state))
 
     def saved_at(self, step: int) -> float:
@@ -155,10 +160,11 @@ class WholeSteps(Store):
         self._list()
         return list(self._listed)
 
-    def settled_steps(self) -> list[int]:
-        """The whole steps that no rank takes back any more, ascending.
+    def find_settled_steps(self) -> list[int]:
+        """The whole steps of which no rank discards its part any more, ascending.
 
-        A step is found to be settled by a second call, after all ranks have saved again.
+        Each call lists the store and notes what it finds. So a step is found to be settled by a second
+        call, after all ranks have saved again.
         """
         newest: dict[int, int] = {}
         for step, part in self._list():
@@ -181,14 +187,14 @@ class WholeSteps(Store):
         parts = self._parts_of(step)
         if self._part != WHOLE:
             self._store.sync()
-        for part in filter(self._part.tidies, parts):
+        for part in filter(self._part.removes, parts):
             self._remove(step, part)
 
     def remove_rest(self, *, listed: bool = False) -> None:
         """Remove this rank's share of the rest.
 
         Args:
-          listed: whether the store was just listed, as `settled_steps` does.
+          listed: whether the store was just listed, as `find_settled_steps` does.
         """
         if not listed:
             self._list()
@@ -196,7 +202,7 @@ class WholeSteps(Store):
         # List once more: the first listing may have missed a part that was saved meanwhile, although it
         # found a later one of the same rank.
         for step, part in self._list():
-            if step < newest and step not in self._listed and self._part.tidies(part):
+            if step < newest and step not in self._listed and self._part.removes(part):
                 self._remove(step, part)
 
     def set_aside(self, step: int, reason: str) -> str:
@@ -253,7 +259,7 @@ class WholeSteps(Store):
             raise CorruptCheckpoint(f"the part of {part}: it holds {found}")
         return checkpoint
 
-    def _joined(self, step: int, states: list[State]) -> State:
+    def _merge(self, step: int, states: list[State]) -> State:
         """The states of all ranks as one; if they cannot be joined, the state of this rank."""
         try:
             return merge_states(states)

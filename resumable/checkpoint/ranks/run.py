@@ -26,8 +26,8 @@ def part_of(
     """What ``rank`` of ``ranks`` saves from now on.
 
     Args:
-      rank: of this process.
-      ranks: how many there are.
+      rank: the rank of this process.
+      ranks: number of ranks.
       stage: the last one of the pipeline.
       resumed: the whole checkpoint from which the pipeline goes on; None for the start.
       run: the run that saved this checkpoint.
@@ -44,6 +44,7 @@ def part_of(
             f"got rank={rank} and ranks={ranks}"
         )
     work = _work(ranks, shared_fingerprint(stage))
+    # The run that saved the checkpoint did the same in a step, with as many ranks. So this is that run, going on.
     if run.endswith(work):
         return RankPart(rank, ranks, run)
     return RankPart(rank, ranks, _digest(_identity(resumed, run)) + work)

@@ -14,7 +14,7 @@ from ...state.merging import merge_states
 from ..envelope import Checkpoint, decode
 from ..files import read_checkpoint_file
 from ..names import CheckpointNames, FileName, parse_file_name
-from .conflicts import Listed, conflicts_among, is_of_its_rank
+from .conflicts import Listed, conflicts_among, need_their_ranks
 from .part import WHOLE, RankPart
 
 MOST_NAMED: Final = 3
@@ -154,7 +154,7 @@ def _merged(joined: FoundFile, checkpoints: list[Checkpoint]) -> FoundFile:
     try:
         state = merge_states(states)
     except StateMismatch as error:
-        if is_of_its_rank(states):
+        if need_their_ranks(states):
             return replace(joined, checkpoint=first, restriction=str(error))
         return replace(joined, problem=str(error))
     return replace(joined, checkpoint=Checkpoint(first.step, first.time, state))

@@ -103,7 +103,7 @@ class _Failed(Exception):
     """A request failed; the cause is the error.
 
     Attributes:
-      request: that failed.
+      request: the request that failed.
       transient: whether it may help to try again.
     """
 

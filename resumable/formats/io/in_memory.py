@@ -7,7 +7,7 @@ class MemoryReader:
     """Bytes in memory as a `ByteReader`.
 
     Attributes:
-      size: how many there are.
+      size: number of bytes.
     """
 
     size: int | None

@@ -81,7 +81,7 @@ class RowGroup(Shelved[Rows]):
     """The rows of one group, which stay decoded as long as there is room for them.
 
     Args:
-      file: that has them.
+      file: the file that has the group.
       number: of the group in the file.
       columns: the names of those that are wanted.
     """

@@ -1,7 +1,7 @@
 """One pool of processes for each map in the function of a partition, for all partitions of a rank."""
 
 # Such a map has an iterator in each partition. Each of them gets a `PoolShare`, through which its chunks go to
-# the one pool of the map. The pool belongs to the `PartitionPools`, which the iterator of the partitions has.
+# the one pool of the map. The pool belongs to the `MapPools`, which the iterator of the partitions has.
 #
 # A process that dies takes the chunks of all partitions with it. So a chunk that has to be tried alone goes to a
 # pool of its own, of one process: a death there belongs to its item.
@@ -13,10 +13,10 @@ from typing import Any, Final, final
 
 from ..core import Block, Stage
 from ..workers.answers import Answer
-from ..workers.executors import Outcome, Workers, close_all
 from ..workers.idle_workers import IdleWorkers, WorkerSource
 from ..workers.threads import PATIENCE
 from ..workers.worker_call import WorkerCall, make_workers
+from ..workers.workers import Outcome, Workers, close_all
 from .map import CallsInWorkers
 from .part import down_to_parts
 
@@ -32,7 +32,7 @@ def maps_with_processes(stage: Stage[Any]) -> Iterator[CallsInWorkers[Any]]:
 
 
 @final
-class PartitionPools(WorkerSource):
+class MapPools(WorkerSource):
     """The pools of the maps of all partitions, each of which starts with its first chunk.
 
     Several threads may use it: each partition may be read ahead by one.
@@ -45,7 +45,7 @@ class PartitionPools(WorkerSource):
     def __init__(self, maps: list[CallsInWorkers[Any]], partitions: int) -> None:
         self._maps = maps
         self._windows = min(partitions, MOST_WINDOWS)
-        self._pools: dict[int, Workers] = {}  # by the place of the map
+        self._pools: dict[int, Workers] = {}  # by the number of the map
         self._own_idle = IdleWorkers()
         self._source: WorkerSource = self._own_idle
         self._closed = False
@@ -59,13 +59,13 @@ class PartitionPools(WorkerSource):
         return self._closed or self._source.closed
 
     def take(self, stage: Stage[Any], call: WorkerCall, window: int) -> Workers:
-        place = self._place(stage)
-        if place is None:
+        number = self._map_number(stage)
+        if number is None:
             return self._source.take(stage, call, window)
-        if place not in self._pools:
-            made = self._source.take(self._maps[place], call, window * self._windows)
-            self._pools.setdefault(place, made)  # its processes start only with the first chunk
-        return PoolShare(self._pools[place], call)
+        if number not in self._pools:
+            made = self._source.take(self._maps[number], call, window * self._windows)
+            self._pools.setdefault(number, made)  # its processes start only with the first chunk
+        return PoolShare(self._pools[number], call)
 
     def put(self, stage: Stage[Any], workers: Workers) -> None:
         if isinstance(workers, PoolShare):
@@ -73,16 +73,16 @@ class PartitionPools(WorkerSource):
         else:
             self._source.put(stage, workers)
 
-    def end(self) -> None:
+    def release(self) -> None:
         """Leave the pools for the next epoch, or close them where there is none."""
         while self._pools:
-            place, workers = self._pools.popitem()
-            self._source.put(self._maps[place], workers)
+            number, workers = self._pools.popitem()
+            self._source.put(self._maps[number], workers)
         if self._source is self._own_idle:
             self._own_idle.close()
 
-    def keep_no_more(self) -> None:
-        """Let partitions that are closed leave no workers here."""
+    def stop_keeping(self) -> None:
+        """From now on, close workers that partitions put here."""
         self._closed = True
 
     def close(self) -> None:
@@ -93,11 +93,11 @@ class PartitionPools(WorkerSource):
         self._pools.clear()
         close_all(pools)
 
-    def _place(self, stage: Stage[Any]) -> int | None:
+    def _map_number(self, stage: Stage[Any]) -> int | None:
         """The number of the map that ``stage`` is a copy of; None if it is none of them."""
-        for place, known in enumerate(self._maps):
+        for number, known in enumerate(self._maps):
             if isinstance(stage, type(known)) and _is_same_call(known, stage):
-                return place
+                return number
         return None
 
 
@@ -124,12 +124,12 @@ class PoolShare(Workers):
         self._alone: Workers | None = None
 
     @property
-    def chunk(self) -> int:  # type: ignore[override]
-        return self._pool.chunk
+    def chunk_size(self) -> int:  # type: ignore[override]
+        return self._pool.chunk_size
 
     def submit(self, block: Block) -> Answer[Any]:
         if self._alone is not None:  # what had to be tried alone is done
-            self._alone.leave()
+            self._alone.stop()
             self._alone = None
         return self._noted(self._pool.submit(block))
 
@@ -147,15 +147,15 @@ class PoolShare(Workers):
         self._in_work.discard(answer)
         self._pool.abandon(answer)
 
-    def leave(self) -> None:
+    def stop(self) -> None:
         for answer in list(self._in_work):
             self.abandon(answer)
         if self._alone is not None:
-            self._alone.leave()
+            self._alone.stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
         """Give the share up; the pool goes on."""
-        self.leave()
+        self.stop()
         return self._alone is None or self._alone.close(seconds)
 
     def _noted(self, answer: Answer[Any]) -> Answer[Any]:

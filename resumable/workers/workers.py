@@ -1,8 +1,9 @@
-"""What a map's workers do, and the workers that are threads of this process."""
+"""What workers do and what all workers can be asked for; the workers that are threads of this process."""
 
-# A map gives its workers chunks of items. Where they run partitions, the function
-# is a `PartitionRunner`, and a chunk is one task. All that runs in a worker is `attempt`. It never raises an
-# error in place of results: it delivers both, and the map raises the error once it has handed the results out.
+# A map gives its workers chunks of items. Where they run partitions, the function is a `PartitionRunner`, and a
+# chunk is one task. In a thread, all that runs in a worker is `attempt`; in a process, `worker_process.work`
+# calls it for a part of the chunk at a time. `attempt` never raises an error in place of results: it delivers
+# both, and the map raises the error once it has handed the results out.
 
 from __future__ import annotations
 
@@ -77,7 +78,7 @@ class Workers(ABC):
     Its loop may be interrupted anywhere, so other threads call whatever takes locks.
     """
 
-    chunk = 1
+    chunk_size = 1
     """How many items to submit at once."""
 
     replaces_dead = False
@@ -107,7 +108,7 @@ class Workers(ABC):
         """Give up the outcome of what was submitted."""
 
     @abstractmethod
-    def leave(self) -> None:
+    def stop(self) -> None:
         """Let what was started here end, without waiting for it."""
 
     @abstractmethod
@@ -121,7 +122,7 @@ class Workers(ABC):
 def close_all(workers: Collection[Workers]) -> bool:
     """End all of ``workers`` at once; returns whether they have ended within `PATIENCE`."""
     for each in workers:
-        each.leave()
+        each.stop()
     ends = monotonic() + PATIENCE
     return all([each.close(ends - monotonic()) for each in workers])
 
@@ -147,8 +148,8 @@ class ThreadWorkers(Workers):
         assert isinstance(answer, Job)
         answer.cancel()
 
-    def leave(self) -> None:
-        self._threads.leave()
+    def stop(self) -> None:
+        self._threads.stop()
 
     def close(self, seconds: float = PATIENCE) -> bool:
         return self._threads.close(seconds)

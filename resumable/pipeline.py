@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -705,7 +706,8 @@ def mix(
     upstreams, names = _named(pipelines)
     given: Any = weights
     if isinstance(given, Mapping) and any(not isinstance(key, str) for key in given):
-        given = {first: _in_order(each, names) for first, each in given.items()}
+        given = {first: _in_order(each, names, some=True) for first, each in given.items()}
+        _check_each_has_weight(given, names or builtins.range(len(upstreams)))
     else:
         given = _in_order(given, names)
     return Pipeline(
@@ -713,15 +715,32 @@ def mix(
     )
 
 
-def _in_order(weights: Any, names: tuple[str, ...] | None) -> Any:
-    """``weights``, with those of named pipelines in the order of ``names``."""
+def _in_order(weights: Any, names: tuple[str, ...] | None, *, some: bool = False) -> Any:
+    """``weights``, with those of named pipelines in the order of ``names``.
+
+    If they are of ``some`` pipelines, the others have 0.
+    """
     if not isinstance(weights, Mapping):
         return weights
-    if names is None or weights.keys() != set(names):
+    known = set(names or ())
+    if names is None or not (weights.keys() <= known if some else weights.keys() == known):
         raise InvalidArgument(
             f"weights must have the names of the pipelines, {shorten(names)}, got {shorten(weights)}"
         )
-    return [weights[name] for name in names]
+    return [weights.get(name, 0) for name in names]
+
+
+def _check_each_has_weight(weights: Mapping[Any, Any], inputs: Sequence[Any]) -> None:
+    """Refuse a pipeline without a weight from any item on."""
+    rows = [each for each in weights.values() if isinstance(each, Sequence)]
+    if len(rows) < len(weights) or any(len(row) != len(inputs) for row in rows):
+        return  # refused later
+    for name, column in builtins.zip(inputs, builtins.zip(*rows, strict=True), strict=True):
+        if not any(column):
+            raise InvalidArgument(
+                f"weights must say from where on each pipeline has one, got {shorten(weights)}, in which "
+                f"{name!r} has none"
+            )
 
 
 def _named(pipelines: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[str, ...] | None]:

@@ -162,6 +162,13 @@ class _Identity(NamedTuple):
         until = self.stage._followed_until(saved, reach(self.stage, saved))
         return by_position.disagreement(saved, present, until)
 
+    def continues_names(self, saved: Any) -> bool:
+        """Whether the inputs begin with those of the ``saved`` names, if both have names."""
+        names = self.fields["names"][0]
+        if saved is None or names is None:
+            return True
+        return isinstance(saved, list) and list(names[: len(saved)]) == saved
+
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
         return bool(self.of_rank) and not any(name in fields for name in self.of_rank)
@@ -240,6 +247,8 @@ def _compare_nodes(
     followed = None if reach is None else ours.timeline(fields)
     if reach and followed and (reason := ours.disagreement(followed, reach)):
         return f"{name} at {path}: {reason}"
+    if ours.stage._may_grow and ours.continues_names(fields.get("names")):
+        fields = {**fields, "names": ours.fields["names"][0]}
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
         if followed and field in ours.described and ours.described[field].when >= SO_FAR:
             continue
@@ -264,12 +273,15 @@ def _compare_nodes(
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
                 f"{argument}={shown(current)}; {described.hint}"
             )
-    if len(upstreams) != len(ours.upstreams):
+    has_new = ours.stage._may_grow and followed and len(upstreams) < len(ours.upstreams)
+    if has_new and (reason := ours.stage._cannot_join(len(upstreams))):
+        return f"{name} at {path}: {reason}"
+    if len(upstreams) != len(ours.upstreams) and not has_new:
         return (
             f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
-    for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=True)):
+    for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
         if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own, reach):
             return reason
     return None

@@ -55,8 +55,8 @@ class Stage(ABC, Generic[T]):
 
     _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
 
-    _by_position: ClassVar[ByPosition | None] = None
-    """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read."""
+    _may_grow: ClassVar[bool] = False
+    """Whether further inputs may follow those that were saved, if no item of them was read."""
 
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     """What the state takes for granted about the stages before this one, at save and resume:
@@ -113,6 +113,15 @@ class Stage(ABC, Generic[T]):
         """
         most = count if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
+
+    def _cannot_join(self, count: int) -> str | None:
+        """Why the inputs after the first ``count`` cannot have joined where `_may_grow`; None if they can."""
+        return None
+
+    @property
+    def _by_position(self) -> ByPosition | None:
+        """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read."""
+        return None
 
     def _with_timeline(self, timeline: Timeline) -> Stage[T]:
         """A copy in which `_by_position` has another timeline."""

@@ -20,21 +20,23 @@ class ByPosition:
 
     Args:
       argument: as users write it.
-      timeline: that of a stage, from its fields in a fingerprint, which may have been read from JSON.
-        None if they are no timeline.
+      timeline: that of the stage, from fields in a fingerprint, which may have been read from JSON.
+        None if they are no timeline of this stage.
+      shown: a value as users write it.
       unit: what the positions count.
     """
 
     argument: str
     timeline: Callable[[Mapping[str, Any]], Timeline | None]
+    shown: Callable[[Any], str] = str
     unit: str = "item"
 
     def written(self, timeline: Timeline) -> str:
         """The argument as users write it."""
         (_, first), *later = timeline
         if not later:
-            return f"{self.argument}={first}"
-        pairs = ", ".join(f"{position:_}: {value}" for position, value in timeline)
+            return f"{self.argument}={self.shown(first)}"
+        pairs = ", ".join(f"{position:_}: {self.shown(value)}" for position, value in timeline)
         return f"{self.argument}={{{pairs}}}"
 
     def disagreement(self, saved: Timeline, present: Timeline, reached: float) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -15,8 +16,11 @@ from ..core.stage import MOST_ITEMS
 from .long_schedule import LongSchedule
 from .random_bits import derive
 from .schedule import LONGEST_ROUND, Schedule
+from .some_inputs import SomeInputs
+from .turns import Stretch
 from .weights import Parts
 
+AnyRounds: TypeAlias = "Schedule | LongSchedule | SomeInputs"
 AnySchedule: TypeAlias = "Schedule | LongSchedule | ChangingSchedule"
 
 
@@ -29,7 +33,7 @@ class ChangingSchedule:
       schedules: as many, of the same upstreams.
     """
 
-    def __init__(self, firsts: Sequence[int], schedules: Sequence[Schedule | LongSchedule]) -> None:
+    def __init__(self, firsts: Sequence[int], schedules: Sequence[AnyRounds]) -> None:
         self._firsts = list(firsts)
         self._stops = [*self._firsts[1:], 2 * MOST_ITEMS]
         self._schedules = schedules
@@ -86,6 +90,13 @@ class ChangingSchedule:
     def _part_of(self, turn: int) -> int:
         return bisect_right(self._firsts, turn) - 1
 
+    def stretch(self, turn: int) -> Stretch:
+        """The turns around ``turn`` in which the weights are the same."""
+        part = self._part_of(turn)
+        first, is_last = self._firsts[part], part + 1 == len(self._firsts)
+        upstreams = self._schedules[part].stretch(turn - first).upstreams
+        return Stretch(first, math.inf if is_last else self._stops[part], upstreams)
+
     @cached_property
     def _before(self) -> Indices:
         """How many turns before each part each upstream has, shape (parts, upstreams)."""
@@ -94,7 +105,7 @@ class ChangingSchedule:
             schedule.turns_before(length)
             for schedule, length in zip(self._schedules, lengths, strict=False)
         ]
-        return np.cumsum([np.zeros_like(turns[0]), *turns], axis=0)
+        return np.cumsum([self._schedules[0].turns_before(0), *turns], axis=0)
 
 
 def schedule_of(
@@ -119,10 +130,27 @@ def schedule_of(
     """
     parts_from = {0: parts, **dict(changes)}
     firsts = list(parts_from)
-    schedules: list[Schedule | LongSchedule] = []
+    schedules: list[AnyRounds] = []
     for first, stop in zip(firsts, [*firsts[1:], None], strict=True):
         kept = [turn - first for turn in (stop, end) if turn is not None and turn >= first]
-        kind = LongSchedule if sum(parts_from[first]) > LONGEST_ROUND else Schedule
         own_seed = derive(seed, first) if seed is not None and first else seed
-        schedules.append(kind(parts_from[first], own_seed, lengths, epoch, kept))
-    return ChangingSchedule(firsts, schedules) if schedules[1:] else schedules[0]
+        schedules.append(_rounds_of(parts_from[first], own_seed, lengths, epoch, kept))
+    only = schedules[0]
+    if schedules[1:] or isinstance(only, SomeInputs):
+        return ChangingSchedule(firsts, schedules)
+    return only
+
+
+def _rounds_of(
+    parts: Parts,
+    seed: int | None,
+    lengths: Sequence[int | float],
+    epoch: int | None,
+    kept: Iterable[int],
+) -> AnyRounds:
+    """The turns of rounds in which those of ``parts`` that are not 0 have turns."""
+    numbers = [number for number, part in enumerate(parts) if part]
+    own = tuple(parts[number] for number in numbers)
+    kind = LongSchedule if sum(own) > LONGEST_ROUND else Schedule
+    rounds = kind(own, seed, [lengths[number] for number in numbers], epoch, kept)
+    return rounds if len(numbers) == len(parts) else SomeInputs(rounds, numbers, len(parts))

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, lru_cache
@@ -18,7 +19,7 @@ import numpy as np
 from ..core.block import Indices
 from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
-from .turns import RoundKeys, Rounds
+from .turns import RoundKeys, Rounds, Stretch
 
 SECTION: Final = 1024
 SECTIONS_AT_ONCE: Final = 1024  # which take some megabytes
@@ -145,6 +146,10 @@ class LongSchedule:
         section = self._section(number)
         last = np.bincount(section.upstreams[: turn - section.start], minlength=len(self._parts))
         return list(map(add, self._before(number), last.tolist()))
+
+    def stretch(self, turn: int) -> Stretch:
+        """All turns, which all have the same weights."""
+        return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:
         """The first turn after the section of ``turn``."""

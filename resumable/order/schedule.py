@@ -14,7 +14,7 @@ import numpy as np
 from ..core.block import Indices
 from ..core.lookup import check_reach
 from ..core.stage import MOST_ITEMS
-from .turns import TURNS_AT_ONCE, RoundKeys, Rounds
+from .turns import TURNS_AT_ONCE, RoundKeys, Rounds, Stretch
 
 LONGEST_ROUND: Final = 4096
 KEPT_TURNS: Final = 4096
@@ -111,6 +111,10 @@ class Schedule:
         last = np.bincount(self._in_a_row(number, 1)[:place], minlength=len(self._parts))
         counts: list[int] = (number * self._parts + last).tolist()
         return counts
+
+    def stretch(self, turn: int) -> Stretch:
+        """All turns, which all have the same weights."""
+        return Stretch(0, math.inf, range(len(self._parts)))
 
     def round_end(self, turn: int) -> int:
         """The first turn after the round of ``turn``."""

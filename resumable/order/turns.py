@@ -6,9 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, final
+from typing import Any, Final, NamedTuple, final
 
 import numpy as np
 
@@ -20,6 +20,20 @@ from .random_bits import derive, derive_many, random_rows
 TURNS_AT_ONCE: Final = 1 << 13
 # To sort a row of so few takes less time column by column, over all rows.
 SHORT_ROUND: Final = 4
+
+
+class Stretch(NamedTuple):
+    """Turns in which the weights are the same.
+
+    Attributes:
+      first: the first turn.
+      stop: the first turn after them; infinite if they are the last ones.
+      upstreams: those that have some of the turns.
+    """
+
+    first: int
+    stop: float
+    upstreams: Sequence[int]
 
 
 @final

@@ -42,14 +42,18 @@ def weights_by_item(
         raise InvalidArgument(
             f"weights that change must say those from item 0 on, got {shorten(weights)}"
         )
-    begin, *changes = [(first, integer_weights(parts[first], count)) for first in sorted(parts)]
+    ascending = [(first, parts[first]) for first in sorted(parts)]
+    begin, *changes = [
+        (first, integer_weights(each, count, zeros=True)) for first, each in ascending
+    ]
     return begin[1], tuple(changes)
 
 
-def timeline_of(fields: Mapping[str, Any]) -> Timeline | None:
-    """The weights from each item on, from the fields of a mix as it was saved.
+def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
+    """The weights of ``count`` pipelines from each item on, from the fields of a mix as it was saved.
 
-    None if they are of another form, or of a version that rounded them.
+    Pipelines that it did not have have no weight. None if the fields are of another form, of more
+    pipelines, or of a version that rounded weights.
     """
     parts, changes = fields.get("parts"), fields.get("changes", ())
     if not isinstance(changes, (list, tuple)) or not all(map(_is_pair, changes)):
@@ -60,7 +64,10 @@ def timeline_of(fields: Mapping[str, Any]) -> Timeline | None:
         return None
     if sum(weights[0]) > LONGEST_ROUND and fields.get("layout", 1) == 1:
         return None
-    return tuple(zip(firsts, map(tuple, weights), strict=True))
+    if max(map(len, weights)) > count:
+        return None
+    padded = [(*each, *[0] * (count - len(each))) for each in weights]
+    return tuple(zip(firsts, padded, strict=True))
 
 
 def _is_pair(pair: Any) -> bool:
@@ -70,15 +77,20 @@ def _is_pair(pair: Any) -> bool:
 def _is_parts(parts: Any) -> bool:
     if not isinstance(parts, (list, tuple)) or not parts:
         return False
-    return all(type(part) is int and part > 0 for part in parts) and sum(parts) <= MOST_ITEMS
+    return all(type(part) is int and part >= 0 for part in parts) and 0 < sum(parts) <= MOST_ITEMS
 
 
-def integer_weights(weights: Weights | None, count: int) -> Parts:
+def integer_weights(weights: Weights | None, count: int, *, zeros: bool = False) -> Parts:
     """``weights`` as the smallest whole numbers in the same proportions.
 
     A float counts as the simplest fraction that rounds to it: 0.7 is 7/10, 1 / 3 is 1/3. If the sum
     would exceed 2**62, the proportions are rounded to a sum of about 2**62. Over 2**62 turns, the
     most that there are, they differ by less than a turn.
+
+    Args:
+      weights: one for each pipeline, or None for equal ones.
+      count: number of pipelines.
+      zeros: whether some, but not all, may be 0.
 
     Raises:
       InvalidArgument: unless there are ``count`` positive finite numbers, none of them less than one
@@ -98,11 +110,14 @@ def integer_weights(weights: Weights | None, count: int) -> Parts:
             f"weights must be one for each of {count} pipelines, got {shorten(given)}"
         )
     for weight in given:
-        check_positive("weights", weight, "numbers")
+        if not (zeros and type(weight) in (int, float) and weight == 0):
+            check_positive("weights", weight, "numbers")
     exact = [_as_fraction(weight) for weight in given]
     total = sum(exact, Fraction(0))
+    if not total:
+        raise InvalidArgument(f"weights must not all be 0, got {shorten(given)}")
     for number, part in enumerate(exact):
-        if part * RAREST < total:
+        if 0 < part * RAREST < total:
             raise InvalidArgument(
                 f"weights must each be at least one part in 2**31 of their sum, got {shorten(given)}, "
                 f"of which number {number} is less"

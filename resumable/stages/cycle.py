@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
-from ..core import Indexed, IndexedIterator, Stage
+from ..core import Indexed, IndexedIterator, Indices, Stage
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
-from .mix_iterator import MixIterator
+from .mix_iterator import NO_TURNS, MixIterator
 from .repeat import Repeat, RepeatIterator
 
 T = TypeVar("T")
@@ -35,10 +35,24 @@ class CyclingMixIterator(MixIterator[T]):
     def _advance_past_end(self, place: int) -> bool:
         ended = self._upstreams[self._numbers[place]]
         self._turn = self._turn_after(place)
-        goes_on = any(each.in_first_epoch and each is not ended for each in self._upstreams)
+        goes_on = any(each is not ended for each in self._unfinished())
         if goes_on:
             ended.begin_again()
         return goes_on
+
+    def _next_turns(self, count: int) -> tuple[Sequence[int] | Indices, Indices]:
+        if not self._goes_singly:
+            return super()._next_turns(count)
+        stretch = self._schedule.stretch(self._turn)
+        if self._turn == stretch.first and not self._unfinished():
+            return NO_TURNS, NO_TURNS  # the last one that had not ended has left
+        return super()._next_turns(int(min(count, stretch.stop - self._turn)))
+
+    def _unfinished(self) -> list[CycleIterator[Any]]:
+        """The upstreams that have turns now and have not ended."""
+        numbers = self._schedule.stretch(self._turn).upstreams
+        having_turns = [self._upstreams[number] for number in numbers]
+        return [upstream for upstream in having_turns if upstream.in_first_epoch]
 
     def get_state(self) -> State:
         state = super().get_state()
@@ -54,6 +68,9 @@ class CyclingMixIterator(MixIterator[T]):
         names = ("turn", "passes", "delivered", "upstreams")
         turn, passes, delivered, states = unpack(self._stage, state, *names)
         self._turn = unpack_count(self._stage, "turn", turn)
+        passes = self._with_new(passes, lambda each: each.get_state()["pass"])
+        delivered = self._with_new(delivered, lambda each: each.get_state()["delivered"])
+        states = self._with_new(states, lambda each: each.get_state()["upstream"])
         self.check_list("passes", passes)
         self.check_list("upstreams", states)
         checked = zip(

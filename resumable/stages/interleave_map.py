@@ -194,6 +194,8 @@ class _InterleaveMapIterator(ItemByItem[T], TransformIterator[T]):
                 _closed_place(upstream) if place is None else place.get_state()
                 for place in self._places
             ]
+        else:  # upstream's state may have another shape by now
+            places = [place if place["open"] else _closed_place(upstream) for place in places]
         return {
             "turn": self._turn,
             "taken": self._taken,

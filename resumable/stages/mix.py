@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, lru_cache
 from typing import ClassVar, TypeVar, final
@@ -12,6 +12,7 @@ from ..core import (
     ALWAYS,
     EPOCHS,
     ITEMS,
+    LISTS,
     NOTHING,
     PARTS,
     Combine,
@@ -31,8 +32,8 @@ from ..core import (
     check_seed,
     derived,
 )
-from ..core.combine import NAMES
 from ..core.identity import SEED
+from ..core.layout import common_layout
 from ..core.lookup import countable
 from ..core.reliance import SO_FAR
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
@@ -66,14 +67,15 @@ class Mix(LookedUp[T], Combine[T]):
       weights: one positive number each, equal by default, and none less than one part in 2**31 of
         their sum. A float stands for the simplest fraction that rounds to it. The proportions are
         kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
-        of the mix on; rounds begin anew where they change. At a resume they must be equal for the
-        items that were read; the error for others says what to write.
+        of the mix on; rounds begin anew where they change. There a weight may be 0, but not all may.
+        At a resume they must be equal for the items that were read; the error for others says what
+        to write. Upstreams that have no weight there may join, after those that there were.
       seed: in [0, 2**64), or None for evenly spread turns.
       stop: ``"first"`` ends when an upstream has no item for its turn; ``"all"`` leaves out
         the turns of upstreams that have ended, until all have. With ``"cycle"`` an upstream that
         has ended begins again, in a new epoch of its own, like an endless `repeat`. The mix ends
-        once each upstream has ended, at the turn where the last one has no item. It never ends if
-        one is endless. No upstream may be empty, since it could not keep its weight.
+        once each upstream that has turns then has ended, at the turn where the last one has no item.
+        It never ends if one is endless. No upstream may be empty, since it could not keep its weight.
       reshuffle: draw the order of each round from the epoch too. A round in which the mix ends, or
         the weights change, is drawn from the seed alone, so that all epochs have the same length.
 
@@ -91,7 +93,12 @@ class Mix(LookedUp[T], Combine[T]):
 
     flow = Flow.JOINED
     identity: ClassVar[IdentityFields] = {
-        "names": NAMES,
+        "names": IdentityField(
+            ALWAYS,
+            shown_as="names of pipelines",
+            hint="inputs that join stand after those that were there, and one that has left stays "
+            "without a weight",
+        ),
         "parts": IdentityField(ALWAYS | SO_FAR, shown_as="weights"),
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="changes of weights"),
         "seed": SEED,
@@ -104,7 +111,7 @@ class Mix(LookedUp[T], Combine[T]):
         ),
     }
 
-    _by_position = ByPosition("weights", timeline_of)
+    _may_grow = True
 
     _: KW_ONLY
     weights: Weights | WeightsByItem | None = None
@@ -150,6 +157,34 @@ class Mix(LookedUp[T], Combine[T]):
             for number, length in zip(items, self.lengths, strict=True)
         ]
 
+    def _cannot_join(self, count: int) -> str | None:
+        before, new = self.upstreams[:count], self.upstreams[count:]
+        if all(one.random_access for one in before) and not self.random_access:
+            stage = next(one for one in new if not one.random_access)
+            return (
+                "an input that joins others with random access must have it too, since the state is a "
+                f"position only, got {stage!r}"
+            )
+        shared = common_layout([one.block_layout for one in before])
+        if shared is not LISTS and self.block_layout is LISTS:
+            return (
+                "inputs that join must have items of the form that the others have, as arrays or as "
+                f"objects, since functions are given blocks of them, got {new!r}"
+            )
+        return None
+
+    @property
+    def _by_position(self) -> ByPosition | None:
+        if self.stop == "all":
+            return None
+        count = len(self.upstreams)
+        return ByPosition("weights", lambda fields: timeline_of(fields, count), self._shown)
+
+    def _shown(self, weights: Parts) -> str:
+        if self.names is None:
+            return str(weights)
+        return str({name: part for name, part in zip(self.names, weights, strict=True) if part})
+
     def _with_timeline(self, timeline: Timeline) -> Mix[T]:
         return replace(self, weights=dict(timeline))
 
@@ -167,18 +202,39 @@ class Mix(LookedUp[T], Combine[T]):
     def length(self) -> Length:
         if self.stop == "all":
             return self.total_length
-        cycles = self.stop == "cycle"
-        if math.inf in self.lengths and (cycles or set(self.lengths) == {math.inf}):
+        if self.stop == "cycle":
+            return self._cycling_length()
+        if set(self.lengths) == {math.inf}:
             return math.inf
         if None in self.lengths:
             return None
-        schedule = self.schedule()
-        ends = [
-            schedule.turn_of(number, int(length))
-            for number, length in enumerate(self.lengths)
-            if length is not None and length != math.inf
+        return countable(min(self._ends(range(len(self.upstreams)))))
+
+    def _cycling_length(self) -> Length:
+        """The first turn at which all upstreams that then have turns have ended."""
+        schedule, first = self.schedule(), 0.0
+        while first != math.inf:
+            stretch = schedule.stretch(int(first))
+            ends = self._ends(stretch.upstreams)
+            if math.inf not in ends:
+                if None in self.lengths:
+                    return None
+                end = max(first, *ends)
+                if end < stretch.stop:
+                    return countable(end)
+            first = stretch.stop
+        return math.inf
+
+    def _ends(self, numbers: Iterable[int]) -> list[float]:
+        """The turns at which upstreams have no item: infinite if one is endless, 0 if that is not known."""
+        schedule, lengths = self.schedule(), self.lengths
+        return [
+            length or 0
+            if length is None or length == math.inf
+            else schedule.turn_of(number, int(length))
+            for number in numbers
+            for length in [lengths[number]]
         ]
-        return countable(max(ends) if cycles else min(ends))
 
     @property
     def state_cost(self) -> SavedState:

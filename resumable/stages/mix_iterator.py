@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ..core import Block, Combine, Indices, Length, MovesInBlocks, pulled_blocks
+from ..core import Block, Combine, Indices, Length, MovesInBlocks, StageIterator, pulled_blocks
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
 from ..core.lookup import check_reach
 from ..core.reach import Reach
@@ -129,5 +129,21 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
     def set_state(self, state: State) -> None:
         turn, ended, states = unpack(self._stage, state, "turn", "ended", "upstreams")
         self._turn = unpack_count(self._stage, "turn", turn)
+        ended = self._with_new(ended, lambda _: False)
         self._ended = self.check_flags("ended", ended)
-        self.set_upstream_states(states)
+        self.set_upstream_states(self._with_new(states, lambda each: each.get_state()))
+
+    def _with_new(self, saved: Any, value_of: Callable[[StageIterator[T]], Any]) -> Any:
+        """``saved``, one entry for each upstream then, with others for those that have joined since.
+
+        Args:
+          saved: may be anything.
+          value_of: of one that has joined, which stands at its start.
+        """
+        upstreams = self._upstreams
+        if not isinstance(saved, list) or len(saved) >= len(upstreams):
+            return saved
+        had_turns = self._schedule.turns_before(self._turn)
+        if any(had_turns[len(saved) :]):
+            return saved  # refused for its length
+        return [*saved, *map(value_of, upstreams[len(saved) :])]

@@ -107,9 +107,11 @@ MUTATIONS: Final = [
         "self._turn_after(place)",
     ),
     Mutation("stages/mix_iterator.py", "not leaves_out and last is None", "False"),
-    Mutation("stages/cycle.py", "each.in_first_epoch and each is not", "each is not"),
+    Mutation("stages/cycle.py", "if upstream.in_first_epoch]", "if not upstream.in_first_epoch]"),
+    Mutation("stages/cycle.py", "and not self._unfinished():", "and False:"),
     Mutation("stages/cycle.py", "not (self._waits and self.in_first_epoch) and super()", "super()"),
-    Mutation("stages/mix.py", "max(ends) if cycles else min(ends)", "min(ends)"),
+    Mutation("stages/mix.py", "max(first, *ends)", "min(ends)"),
+    Mutation("stages/mix_iterator.py", "any(had_turns[len(saved) :])", "False"),
     Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(
         "order/long_schedule.py", "counts[rows, upstreams] += step", "counts[rows, upstreams] += 1"

@@ -13,7 +13,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from order.by_looking import Turn, changing_by_looking
 from support.graphs import stream
@@ -98,11 +98,14 @@ class Mixed:
         for number in range(len(self.lengths)):
             left.append(self.items_of_pass(number, epoch, 0))
         ended: set[int] = set()
-        for turn in turns:
+        for place, turn in enumerate(turns):
+            having_turns = self.having_turns(place)
+            if self.stop == "cycle" and having_turns <= ended:
+                break
             number = turn.upstream
             if not left[number]:
                 ended.add(number)
-                if self.stop == "first" or len(ended) == len(self.lengths):
+                if self.stop == "first" or having_turns <= ended:
                     break
                 if self.stop == "all":
                     continue
@@ -110,6 +113,11 @@ class Mixed:
                 left[number] = self.items_of_pass(number, epoch, passes[number])
             items.append(left[number].pop(0))
         return items, (turn.part, turn.unit)
+
+    def having_turns(self, turn: int) -> set[int]:
+        """The inputs that have weights at ``turn``."""
+        now = max(first for first in self.weights if first <= turn)
+        return {number for number, weight in enumerate(self.weights[now]) if weight}
 
     def items_of_pass(self, number: int, epoch: int, one: int) -> list[Any]:
         upstream = self.inputs()[number]
@@ -133,10 +141,16 @@ def mixes(draw: st.DrawFn) -> Mixed:
     several = partial(st.lists, min_size=count, max_size=count)
     seed = draw(st.none() | st.integers(0, 9))
     shares = several(st.integers(1, 5)).map(lowest)
-    changes = draw(st.dictionaries(st.integers(1, 25), shares, max_size=2)) if stop != "all" else {}
+    weights = {0: draw(shares)}
+    if stop != "all":
+        some = several(st.integers(0, 5)).filter(any).map(lowest)
+        weights |= draw(st.dictionaries(st.integers(1, 25), shares | some, max_size=2))
+        if len(weights) > 1 and draw(st.booleans()):
+            weights[0] = draw(some)
+        assume(all(map(any, zip(*weights.values(), strict=True))))
     return Mixed(
         lengths=draw(several(st.integers(1 if stop == "cycle" else 0, 9))),
-        weights={0: draw(shares), **changes},
+        weights=weights,
         seed=seed,
         stop=stop,
         reshuffle=draw(st.booleans()) if seed is not None else False,

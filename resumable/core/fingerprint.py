@@ -15,7 +15,7 @@ from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
 from .function_state import CallsFunction
 from .identity import IdentityField
-from .past import ReachOf
+from .past import Change, ReachOf
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -67,7 +67,7 @@ def explain_mismatch(
     stage: Stage[Any],
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
-    reach: Callable[[Mapping[int, Timeline]], ReachOf] | None = None,
+    reach: Callable[[Mapping[int, Change]], ReachOf] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -77,9 +77,9 @@ def explain_mismatch(
       relied_on: as in `fingerprint`.
       is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
         of the rank to which this stage deals.
-      reach: called if all agrees that must always, but some arguments that say from where on they hold
-        differ, with the saved ones by the `id` of their stage; says how far those must agree. None if
-        they must be equal.
+      reach: called if all agrees that must always, but some stages differ in what holds from some item
+        on, with what makes them as they were by the `id` of the stage; says how many items of such a
+        stage were read. None if they must be equal.
     """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
@@ -92,10 +92,10 @@ def explain_mismatch(
     compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
     if reach is None:
         return compare(None)
-    changed: dict[int, Timeline] = {}
+    changed: dict[int, Change] = {}
 
-    def note(stage: Stage[Any], saved: Timeline) -> float:
-        changed[id(stage)] = saved
+    def note(stage: Stage[Any], change: Change) -> float:
+        changed[id(stage)] = change
         return 0
 
     if reason := compare(note):
@@ -159,8 +159,14 @@ class _Identity(NamedTuple):
         assert present is not None
         if saved == present:
             return None
-        until = self.stage._followed_until(saved, reach(self.stage, saved))
+        reached = reach(self.stage, lambda stage: stage._with_timeline(saved))
+        until = self.stage._followed_until(saved, reached)
         return by_position.disagreement(saved, present, until)
+
+    def cannot_join(self, count: int, reach: ReachOf | None) -> str | None:
+        """Why the inputs after the first ``count`` cannot have joined since then; None if they can."""
+        assert reach is not None
+        return self.stage._cannot_join(count, partial(reach, self.stage))
 
     def continues_names(self, saved: Any) -> bool:
         """Whether the inputs begin with those of the ``saved`` names, if both have names."""
@@ -273,8 +279,8 @@ def _compare_nodes(
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
                 f"{argument}={shown(current)}; {described.hint}"
             )
-    has_new = ours.stage._may_grow and followed and len(upstreams) < len(ours.upstreams)
-    if has_new and (reason := ours.stage._cannot_join(len(upstreams))):
+    has_new = reach and ours.stage._may_grow and len(upstreams) < len(ours.upstreams)
+    if has_new and (reason := ours.cannot_join(len(upstreams), reach)):
         return f"{name} at {path}: {reason}"
     if len(upstreams) != len(ours.upstreams) and not has_new:
         return (

@@ -11,10 +11,11 @@ from .foreign_source import inexact_sources
 from .graph import rebuilt, walk, without_threads
 from .reach import Reach, reach_of, reached, reached_all
 from .stage import Stage
-from .timeline import Timeline
 
-ReachOf: TypeAlias = Callable[[Stage[Any], Timeline], float]
-"""How many items of a stage were read, whose argument was a timeline then."""
+Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
+"""Turns a stage as it is now into what it was then."""
+ReachOf: TypeAlias = Callable[[Stage[Any], Change], float]
+"""How many items of a stage were read, as it was then."""
 
 
 class SavedPosition(NamedTuple):
@@ -32,7 +33,7 @@ class SavedPosition(NamedTuple):
 
 
 def reach_before(
-    stage: Stage[Any], position: SavedPosition, saved: Mapping[int, Timeline]
+    stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]
 ) -> ReachOf:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
@@ -41,21 +42,18 @@ def reach_before(
     Args:
       stage: the last stage.
       position: of a state.
-      saved: the timelines of the stages that had others then, by the `id` of the stage.
+      changes: of the stages that were others then, by the `id` of the stage.
     """
     numbered = [id(found) for found, _ in walk(stage)]
-    timelines = {number: saved[key] for number, key in enumerate(numbered) if key in saved}
-    was = without_threads(
-        rebuilt(
-            stage,
-            lambda number, found: (
-                found._with_timeline(timelines[number]) if number in timelines else found
-            ),
-        )
-    )
-    stages = [found for found, _ in walk(was)]
-    reaches = _reaches(was, position)
-    return lambda found, _: reach_of(stages[numbered.index(id(found))], reaches)
+    earlier = dict[int, Stage[Any]]()
+
+    def change(number: int, found: Stage[Any]) -> Stage[Any]:
+        key = numbered[number]
+        earlier[key] = changes[key](found) if key in changes else found
+        return earlier[key]
+
+    reaches = _reaches(rebuilt(without_threads(stage), change), position)
+    return lambda found, _: reach_of(earlier[id(found)], reaches)
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:

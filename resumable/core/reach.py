@@ -29,8 +29,9 @@ class Reach(NamedTuple):
 
 def reach_of(stage: Any, found: list[Reach]) -> float:
     """How many items of ``stage``, or of its copies in partitions, were read at most."""
-    counts = [items for other, items in found if _alike(other, stage)]
-    return max(counts, default=UNBOUNDED)
+    own = [items for other, items in found if other is stage]
+    copies = [items for other, items in found if _alike(other, stage)]
+    return max(own or copies, default=UNBOUNDED)
 
 
 def reached(root: Any, stage: Any, epoch: int, ahead: int) -> list[Reach]:
@@ -72,6 +73,8 @@ def reached_by_motion(iterator: Any) -> Iterator[Reach]:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and all(
-        getattr(one, name) == getattr(other, name) for name in one._identity_fields
+    return (
+        type(one) is type(other)
+        and len(one.inputs) == len(other.inputs)
+        and all(getattr(one, name) == getattr(other, name) for name in one._identity_fields)
     )

@@ -55,9 +55,6 @@ class Stage(ABC, Generic[T]):
 
     _identity_fields: ClassVar[Mapping[str, IdentityField]] = {}
 
-    _may_grow: ClassVar[bool] = False
-    """Whether further inputs may follow those that were saved, if no item of them was read."""
-
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     """What the state takes for granted about the stages before this one, at save and resume:
 
@@ -114,8 +111,21 @@ class Stage(ABC, Generic[T]):
         most = count if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
 
-    def _cannot_join(self, count: int) -> str | None:
-        """Why the inputs after the first ``count`` cannot have joined where `_may_grow`; None if they can."""
+    @property
+    def _may_grow(self) -> bool:
+        """Whether further inputs may follow those that were saved, if nothing depends on them yet."""
+        return False
+
+    def _cannot_join(
+        self, count: int, reach: Callable[[Callable[[Any], Any]], float]
+    ) -> str | None:
+        """Why the inputs after the first ``count`` cannot have joined where `_may_grow`; None if they can.
+
+        Args:
+          count: how many there were.
+          reach: returns how many items were read of this stage as it was then, which its argument makes of
+            this stage.
+        """
         return None
 
     @property

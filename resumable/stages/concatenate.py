@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
 
@@ -34,6 +34,7 @@ from ..core.block import concatenate
 from ..core.combine import NAMES
 from ..core.graph import walk
 from ..core.reach import Reach, reached_all, reached_by_index
+from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 
@@ -46,7 +47,8 @@ class Concatenate(Combine[T]):
     """All items of the first upstream, then all of the second, and so on.
 
     State: O(1), the number of the current upstream, and its state. Random access if all
-    upstreams have it and all but the last are finite.
+    upstreams have it and all but the last are finite. At a resume further upstreams may follow those
+    that there were, if the end of those was not reached.
 
     Args:
       upstreams: one or more, or one dict of them.
@@ -62,6 +64,7 @@ class Concatenate(Combine[T]):
 
     flow = Flow.JOINED
     identity: ClassVar[IdentityFields] = {"names": NAMES}
+    _may_grow = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS  # ranks are at the same position in their items
     state_cost = SavedState("which input it is in")
 
@@ -84,6 +87,24 @@ class Concatenate(Combine[T]):
             reached.append(left if length is None else min(left, length + 1))  # and its end
             left = max(left - (length or 0), 0)
         return reached
+
+    def _cannot_join(
+        self, count: int, reach: Callable[[Callable[[Any], Any]], float]
+    ) -> str | None:
+        if reason := super()._cannot_join(count, reach):
+            return reason
+
+        def as_it_was(stage: Concatenate[T]) -> Concatenate[T]:
+            names = stage.names and stage.names[:count]
+            return replace(stage, upstreams=stage.upstreams[:count], names=names)
+
+        reached, end = reach(as_it_was), as_it_was(self).length
+        if reached < (math.inf if end is None else end):
+            return None
+        return (
+            f"saved with {count} upstreams, this pipeline has {len(self.upstreams)}; the end of those "
+            "may have been read, so none can follow them in this epoch any more"
+        )
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)
@@ -174,6 +195,8 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         yield from chain.from_iterable(map(reached_all, before))
         yield from self._upstream._reached()
         yield from chain.from_iterable(reached_by_index(one, 0) for one in after)
+        # Of its own items it matters only whether the end may have been seen.
+        yield Reach(self._stage, 0 if self.skip(1) else UNBOUNDED)
 
     def get_state(self) -> State:
         return {"index": self._index, "upstream": self._upstream.get_state()}

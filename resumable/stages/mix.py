@@ -12,7 +12,6 @@ from ..core import (
     ALWAYS,
     EPOCHS,
     ITEMS,
-    LISTS,
     NOTHING,
     PARTS,
     Combine,
@@ -33,7 +32,6 @@ from ..core import (
     derived,
 )
 from ..core.identity import SEED
-from ..core.layout import common_layout
 from ..core.lookup import countable
 from ..core.reliance import SO_FAR
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
@@ -111,8 +109,6 @@ class Mix(LookedUp[T], Combine[T]):
         ),
     }
 
-    _may_grow = True
-
     _: KW_ONLY
     weights: Weights | WeightsByItem | None = None
     seed: int | None = None
@@ -157,21 +153,9 @@ class Mix(LookedUp[T], Combine[T]):
             for number, length in zip(items, self.lengths, strict=True)
         ]
 
-    def _cannot_join(self, count: int) -> str | None:
-        before, new = self.upstreams[:count], self.upstreams[count:]
-        if all(one.random_access for one in before) and not self.random_access:
-            stage = next(one for one in new if not one.random_access)
-            return (
-                "an input that joins others with random access must have it too, since the state is a "
-                f"position only, got {stage!r}"
-            )
-        shared = common_layout([one.block_layout for one in before])
-        if shared is not LISTS and self.block_layout is LISTS:
-            return (
-                "inputs that join must have items of the form that the others have, as arrays or as "
-                f"objects, since functions are given blocks of them, got {new!r}"
-            )
-        return None
+    @property
+    def _may_grow(self) -> bool:
+        return self.stop != "all"
 
     @property
     def _by_position(self) -> ByPosition | None:

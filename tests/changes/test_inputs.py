@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
-from changes.test_weights import INPUTS, MOST, ONLY_BY_INDEX, STEPS, read
+from changes.test_weights import INPUTS, MOST, ONLY_BY_INDEX, STEPS, read, with_steps
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.advised import advised
@@ -36,16 +36,7 @@ def makers(draw: st.DrawFn) -> Make:
             if any(name in each for each in weights.values())
         }
         made = rs.mix(inputs, weights=weights, seed=seed, stop=stop, reshuffle=reshuffle)
-        for name in names:
-            if name in STEPS:
-                made = STEPS[name](made)
-            elif (
-                made.random_access
-                and not names[0].startswith("partition")
-                and all(INPUTS[kind](0).random_access for kind in kinds)
-            ):
-                made = ONLY_BY_INDEX[name](made)
-        return made
+        return with_steps(made, names, all(INPUTS[kind](0).random_access for kind in kinds))
 
     make.__name__ = " | ".join([*kinds, stop, str(seed), str(reshuffle), *names])
     return make

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 from zlib import crc32
@@ -95,6 +95,18 @@ INPUTS: Mapping[str, Callable[[int], rs.Pipeline[Any]]] = {
 WEIGHTS = st.tuples(st.integers(1, 4), st.integers(1, 3))
 
 
+def with_steps(
+    made: rs.Pipeline[Any], names: Sequence[str], by_index: bool = True
+) -> rs.Pipeline[Any]:
+    """The named steps, without those that cannot stand there, and without steps by index on demand."""
+    for name in names:
+        if name in STEPS:
+            made = STEPS[name](made)
+        elif by_index and made.random_access and not names[0].startswith("partition"):
+            made = ONLY_BY_INDEX[name](made)
+    return made
+
+
 @st.composite
 def makers(draw: st.DrawFn) -> Make:
     """Pipelines of a mix, and of up to three stages after it."""
@@ -111,12 +123,7 @@ def makers(draw: st.DrawFn) -> Make:
             stop=stop,
             reshuffle=reshuffle,
         )
-        for name in names:
-            if name in STEPS:
-                made = STEPS[name](made)
-            elif made.random_access and not any(one.startswith("partition") for one in names[:-1]):
-                made = ONLY_BY_INDEX[name](made)
-        return made
+        return with_steps(made, names)
 
     make.__name__ = " | ".join([*inputs, stop, *names])
     return make

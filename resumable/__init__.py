@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from .pipeline import partition as partition
     from .pipeline import range as range
     from .pipeline import zip as zip
+    from .stages.exclude import read_exclusions as read_exclusions
     from .state.encoding import dumps as dumps
     from .state.encoding import loads as loads
     from .state.merging import merge_states as merge_states
@@ -97,6 +98,7 @@ _NAMES_OF = {
     "groups.padding": "padded",
     "from_files": "arrow csv files image_folder jsonl lines parquet tar tfrecord",
     "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave mix partition range zip",
+    "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",
     "state.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",

@@ -30,6 +30,7 @@ from .stages.bucket import Bucket
 from .stages.cache import Cache
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
+from .stages.exclude import Exclude, Records
 from .stages.filter import Filter
 from .stages.flat_map import FlatMap
 from .stages.interleave import Interleave
@@ -359,6 +360,11 @@ class Pipeline(Generic[T]):
                 f"block={shorten(block)} and window={shorten(window)}"
             )
         return Pipeline(WindowShuffle(self.stage, seed, window=window, carry=carry))
+
+    @explained_by(Exclude)
+    def exclude(self, records: Records) -> Pipeline[T]:
+        """Leave out records of the source; see `resumable.stages.exclude.Exclude`."""
+        return Pipeline(Exclude(self.stage, records))
 
     @explained_by(Batch)
     def batch(

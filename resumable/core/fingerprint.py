@@ -225,6 +225,8 @@ def _as_text(identity: _Identity) -> str:
 def _bare(identity: _Identity) -> list[Any]:
     """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
     fields = {name: value for name, (value, default) in identity.fields.items() if value != default}
+    if identity.stage._may_begin and not fields:
+        return _bare(identity.upstreams[0])
     name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
     own = [name, fields] if fields else [name]
     return own + [_bare(upstream) for upstream in identity.upstreams]
@@ -235,6 +237,8 @@ def _compare_nodes(
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
+    if reach and ours.stage._may_begin and theirs[0] != ours.name:
+        theirs = [ours.name, theirs]
     named, fields, upstreams = node_parts(theirs)
     name, _, version = named.partition("@")
     if name != ours.name:

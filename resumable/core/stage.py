@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import InvalidType, UnknownLength, shorten
 from .arguments import check_int
-from .block import block_items
+from .block import Indices, block_items
 from .callables import callables_in
 from .derived import derived
 from .flow import Flow
@@ -110,6 +110,22 @@ class Stage(ABC, Generic[T]):
         """
         most = count if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
+
+    def _places(self, epoch: int, items: Indices) -> Indices | None:
+        """Where in ``epoch`` the items at indices of the only input come; both of shape (n,).
+
+        None if not every item comes once in each epoch, or if that is not known.
+        """
+        return items if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) and self.random_access else None
+
+    _may_begin: ClassVar[bool] = False
+    """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields
+    in `identity`, and did nothing; a fingerprint leaves it out as long as they are."""
+
+    @property
+    def _first_epoch_only(self) -> str | None:
+        """Why it has no other epoch than the first; None if it has."""
+        return None
 
     @property
     def _may_grow(self) -> bool:

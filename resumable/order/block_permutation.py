@@ -69,6 +69,18 @@ class BlockPermutation:
         moved: Indices = self._blocks_at(slots) * self._block + within
         return moved
 
+    def inverse(self, values: Indices) -> Indices:
+        """The indices that are mapped to ``values``, int64 in [0, length); both of shape (n,)."""
+        blocks, within = np.divmod(values, self._block)
+        places = self._slots_of(blocks) * self._block + within
+        if self._missing:
+            behind = places >= (self._short + 1) * self._block
+            places -= self._missing * (behind & (places // self._group == self._short_group))
+        places = self._within_groups(places, back=True)
+        after = self._after_the_short_group + self._missing
+        indices: Indices = places - self._missing * (places >= after)
+        return indices
+
     @property
     def _after_the_short_group(self) -> int:
         return min((self._short_group + 1) * self._group - self._missing, self._length)
@@ -80,8 +92,16 @@ class BlockPermutation:
         blocks[slots == self._short] = self._whole
         return blocks
 
-    def _within_groups(self, places: Indices) -> Indices:
-        """``places`` with the items of each group in their new order."""
+    def _slots_of(self, blocks: Indices) -> Indices:
+        """Where each of ``blocks`` comes."""
+        order = permutation(self._whole, self._key, 0)
+        slots = order.inverse(np.minimum(blocks, self._whole - 1))
+        slots += slots >= self._short
+        slots[blocks == self._whole] = self._short
+        return slots
+
+    def _within_groups(self, places: Indices, back: bool = False) -> Indices:
+        """``places`` with the items of each group in their new order, or ``back`` from there."""
         groups = places // self._group
         moved = np.empty_like(places)
         if not len(places):
@@ -90,7 +110,7 @@ class BlockPermutation:
             here = groups == group
             first = group * self._group
             order = permutation(self._size_of(group), self._key, 1 + group)
-            moved[here] = order(places[here] - first) + first
+            moved[here] = (order.inverse if back else order)(places[here] - first) + first
         return moved
 
     def _size_of(self, group: int) -> int:

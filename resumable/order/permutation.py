@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, final
 
@@ -70,15 +71,46 @@ class Permutation:
             return taken
         if len(indices) <= FEW:
             return np.array([self._of_one(index) for index in indices.tolist()], np.int64)
-        values = self._network(indices.astype(self._word))
+        return self._walked_home(indices, self._network)
+
+    def inverse(self, values: Indices) -> Indices:
+        """The indices that are mapped to ``values``, int64 in [0, length); both of shape (n,)."""
+        if self._table is not None:
+            indices = np.empty_like(self._table)
+            indices[self._table] = np.arange(self.length)
+            taken: Indices = indices[values]
+            return taken
+        return self._walked_home(values, self._network_back)
+
+    def _walked_home(self, values: Indices, network: Callable[[Any], Any]) -> Indices:
+        """``network`` of ``values``, as often as takes each of them below `length`."""
+        walked = network(values.astype(self._word))
         limit = self._word(self.length)
-        outside = np.flatnonzero(values >= limit)
+        outside = np.flatnonzero(walked >= limit)
         while outside.size:
-            walked = self._network(values[outside])
-            values[outside] = walked
-            outside = outside[walked >= limit]
-        walked_home: Indices = values.astype(np.int64)
-        return walked_home
+            further = network(walked[outside])
+            walked[outside] = further
+            outside = outside[further >= limit]
+        home: Indices = walked.astype(np.int64)
+        return home
+
+    def _network_back(self, values: Any) -> Any:
+        """The inverse of `_network`: its rounds undone, the last one first."""
+        word, half = self._word, self._word(self._half)
+        right_bits, left_size = word(self._right_bits), word(self._left_size)
+        right_shift = word(2 * self._half - self._right_bits)
+        left, right = values >> right_bits, values & word((1 << self._right_bits) - 1)
+        for turn in reversed(range(ROUNDS)):
+            offset, factor = self._keys[turn]
+            mixed = ((left if turn % 2 else right) ^ offset) * factor
+            mixed = (mixed ^ mixed >> half) * factor
+            if turn % 2:
+                right ^= mixed >> right_shift
+            else:
+                # Where left is less than the number, left minus it wraps to a large value.
+                left -= (mixed >> half) * left_size >> half
+                left = np.minimum(left, left + left_size)
+        return left << right_bits | right
 
     def _of_one(self, value: int) -> int:
         """The value that one index is mapped to, computed in Python integers."""

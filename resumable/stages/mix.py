@@ -41,6 +41,7 @@ from ..order.schedule import LONGEST_ROUND
 from ..order.weights import Parts, Weights, WeightsByItem, timeline_of, weights_by_item
 from .cycle import CyclingMixIterator, cycle_indexed, without_items
 from .mix_iterator import MixIterator
+from .repeat import check_later_epochs
 
 T = TypeVar("T")
 
@@ -125,6 +126,9 @@ class Mix(LookedUp[T], Combine[T]):
         check_choice("stop", self.stop, ("first", "all", "cycle"))
         if self.stop == "cycle" and 0 in self.lengths:
             raise InvalidArgument(without_items(self.upstreams[self.lengths.index(0)]))
+        if self.stop == "cycle":
+            for upstream in self.upstreams:
+                check_later_epochs(upstream)
         parts, changes = weights_by_item(self.weights, len(self.upstreams))
         object.__setattr__(self, "parts", parts)
         object.__setattr__(self, "changes", changes)

@@ -24,6 +24,7 @@ from ..core import (
     MovesInBlocks,
     Origin,
     Reliance,
+    Stage,
     StageIterator,
     Transform,
     TransformIterator,
@@ -90,6 +91,7 @@ class Repeat(Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_later_epochs(self.upstream)
         if self.epochs is not None:
             object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
         if self.length not in (None, math.inf) and self.length > MOST_ITEMS:
@@ -145,6 +147,17 @@ class Repeat(Transform[T]):
         """Upstream's epoch that is number ``number`` within this stage's own ``epoch``."""
         epochs = ENDLESS_EPOCHS if self.epochs is None else self.epochs
         return epoch * epochs + number
+
+
+def check_later_epochs(upstream: Stage[Any]) -> None:
+    """Refuse what has no other epoch than the first.
+
+    Raises:
+      InvalidArgument: if a stage of ``upstream`` has none.
+    """
+    for stage, _ in walk(upstream):
+        if reason := stage._first_epoch_only:
+            raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
 
 
 class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):

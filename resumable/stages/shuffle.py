@@ -12,6 +12,7 @@ from ..core import (
     IdentityFields,
     Indexed,
     IndexedTransform,
+    Indices,
     LookedUp,
     check_int,
     check_seed,
@@ -20,8 +21,8 @@ from ..core import (
 from ..core.identity import SEED
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
-from ..order.block_permutation import block_permutation
-from ..order.permutation import permutation
+from ..order.block_permutation import BlockPermutation, block_permutation
+from ..order.permutation import Permutation, permutation
 
 T = TypeVar("T")
 
@@ -85,16 +86,22 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
 
+    def _places(self, epoch: int, items: Indices) -> Indices | None:
+        return self._order(epoch).inverse(items) if len(items) else items
+
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream, length = self.upstream.indexed(epoch), self.upstream.length
-        if upstream is None or not length:
+        upstream = self.upstream.indexed(epoch)
+        if upstream is None or not self.upstream.length:
             return upstream
-        count, seed, block = int(length), self.seed, self.block
         # Looked up in a cache for each run of indices, since a permutation takes time to set up.
-        if block is None:
-            return Indexed.reordered(
-                upstream, lambda indices: permutation(count, seed, epoch)(indices), stride=0
-            )
         return Indexed.reordered(
-            upstream, lambda indices: block_permutation(count, block, seed, epoch)(indices)
+            upstream,
+            lambda indices: self._order(epoch)(indices),
+            stride=0 if self.block is None else 1,
         )
+
+    def _order(self, epoch: int) -> Permutation | BlockPermutation:
+        count, seed, block = len(self.upstream), self.seed, self.block
+        if block is None:
+            return permutation(count, seed, epoch)
+        return block_permutation(count, block, seed, epoch)

@@ -145,13 +145,26 @@ MUTATIONS: Final = [
     Mutation("stages/shard.py", "[end + place]", "[place]"),
     Mutation(
         "stages/shuffle.py",
-        "lambda indices: permutation(count, seed, epoch)",
-        "lambda indices: permutation(count, seed, 0)",
+        "return permutation(count, seed, epoch)",
+        "return permutation(count, seed, 0)",
     ),
     Mutation(
         "stages/shuffle.py",
         "block_permutation(count, block, seed, epoch)",
         "block_permutation(count, block, seed, 0)",
+    ),
+    Mutation("order/permutation.py", "reversed(range(ROUNDS))", "range(ROUNDS)"),
+    Mutation(
+        "order/block_permutation.py",
+        "slots += slots >= self._short",
+        "slots += slots > self._short",
+    ),
+    Mutation("order/remaining.py", "self.index_of(first - 1) + 1", "self.index_of(first)"),
+    Mutation("order/remaining.py", "added[0] += before", "added[0] = before"),
+    Mutation("order/remaining.py", "gaps + np.arange(len(gaps)), within", "gaps, within"),
+    Mutation("stages/exclude.py", "finished * len(stage.upstream) + _position_of", "_position_of"),
+    Mutation(
+        "stages/exclude.py", "by_index = self.changes or self.looks_up", "by_index = self.changes"
     ),
     Mutation("stages/skip.py", "return indices + count", "return indices + 1"),
     Mutation(

@@ -168,6 +168,9 @@ OF_ONE_SHAPE = (
 DRAWN = ("partition drawn", "partition drawn by batches")
 """Partitions whose items meet random numbers behind them."""
 
+WITH_EXCLUSIONS = ("exclude", "exclude in each epoch", "exclude nothing")
+"""Pipelines that leave records of the source out."""
+
 
 def orders() -> list[dict[str, object]]:
     """A few entries of permutations of many lengths."""
@@ -353,6 +356,7 @@ if __name__ == "__main__":
     write("states-sources.json", published(OF_SEVERAL))
     write("states-dtypes.json", published(OF_ANY_DTYPE))
     write("states-drawn.json", published(DRAWN))
+    write("states-exclusions.json", published(WITH_EXCLUSIONS))
     write("states-shapes.json", published(OF_ONE_SHAPE))
     tables = {name: TABLES[name] for name in WITH_CONTENTS_OF_TABLES}
     write("states-contents.json", published(WITH_CONTENTS) | states(tables))

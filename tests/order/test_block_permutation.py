@@ -126,3 +126,12 @@ def test_published_orders_never_change() -> None:
     for entry in json.loads(GOLDEN.read_text()):
         order = permutation(entry["length"], entry["block"], entry["seed"], entry["epoch"])
         assert order(np.array(entry["indices"], np.int64)).tolist() == entry["order"], entry
+
+
+@given(st.integers(1, 2**62) | st.integers(1, 9000), st.integers(1, 5000), st.data())
+def test_the_inverse_leads_back(length: int, block: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, length - 1))
+    indices = np.arange(start, min(start + 300, length))
+    order = BlockPermutation(length, block, derive(1, 0))
+    assert (order.inverse(order(indices)) == indices).all()
+    assert (order(order.inverse(indices)) == indices).all()

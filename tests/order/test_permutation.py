@@ -141,3 +141,12 @@ def test_published_orders_never_change() -> None:
         order = permutation(entry["length"], entry["seed"], entry["epoch"])
         got = order(np.array(entry["indices"], np.int64)).tolist()
         assert got == entry["order"], f"length {entry['length']}, seed {entry['seed']}"
+
+
+@given(st.integers(1, 2**62) | st.integers(1, 9000), st.integers(0, 9), st.data())
+def test_the_inverse_leads_back(length: int, seed: int, data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, length - 1))
+    indices = np.arange(start, min(start + 300, length))
+    order = Permutation(length, derive(seed, 0))
+    assert (order.inverse(order(indices)) == indices).all()
+    assert (order(order.inverse(indices)) == indices).all()

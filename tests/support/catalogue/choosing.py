@@ -26,4 +26,9 @@ CHOOSING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "skip": lambda: rs.range(30).shuffle(1).skip(11).repeat(2),
     "skip stream": lambda: stream(30).skip(11).repeat(2),
     "skip everything": lambda: stream(3).skip(11),
+    "exclude": lambda: (
+        rs.range(30).shuffle(1).repeat(2).map(float).exclude({0: [], 12: [3, 4], 40: [4, 5]})
+    ),
+    "exclude in each epoch": lambda: rs.range(20).map(float).exclude([3, 17]).shuffle(1).repeat(2),
+    "exclude nothing": lambda: rs.range(20).shuffle(1).repeat(2).exclude({}),
 }

@@ -1,0 +1,128 @@
+"""Records that are left out from where a run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, read, with_steps
+from hypothesis import given, reject
+from hypothesis import strategies as st
+from support.advised import advised
+
+import resumable as rs
+from resumable.testing.comparing import assert_same
+
+Records = Mapping[int, Sequence[int]]
+Make = Callable[[Records], rs.Pipeline[Any]]
+SOURCES: Mapping[str, Callable[[], rs.Pipeline[Any]]] = {
+    "in order": lambda: rs.range(40),
+    "shuffled": lambda: rs.range(40).shuffle(1),
+    "repeated": lambda: rs.range(12).shuffle(1).repeat(4),
+    "endless": lambda: rs.range(12).shuffle(1, block=3).repeat(),
+}
+SOME = st.lists(st.integers(0, 11), max_size=5)
+MANY = st.just(list(range(5, 39)))
+"""So many that the fingerprint has their digest."""
+
+
+@st.composite
+def makers(draw: st.DrawFn) -> Make:
+    """Pipelines of which records are left out, of one or two inputs, and of up to two stages after it."""
+    kinds = draw(st.lists(st.sampled_from(list(SOURCES)), min_size=1, max_size=2))
+    # What is left out from some item on is left out in one epoch.
+    steps = {*STEPS, *ONLY_BY_INDEX} - {"repeat", "mix, cycling"}
+    names = draw(st.lists(st.sampled_from(sorted(steps)), max_size=2))
+
+    def make(records: Records) -> rs.Pipeline[Any]:
+        inputs = [SOURCES[kind]().exclude(records) for kind in kinds]
+        made = inputs[0] if len(inputs) == 1 else rs.mix(*inputs)
+        if "endless" in kinds and set(names) & {*ONLY_BY_INDEX, "concatenate before", "cache"}:
+            made = made.take(60)
+        return with_steps(made, names)
+
+    make.__name__ = " | ".join([*kinds, *names])
+    return make
+
+
+@given(
+    make=makers(),
+    cuts=st.lists(st.integers(0, 25), min_size=1, max_size=3),
+    records=st.lists(SOME, min_size=4, max_size=4),
+    ahead=st.integers(0, 3),
+)
+def test_records_are_left_out_from_where_the_run_stands(
+    make: Make, cuts: list[int], records: list[list[int]], ahead: int
+) -> None:
+    left_out: dict[int, Sequence[int]] = {}
+    try:
+        passed, state = read(make(left_out), cuts[0])
+    except rs.InvalidArgument:
+        reject()  # threads before a stage that looks items up
+    for cut, more in zip(cuts, records, strict=False):
+        try:
+            make({0: [11, 10, 9, 8, *more]}).resume(state).close()
+            first = 0
+        except rs.StateMismatch as error:
+            found = advised(error, "records")
+            if found is None:
+                return
+            first = max(found)
+        left_out = {item: each for item, each in left_out.items() if item < first + ahead}
+        left_out[first + ahead] = more
+        items, state = read(make(left_out), cut, state)
+        passed += items
+        assert_same(passed, read(make(left_out), len(passed))[0], make.__name__)
+    rest, _ = read(make(left_out), MOST, state)
+    assert_same(passed + rest, read(make(left_out), len(passed) + MOST)[0], make.__name__)
+
+
+@given(
+    source=st.sampled_from(["in order", "shuffled"]),
+    cut=st.integers(0, 30),
+    before=st.dictionaries(st.integers(0, 30), SOME | MANY, max_size=3),
+    after=st.dictionaries(st.integers(0, 30), SOME | MANY, max_size=3),
+)
+def test_another_past_is_refused(source: str, cut: int, before: Records, after: Records) -> None:
+    def make(records: Records) -> rs.Pipeline[int]:
+        return SOURCES[source]().exclude(records)
+
+    passed, state = read(make(before), cut)
+    try:
+        rest, _ = read(make(after), MOST, state)
+    except rs.StateMismatch:
+        assert _until(before, cut + 1) != _until(after, cut + 1)
+    else:
+        assert passed + rest == list(islice(make(after), cut + MOST))
+
+
+def _until(records: Records, place: int) -> dict[int, set[int]]:
+    """The records that are left out from each item before ``place`` on, where they change."""
+    found: dict[int, set[int]] = {0: set()}
+    for first in sorted(records):
+        if first < place and set(records[first]) != found[max(found)]:
+            found[first] = set(records[first])
+    return found
+
+
+def test_other_records_than_were_saved_are_refused_with_what_to_write() -> None:
+    shuffled = rs.range(40).shuffle(1)
+    _, state = read(shuffled, 20)
+    with pytest.raises(rs.StateMismatch, match=r"write records=\{0: \[\], 20: \[7, 9\]\}$"):
+        shuffled.exclude([9, 7]).resume(state)
+    _, state = read(shuffled.exclude({0: [], 5: range(33)}), 7)
+    with pytest.raises(rs.StateMismatch, match=r"saved records=\{0: \[\], 5: <33 records>\}"):
+        shuffled.exclude({0: [], 5: range(34)}).resume(state)
+    with pytest.raises(rs.StateMismatch, match="the saved pipeline has Exclude here"):
+        shuffled.resume(state)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_what_was_to_be_left_out_later_may_stay(kind: str) -> None:
+    pipeline = SOURCES[kind]().map(float)
+    passed, state = read(pipeline.exclude({0: [], 19: [1, 2]}), 17)
+    rest, state = read(pipeline.exclude({}), 5, state)
+    assert passed + rest == list(islice(pipeline, 22))
+    assert read(pipeline, 3, state)[0] == pipeline[22:25]

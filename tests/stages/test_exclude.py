@@ -1,0 +1,171 @@
+"""Items without those of some records, from some item on."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.tiers import thinned
+
+import resumable as rs
+from resumable.testing import check_resumes_everywhere
+
+MOST = 120
+"""Items of an endless pipeline that are looked at."""
+SOURCES: Mapping[str, Callable[[int], rs.Pipeline[int]]] = {
+    "in order": rs.range,
+    "shuffled": lambda count: rs.range(count).shuffle(3),
+    "shuffled in blocks": lambda count: rs.range(count).shuffle(3, block=4),
+    "shuffled twice": lambda count: rs.range(count).shuffle(3, block=2).map(int).shuffle(5),
+    "long": lambda count: rs.range(5000 + count).shuffle(3),
+}
+REPEATED = st.sampled_from([0, 1, 2, 3, None])
+
+
+def by_looking(items: list[int], records: Mapping[int, list[int]]) -> list[int]:
+    """The items that remain, one after the other."""
+    remaining = list[int]()
+    for item in items:
+        now = max(first for first in records if first <= len(remaining))
+        if item not in records[now]:
+            remaining.append(item)
+    return remaining
+
+
+@given(
+    source=st.sampled_from(list(SOURCES)),
+    count=st.integers(1, 30),
+    repeated=REPEATED,
+    data=st.data(),
+)
+def test_what_remains_is_in_its_order(
+    source: str, count: int, repeated: int | None, data: st.DataObject
+) -> None:
+    pipeline = SOURCES[source](count)
+    records = st.lists(st.integers(0, len(pipeline) - 1), max_size=count - 1)
+    changes = data.draw(st.dictionaries(st.integers(1, 60), records, max_size=3))
+    if repeated != 1:
+        pipeline = pipeline.repeat(repeated)
+    left_out = {0: data.draw(records), **changes}
+    excluded = pipeline.exclude(left_out)
+    expected = by_looking(list(islice(pipeline, 40 * MOST)), left_out)[:MOST]
+    assert list(islice(excluded, MOST)) == expected
+    assert excluded[:MOST] == expected
+    backwards = np.arange(len(expected))[::-1]
+    indexed = excluded.stage.indexed()
+    assert indexed is not None
+    assert list(indexed.gather(backwards)) == expected[::-1]
+    if excluded.stage.length is not None and excluded.stage.length < MOST:
+        assert len(excluded) == len(expected)
+
+
+@pytest.mark.parametrize("repeated", [None, 2])
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_resume_goes_on_at_every_cut(source: str, repeated: int | None) -> None:
+    excluded = SOURCES[source](20).repeat(repeated).exclude({0: [3, 4], 7: [3], 30: [19, 1, 5]})
+    check_resumes_everywhere(excluded, positions=thinned(range(35), 9, (source, repeated)))
+
+
+def test_every_rank_leaves_out_the_same_records() -> None:
+    excluded = rs.range(40).shuffle(1).repeat(2).exclude({0: [], 11: [5, 6, 7]})
+    ranks = [list(excluded.shard(rank, 3)) for rank in range(3)]
+    dealt = [item for step in zip(*ranks, strict=True) for item in step]
+    assert dealt == list(excluded)[: len(dealt)]
+
+
+def test_a_pipeline_of_which_nothing_is_left_out_is_the_same_one() -> None:
+    pipeline = rs.range(9).shuffle(0).map(int).repeat(2)
+    with iter(pipeline) as iterator:
+        passed = list(islice(iterator, 11))
+        state = iterator.get_state()
+    nothing: list[Any] = [{}, [], {0: [], 7: []}]
+    for records in nothing:
+        same = pipeline.exclude(records)
+        with same.resume(state) as iterator:
+            assert iterator.get_state() == state
+            assert passed + list(iterator) == list(pipeline) == list(same)
+
+
+def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
+    read = list[int]()
+
+    class Records:
+        def __len__(self) -> int:
+            return 10**6
+
+        def __getitem__(self, index: int) -> int:
+            read.append(index)
+            return index
+
+    bad = range(0, 10**6, 100)
+    excluded = rs.from_sequence(Records()).shuffle(7).exclude({0: [], 1000: bad})
+    with iter(excluded) as iterator:
+        assert next(iterator) == read[0]
+        state = iterator.get_state()
+    assert len(read) == 1
+    assert 10**6 - 10**4 <= len(excluded) < 10**6 - 10**4 + 20
+    assert len(rs.dumps(state)) < 512
+    stage = rs.range(9).exclude({0: [], 2: [4, 8]}).stage
+    assert list(pickle.loads(pickle.dumps(stage)).start()) == [0, 1, 2, 3, 5, 6, 7]
+
+
+@pytest.mark.parametrize(
+    ("exclude", "error", "message"),
+    [
+        (lambda: rs.range(5).exclude([5]), rs.InvalidArgument, "must be less than .* 5, got 5"),
+        (lambda: rs.range(5).exclude([-1]), rs.InvalidArgument, "records must be at least 0, got -1"),
+        (lambda: rs.range(3).exclude([0, 2, 1]), rs.InvalidArgument, "must leave some .* all 3"),
+        (lambda: rs.range(3).exclude({-1: [0]}), rs.InvalidArgument, "keys of records .* got -1"),
+        (lambda: rs.range(3).exclude(1), rs.InvalidType, "records must be several integers, got 1"),  # type: ignore[arg-type]
+        (lambda: rs.range(3).exclude("1"), rs.InvalidType, "must be several integers, got '1'"),  # type: ignore[arg-type]
+        (lambda: rs.range(3).exclude([True]), rs.InvalidType, "records"),
+        (lambda: rs.range(9).filter(bool).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.range(9).take(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.range(9).batch(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.from_iterable(lambda: iter([1])).exclude([0]), rs.InvalidArgument, "put it after the source"),
+        (
+            lambda: rs.mix(rs.range(9), rs.range(9)).exclude([1]),
+            rs.InvalidArgument,
+            "put it after the source",
+        ),
+        (
+            lambda: rs.range(9).exclude({0: [], 3: [1]}).repeat(2),
+            rs.InvalidArgument,
+            "must stand behind repeat, got .* begins again",
+        ),
+        (
+            lambda: rs.mix(rs.range(9).exclude({0: [], 3: [1]}), stop="cycle"),
+            rs.InvalidArgument,
+            "must stand behind repeat, got .* begins again",
+        ),
+        (
+            lambda: next(rs.range(9).exclude({0: [], 3: [1]}).start(1)),
+            rs.InvalidArgument,
+            "must stand behind repeat, got epoch 1",
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_left_out(
+    exclude: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        exclude()
+
+
+def test_records_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text('{"0": [], "3": [4, 8]}')
+    assert list(rs.range(9).exclude(rs.read_exclusions(path))) == [0, 1, 2, 3, 5, 6, 7]
+    path.write_text("[0, 1]")
+    assert list(rs.range(4).exclude(rs.read_exclusions(path))) == [2, 3]
+    for text in ("", "3", '{"a": [1]}', '{"0": 1}', "[1.5]", '["1"]', "[[1]]"):
+        path.write_text(text)
+        with pytest.raises(rs.InvalidArgument, match=r"bad\.json must hold a JSON list of numbers"):
+            rs.read_exclusions(path)

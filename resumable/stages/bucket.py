@@ -29,6 +29,7 @@ from ..core import (
     check_seed,
     derived,
 )
+from ..core.arguments import is_several
 from ..core.function_state import check_stateless
 from ..core.identity import SEED
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
@@ -170,7 +171,8 @@ class _BucketIterator(GroupIterator[Any]):
 
 
 def _check_boundaries(boundaries: Any) -> tuple[int, ...]:
-    if isinstance(boundaries, str) or not isinstance(boundaries, (Sequence, np.ndarray)):
+    is_list = isinstance(boundaries, (Sequence, np.ndarray)) and not isinstance(boundaries, str)
+    if not (is_list and is_several(boundaries)):
         raise InvalidType(f"boundaries must be a list of integers, got {shorten(boundaries)}")
     checked = tuple(
         check_int(f"boundaries[{place}]", one, minimum=1) for place, one in enumerate(boundaries)

@@ -15,6 +15,7 @@ from ..core import (
     ITEMS,
     PARTS,
     RANK,
+    SEED,
     Block,
     Flow,
     FunctionVersion,
@@ -27,11 +28,10 @@ from ..core import (
     check_bool,
     check_int,
     check_seed,
+    check_stateless,
     derived,
 )
 from ..core.arguments import is_several
-from ..core.function_state import check_stateless
-from ..core.identity import SEED
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups

@@ -22,9 +22,9 @@ from ..core import (
     Stage,
     StageIterator,
     check_int,
+    check_stateless,
     derived,
 )
-from ..core.function_state import check_stateless
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
 from .map import CallsInWorkers

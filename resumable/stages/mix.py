@@ -15,6 +15,7 @@ from ..core import (
     LISTS,
     NOTHING,
     PARTS,
+    SEED,
     Combine,
     Flow,
     IdentityField,
@@ -30,11 +31,10 @@ from ..core import (
     check_bool,
     check_choice,
     check_seed,
+    common_layout,
+    countable,
     derived,
 )
-from ..core.identity import SEED
-from ..core.layout import common_layout
-from ..core.lookup import countable
 from ..core.reliance import SO_FAR
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten

@@ -14,6 +14,7 @@ from ..core import (
     PARTS,
     RANK,
     Block,
+    Flow,
     IdentityFields,
     Indexed,
     Length,
@@ -70,6 +71,7 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
+    flow = Flow.ANY  # the function decides
     identity: ClassVar[IdentityFields] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
 
     _: KW_ONLY

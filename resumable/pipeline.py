@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from .core.arguments import check_choice, check_int
+from .core.arguments import check_callable, check_choice, check_int
 from .core.block import Block, Indices
 from .core.depth import check_depth
 from .core.fingerprint import fingerprint
@@ -224,12 +224,14 @@ class Pipeline(Generic[T]):
           options: keyword arguments.
 
         Raises:
-          InvalidType: if ``stage`` is a function of a pipeline, or returns neither a stage nor a pipeline.
+          InvalidType: if ``stage`` cannot be called, is a function of a pipeline, or returns neither a stage
+            nor a pipeline.
 
         >>> from resumable.stages.take import Take
         >>> list(rs.range(9).apply(Take, 2))
         [0, 1]
         """
+        check_callable("stage", stage)
         try:
             return Pipeline(stage(self.stage, *args, **options))
         except AttributeError as error:

@@ -83,6 +83,13 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines(5), TypeError, "paths must be"),  # type: ignore[arg-type]
     (lambda: rs.lines(io.StringIO("a")), TypeError, "pass its path"),
     (lambda: rs.lines(__file__, errors="nope"), ValueError, "errors must be a handler known to Python"),
+    (lambda: rs.lines(np.array(3)), TypeError, r"paths must be a path, a pattern or several, got array\(3\)"),
+    (lambda: rs.lines(__file__, index_dir=3), TypeError, "index_dir must be a path or None, got 3"),  # type: ignore[arg-type]
+    (lambda: rs.lines(__file__, errors=10**5000), ValueError, "errors must be .*too large to show"),  # type: ignore[arg-type]
+    (lambda: rs.lines(__file__, encoding=10**5000), TypeError, "encoding must be .*too large to show"),  # type: ignore[arg-type]
+    (lambda: rs.csv(__file__, columns=np.array(3)), TypeError, "columns must be names of columns"),  # type: ignore[arg-type]
+    (lambda: ten.apply(3), TypeError, "stage must be callable, got 3"),
+    (lambda: ten.map(abs, executor=np.arange(2)), TypeError, "executor must be 'thread', 'process' or"),
     (lambda: rs.lines(__file__, encoding=5), TypeError, "encoding must be a string"),  # type: ignore[arg-type]
     (lambda: rs.lines(__file__, skip_blank="no"), TypeError, "skip_blank must be True or False"),  # type: ignore[arg-type]
     (lambda: rs.from_iterable({1, 2}), TypeError, r"must have an order, got the set.*sorted"),

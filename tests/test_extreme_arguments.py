@@ -72,6 +72,18 @@ def alone(item: Any) -> list[Any]:
     return [item]
 
 
+def one(_: Any) -> int:
+    return 1
+
+
+def tokens(_: Any) -> list[int]:
+    return [1, 2, 3]
+
+
+def floats(_: Any) -> dict[str, Any]:
+    return {"x": np.ones(3, np.float32)}
+
+
 def changing(first: Any) -> Any:
     return {0: [1, 2], first if isinstance(first, (int, float, str)) else 9: [2, 1]}
 
@@ -85,6 +97,16 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "rebatch": lambda p, x: p.batch(3).rebatch(x),
     "window": lambda p, x: p.window(x),
     "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),
+    "map_batches": lambda p, x: p.map_batches(list, x),
+    "bucket": lambda p, x: p.bucket(one, batch_size=x, window=4, collate=list),
+    "bucket boundaries": lambda p, x: p.bucket(one, batch_size=2, boundaries=x, window=4),
+    "bucket boundary": lambda p, x: p.bucket(one, batch_size=2, boundaries=[1, x], window=4),
+    "bucket lengths": lambda p, x: p.bucket(lambda _: x, batch_size=2, window=4, collate=list),
+    "pack": lambda p, x: p.map(tokens).pack(4, window=x),
+    "pack pad": lambda p, x: p.map(tokens).pack(8, window=4, pad=x),
+    "pack pad of a field": lambda p, x: p.map(tokens).pack(8, window=4, pad={"tokens": x}),
+    "padded": lambda p, x: p.map(tokens).batch(2, collate=rs.padded(x)),
+    "padded floats": lambda p, x: p.map(floats).batch(2, collate=rs.padded({"x": x})),
     "batch of batches": lambda p, x: p.batch(x).batch(x),
     "repeat": lambda p, x: p.repeat(x),
     "repeat twice": lambda p, x: p.repeat(x).take(5).repeat(x),
@@ -106,6 +128,7 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "skip and shard": lambda p, x: p.skip(x).shard(0, x),
     "prefetch": lambda p, x: p.prefetch(x),
     "random_map": lambda p, x: p.random_map(lambda item, _: item, x),
+    "map executor": lambda p, x: p.map(alone, workers=1, executor=x),
     "map workers": lambda p, x: p.map(alone, workers=x) if same(x, 0) else p,
     "map on_error": lambda p, x: p.map(alone, on_error=x),
     "interleave": lambda p, x: p.interleave(alone, x),
@@ -132,13 +155,16 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "iterable policy": lambda p, x: rs.from_iterable([1], external_state_policy=x),
     "arrays": lambda p, x: rs.from_arrays(x),
     "map fn": lambda p, x: p.map(x),
-    "apply": lambda p, x: rs.Pipeline(x),
+    "of a stage": lambda p, x: rs.Pipeline(x),
+    "apply": lambda p, x: p.apply(x),
 }
 # What reads, or holds, as much as it is told to before it gives an item is not told much here.
 ENDLESS = {"endless", "endless stream", "nearly all integers"}
 PATIENT = {
     "batch": ENDLESS,
     "batch of batches": ENDLESS,
+    "map_batches": ENDLESS,
+    "pack": ENDLESS,
     "rebatch": ENDLESS,
     "window": ENDLESS,
     "window shift": {"endless stream"},

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from golden import write
 from golden.write import STREAMS, TABLES, checkpointed, repr_of, sampled
 from support.graphs import catalogue
 
@@ -77,4 +78,26 @@ def test_a_checkpoint_file_is_written_as_published() -> None:
 
 def test_every_stage_and_source_has_a_golden_state() -> None:
     names = {name for path in FOLDER.glob("states-*.json") for name in json.loads(path.read_text())}
-    assert set(catalogue(Path())) <= names
+    missing = sorted(set(catalogue(Path())) - names)
+    told = " ".join(f'"{name}"' for name in missing)
+    assert not missing, f"run: PYTHONPATH=. python tests/golden/write.py {told}"
+
+
+def test_the_states_of_new_pipelines_are_added_and_published_ones_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(write, "FOLDER", tmp_path)
+    write.add(["map workers"])
+    (path,) = tmp_path.iterdir()
+    assert path.name == "states-map-workers.json"
+    before = json.loads(path.read_text())
+    for names, told in [
+        (["map workers"], "never changed"),
+        (["map workers", "x"], "never changed"),
+        (["x"], "no pipeline"),
+    ]:
+        with pytest.raises(SystemExit, match=told):
+            write.add(names)
+    assert json.loads(path.read_text()) == before
+    published = json.loads((FOLDER / "states-1.json").read_text())
+    assert before == {"map workers": published["map workers"]}

@@ -60,14 +60,23 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
 }
 
 
+def count_given(stage: Stage[Any]) -> int:
+    """How many fields have a value; a mix without names takes a state with any."""
+    return sum(getattr(stage, field) is not None for field in stage.identity)
+
+
 def test_a_mismatch_names_the_argument_that_the_user_wrote(tmp_path: Path) -> None:
     write_data(tmp_path)
     stages: dict[str, Stage[Any]] = {}
     for make in catalogue(tmp_path).values():
         for stage, _ in walk(make().stage):
             if type(stage).__module__.startswith("resumable.") and stage.identity:
-                stages[type(stage).__name__] = stage
-    assert set(BUILT_BY) == set(stages)
+                name = type(stage).__name__
+                stages[name] = max(stages.get(name, stage), stage, key=count_given)
+    others = sorted(set(BUILT_BY) ^ set(stages))
+    assert not others, (
+        f"{others} must be in BUILT_BY above, as in the catalogue, if `identity` is not empty"
+    )
     for name, stage in stages.items():
         builder = set(signature(BUILT_BY[name]).parameters)
         for field in stage.identity:

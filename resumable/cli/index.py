@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from .. import from_files
 from ..errors import InvalidArgument, ResumableError
+from ..formats.index.known import FORMATS
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
 from ..formats.io.compression import compression_of
@@ -21,20 +22,9 @@ from ..views.table import table_lines
 from .progress import progress_bar
 
 OPENED_BY: Final[dict[str, Callable[..., Pipeline[Any]]]] = {
-    "lines": from_files.lines,
-    "jsonl": from_files.jsonl,
-    "csv": from_files.csv,
-    "tar": from_files.tar,
-    "tfrecord": from_files.tfrecord,
+    format.name: getattr(from_files, format.name) for format in FORMATS
 }
-ENDINGS: Final = {
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".csv": "csv",
-    ".tar": "tar",
-    ".tfrecord": "tfrecord",
-    ".tfrecords": "tfrecord",
-}
+ENDINGS: Final = {ending: format.name for format in FORMATS for ending in format.endings}
 
 
 class IndexGroup(NamedTuple):

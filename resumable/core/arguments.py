@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -101,6 +101,11 @@ def check_callable(name: str, value: Any) -> Callable[..., Any]:
             "be awaited; call asyncio.run in a plain one, and let workers=n call it at the same time"
         )
     return value  # type: ignore[no-any-return]
+
+
+def is_several(value: Any) -> bool:
+    """Whether ``value`` can be iterated; an array without axes is an `Iterable` that cannot."""
+    return isinstance(value, Iterable) and getattr(value, "ndim", 1) != 0
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from ..core.arguments import is_several
 from ..errors import InvalidArgument, InvalidType, shorten
 from .csv_scan import BYTE_ORDER_MARK, CsvScan
 from .data_files import AnyFile
@@ -172,7 +173,7 @@ def _headers(files: Iterable[AnyFile], dialect: Dialect) -> Iterator[tuple[str, 
 
 
 def _checked_columns(columns: Any) -> list[str]:
-    if isinstance(columns, (str, bytes)) or not isinstance(columns, Iterable):
+    if isinstance(columns, (str, bytes)) or not is_several(columns):
         raise InvalidType(f"columns must be names of columns, got {shorten(columns)}")
     names = list(columns)
     for name in names:

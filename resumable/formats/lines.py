@@ -14,7 +14,7 @@ from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
-from ..errors import InvalidArgument, InvalidType, MalformedItem
+from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from .line_file import LineFile, RemoteLines, stripped
 from .line_scan import scan_lines
 from .record import Format, LocatedRecord
@@ -40,10 +40,11 @@ def check_encoding(encoding: Any, errors: Any) -> None:
     try:
         codecs.lookup_error(errors)
     except (LookupError, TypeError):
-        raise InvalidArgument(f"errors must be a handler known to Python, got {errors!r}") from None
+        told = f"errors must be a handler known to Python, got {shorten(errors)}"
+        raise InvalidArgument(told) from None
     if encoding is not None:
         if not isinstance(encoding, str):
-            raise InvalidType(f"encoding must be a string or None, got {encoding!r}")
+            raise InvalidType(f"encoding must be a string or None, got {shorten(encoding)}")
         try:
             newline = "\n".encode(encoding)
         except LookupError:

@@ -20,7 +20,7 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
 from ..core.reliance import ALWAYS
-from ..errors import shorten
+from ..errors import InvalidType, shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile, found_data_files
@@ -60,7 +60,11 @@ class RecordFiles(LookedUp[T]):
     _ends: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        folder = None if self.index_dir is None else os.path.abspath(self.index_dir)
+        folder = self.index_dir
+        if folder is not None:
+            if not isinstance(folder, (str, os.PathLike)):
+                raise InvalidType(f"index_dir must be a path or None, got {shorten(folder)}")
+            folder = os.path.abspath(folder)
         if folder is not None:
             os.makedirs(folder, exist_ok=True)
         format = self._records_format

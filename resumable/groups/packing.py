@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,10 @@ from .documents import POSITIONS, SEGMENT_IDS, Documents, Tokens
 
 Padding: TypeAlias = "int | Mapping[str, int]"
 Columns: TypeAlias = dict[str, Tokens]
+
+LEAST: Final = -(2**63)
+MOST: Final = 2**64 - 1
+"""What the dtypes of tokens can hold."""
 
 
 def best_fit(lengths: Indices, capacity: int) -> Indices:
@@ -156,13 +160,14 @@ def check_padding(padding: Any) -> Padding:
 
     Raises:
       InvalidType: if it is neither an integer nor a mapping of names to integers.
+      InvalidArgument: if no dtype can hold it.
     """
     if isinstance(padding, Mapping):
         return {
-            name: check_int(f"pad[{name!r}]", value, maximum=None)
+            name: check_int(f"pad[{name!r}]", value, minimum=LEAST, maximum=MOST)
             for name, value in padding.items()
         }
-    return check_int("pad", padding, maximum=None)
+    return check_int("pad", padding, minimum=LEAST, maximum=MOST)
 
 
 def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> int:

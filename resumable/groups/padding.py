@@ -156,9 +156,10 @@ class Padded:
             )
         joined = np.concatenate(kept)
         value = self.value.get(name, 0) if isinstance(self.value, Mapping) else self.value
-        filling = np.full((), value).astype(joined.dtype)
-        if not (filling == value or (filling != filling and value != value)):
-            raise MalformedItem(f"value must fit {joined.dtype}, got {value!r} to pad with")
+        filling = _filling(value, joined.dtype)
+        if filling is None:
+            told = f"value must fit {joined.dtype}, got {shorten(value)} to pad with"
+            raise MalformedItem(told)
         filled = np.full((len(arrays), length, *shapes[0]), filling)
         filled[self._places(lengths, length)] = joined
         return filled
@@ -175,6 +176,27 @@ class Padded:
         if any((field.lengths != found[0].lengths).any() for field in found):
             raise MalformedItem("mask needs fields of one length in each item")
         return self._places(found[0].lengths, found[0].array.shape[1])
+
+
+def _filling(value: Any, dtype: np.dtype[Any]) -> Array | None:
+    """``value`` in this dtype, as an array without axes; None if it does not fit."""
+    given = np.full((), value)
+    if given.dtype.kind == "c" and dtype.kind != "c":
+        if given.imag:
+            return None
+        given = given.real
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            filling = given.astype(dtype)
+            equal = bool(filling == value) and _is_infinite(filling) == _is_infinite(given)
+    except OverflowError:  # an integer that has no dtype
+        return None
+    both_nan = filling != filling and given != given
+    return filling if equal or both_nan else None
+
+
+def _is_infinite(value: Array) -> bool:
+    return value.dtype.kind in "fc" and bool(np.isinf(value))
 
 
 def _arrays_of(column: Sequence[Any]) -> list[Array] | None:

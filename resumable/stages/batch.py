@@ -33,11 +33,13 @@ from ..core import (
     blocks_of,
     check_bool,
     check_int,
+    check_reach,
+    countable,
     derived,
+    stacked_layout,
 )
 from ..core.identity import BATCH_SIZE_HINT
-from ..core.layout import stacked_layout
-from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK, check_reach, countable
+from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 
 
 @final

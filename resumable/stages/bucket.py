@@ -15,6 +15,7 @@ from ..core import (
     ITEMS,
     PARTS,
     RANK,
+    SEED,
     Block,
     Flow,
     FunctionVersion,
@@ -27,10 +28,10 @@ from ..core import (
     check_bool,
     check_int,
     check_seed,
+    check_stateless,
     derived,
 )
-from ..core.function_state import check_stateless
-from ..core.identity import SEED
+from ..core.arguments import is_several
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups
@@ -170,7 +171,8 @@ class _BucketIterator(GroupIterator[Any]):
 
 
 def _check_boundaries(boundaries: Any) -> tuple[int, ...]:
-    if isinstance(boundaries, str) or not isinstance(boundaries, (Sequence, np.ndarray)):
+    is_list = isinstance(boundaries, (Sequence, np.ndarray)) and not isinstance(boundaries, str)
+    if not (is_list and is_several(boundaries)):
         raise InvalidType(f"boundaries must be a list of integers, got {shorten(boundaries)}")
     checked = tuple(
         check_int(f"boundaries[{place}]", one, minimum=1) for place, one in enumerate(boundaries)

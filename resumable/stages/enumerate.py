@@ -10,7 +10,9 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from ..core import (
+    INTEGERS,
     ITEMS,
+    OWN_INDICES,
     PARTS,
     Block,
     CountingIterator,
@@ -26,9 +28,8 @@ from ..core import (
     block_length,
     blocks_of,
     derived,
+    joined_layout,
 )
-from ..core.indexed import OWN_INDICES
-from ..core.layout import INTEGERS, joined_layout
 
 
 @final

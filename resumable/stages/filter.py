@@ -14,6 +14,7 @@ from ..core import (
     RANK,
     Block,
     CallsFunction,
+    CallsOneByOne,
     Flow,
     FunctionVersion,
     Items,
@@ -22,11 +23,10 @@ from ..core import (
     StageIterator,
     SteadyIterator,
     block_items,
+    map_items,
     take_rows,
 )
 from ..core.block import concatenate
-from ..core.failed_item import map_items
-from ..core.stage_iterator import CallsOneByOne
 
 T = TypeVar("T")
 

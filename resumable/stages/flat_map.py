@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core import ITEMS, PARTS, RANK, Flow, FunctionVersion, Reliance, SavedState, StageIterator
+from ..core import (
+    ITEMS,
+    PARTS,
+    RANK,
+    Flow,
+    FunctionVersion,
+    Reliance,
+    SavedState,
+    StageIterator,
+    check_stateless,
+)
 from ..core.expansion import ExpandingIterator
-from ..core.function_state import check_stateless
 
 T = TypeVar("T")
 

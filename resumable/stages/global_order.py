@@ -14,6 +14,7 @@ from itertools import chain, count, repeat
 from typing import Any, NamedTuple, TypeAlias, final
 
 from ..core import (
+    OWN_INDICES,
     Block,
     CountingIterator,
     Flow,
@@ -27,7 +28,6 @@ from ..core import (
     block_length,
     derived,
 )
-from ..core.indexed import OWN_INDICES
 from ..order.random_bits import derive
 from ..state.value import State
 from .dealing import Deals

@@ -26,10 +26,10 @@ from ..core import (
     StageIterator,
     TransformIterator,
     check_int,
+    check_stateless,
     state_deferrer,
 )
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
-from ..core.function_state import check_stateless
 from ..core.graph import threadless, tuned, walk
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
 from ..state.columns import as_columns, as_rows

@@ -15,6 +15,8 @@ from ..core import (
     RANK,
     Block,
     CallsFunction,
+    CallsOneByOne,
+    CountsSkipped,
     Flow,
     FunctionVersion,
     IdentityFields,
@@ -35,11 +37,9 @@ from ..core import (
     check_callable,
     check_choice,
     derived,
+    map_items,
 )
-from ..core.failed_item import map_items
 from ..core.reach import Reach
-from ..core.skipped import CountsSkipped
-from ..core.stage_iterator import CallsOneByOne
 from ..errors import InvalidArgument
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator

@@ -14,6 +14,7 @@ from ..core import (
     PARTS,
     RANK,
     Block,
+    Flow,
     IdentityFields,
     Indexed,
     Length,
@@ -22,9 +23,9 @@ from ..core import (
     Stage,
     StageIterator,
     check_int,
+    check_stateless,
     derived,
 )
-from ..core.function_state import check_stateless
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
 from .map import CallsInWorkers
@@ -70,6 +71,7 @@ class MapBatches(CallsInWorkers[Any]):
     [1, 0, 3, 2, 4]
     """
 
+    flow = Flow.ANY  # the function decides
     identity: ClassVar[IdentityFields] = {**CallsInWorkers.identity, "batch_size": ALWAYS}
 
     _: KW_ONLY

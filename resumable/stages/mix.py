@@ -14,6 +14,7 @@ from ..core import (
     ITEMS,
     NOTHING,
     PARTS,
+    SEED,
     Combine,
     Flow,
     IdentityField,
@@ -29,10 +30,9 @@ from ..core import (
     check_bool,
     check_choice,
     check_seed,
+    countable,
     derived,
 )
-from ..core.identity import SEED
-from ..core.lookup import countable
 from ..core.reliance import SO_FAR
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten

@@ -8,9 +8,17 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from ..core import Block, Combine, Indices, Length, MovesInBlocks, StageIterator, pulled_blocks
+from ..core import (
+    Block,
+    Combine,
+    Indices,
+    Length,
+    MovesInBlocks,
+    StageIterator,
+    check_reach,
+    pulled_blocks,
+)
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
-from ..core.lookup import check_reach
 from ..core.reach import Reach
 from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks

@@ -7,8 +7,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, final
 
-from ..core import ALWAYS, IdentityField, IdentityFields, Indexed, Indices, Length, Stage, derived
-from ..core.lookup import check_reach
+from ..core import (
+    ALWAYS,
+    IdentityField,
+    IdentityFields,
+    Indexed,
+    Indices,
+    Length,
+    Stage,
+    check_reach,
+    derived,
+)
 from .dealing import Deals
 
 T = TypeVar("T")

@@ -301,11 +301,21 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
         return shared and with_inputs(stage, (shared,))
     if has_partitions(stage):
         raise InvalidArgument(
-            f"shard cannot keep the partitions before {stage} apart; put shard right after "
-            "partition, and what groups, counts, reorders or joins items after shard or in the "
+            f"shard cannot keep the partitions before {stage} apart{_without_flow(stage)} put shard right "
+            "after partition, and what groups, counts, reorders or joins items after shard or in the "
             "function of the partition"
         )
     return None
+
+
+def _without_flow(stage: Stage[Any]) -> str:
+    """What the author of ``stage`` may have left out, up to where the advice to the user begins."""
+    if stage.flow is not Flow.ANY or type(stage).__module__.startswith(f"{__package__}."):
+        return ";"
+    return (
+        f", since {type(stage).__name__} declares no flow; if it makes each item of one item of upstream "
+        "alone, write `flow = Flow.ONE_TO_ONE` in the class, with Flow of resumable.core; otherwise"
+    )
 
 
 def has_partitions(stage: Stage[Any]) -> bool:

@@ -14,6 +14,7 @@ from ..core import (
     ITEMS,
     NOTHING,
     PARTS,
+    SEED,
     Block,
     DeferredState,
     DefersState,
@@ -32,7 +33,6 @@ from ..core import (
     derived,
     state_deferrer,
 )
-from ..core.identity import SEED
 from ..core.skipped import MovesCopies, skipped_items
 from ..errors import StateMismatch
 from ..order.random_bits import generator

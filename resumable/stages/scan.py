@@ -22,10 +22,10 @@ from ..core import (
     StageIterator,
     TransformIterator,
     block_items,
+    check_stateless,
     derived,
 )
 from ..core.expansion import close_expansion
-from ..core.function_state import check_stateless
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
 from ..state.encoding import dumps
 from ..state.value import (

@@ -29,6 +29,8 @@ from ..core import (
     block_length,
     blocks_of,
     check_choice,
+    check_reach,
+    countable,
     derived,
     known_length,
     take_rows,
@@ -36,7 +38,6 @@ from ..core import (
 from ..core.arguments import check_below
 from ..core.block import concatenate
 from ..core.identity import COUNT_HINT
-from ..core.lookup import check_reach, countable
 from ..core.reach import Reach, reached_by_index
 from ..core.reliance import ENDS
 from ..errors import InvalidArgument

@@ -8,6 +8,7 @@ from typing import ClassVar, TypeVar, final
 
 from ..core import (
     ALWAYS,
+    SEED,
     Flow,
     IdentityFields,
     Indexed,
@@ -18,7 +19,6 @@ from ..core import (
     check_seed,
     known_length,
 )
-from ..core.identity import SEED
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
 from ..order.block_permutation import BlockPermutation, block_permutation

@@ -24,9 +24,9 @@ from ..core import (
     Transform,
     TransformIterator,
     check_int,
+    check_reach,
     derived,
 )
-from ..core.lookup import check_reach
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")

@@ -25,10 +25,10 @@ from ..core import (
     block_length,
     blocks_of,
     check_int,
+    countable,
     derived,
 )
 from ..core.identity import COUNT_HINT
-from ..core.lookup import countable
 
 T = TypeVar("T")
 

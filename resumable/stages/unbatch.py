@@ -23,11 +23,11 @@ from ..core import (
     block_items,
     block_length,
     derived,
+    rows_layout,
     slice_block,
 )
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
-from ..core.layout import rows_layout
 from ..errors import MalformedItem
 
 UNREAD: Final = object()

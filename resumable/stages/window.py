@@ -32,14 +32,15 @@ from ..core import (
     blocks_of,
     check_bool,
     check_int,
+    check_reach,
+    countable,
     derived,
     slice_block,
+    stacked_layout,
     state_deferrer,
     take_rows,
 )
 from ..core.block import concatenate
-from ..core.layout import stacked_layout
-from ..core.lookup import check_reach, countable
 from ..core.reach import Reach
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches

@@ -11,6 +11,7 @@ from ..core import (
     NOTHING,
     PARTS,
     RANK,
+    SEED,
     Flow,
     IdentityFields,
     IndexedTransform,
@@ -21,7 +22,6 @@ from ..core import (
     check_int,
     check_seed,
 )
-from ..core.identity import SEED
 from ..windows.carrying import CarryingIterator
 from ..windows.snapshots import SnapshotIterator
 

@@ -29,11 +29,11 @@ from ..core import (
     blocks_of,
     check_bool,
     derived,
+    joined_layout,
     pulled_blocks,
     slice_block,
 )
 from ..core.combine import NAMES
-from ..core.layout import joined_layout
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
 

@@ -87,6 +87,9 @@ def _sources() -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(st.integers(1, 20), st.integers(1, 8)).map(
             lambda pair: rs.range(pair[0]).repeat().take(pair[1] * 5)
         ),
+        st.tuples(st.integers(3, 40), st.sets(st.integers(0, 2), max_size=2)).map(
+            lambda pair: rs.range(pair[0]).shuffle(1).exclude(pair[1])
+        ),
     )
 
 

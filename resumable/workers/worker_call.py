@@ -60,14 +60,15 @@ def check_executor(workers: int, executor: str | Executor) -> None:
       MissingDependency: for processes without the extra ``parallel``.
     """
     check_int("workers", workers, minimum=0)
-    if not isinstance(executor, Executor) and executor not in ("thread", "process"):
+    named = isinstance(executor, str) and executor in ("thread", "process")
+    if not (named or isinstance(executor, Executor)):
         raise InvalidType(
             "executor must be 'thread', 'process' or a concurrent.futures.Executor, "
             f"got {shorten(executor)}"
         )
     if isinstance(executor, Executor) and not workers:
         raise InvalidArgument(f"workers must be at least 1 for an executor, got {workers}")
-    if executor == "process" and workers:
+    if workers and executor == "process":
         from .processes import check_loky
 
         check_loky()

@@ -1,7 +1,8 @@
 """Write the golden files: orders and states as this version publishes them.
 
-Run by hand, once for a new format version: ``python tests/golden/write.py``. A file that exists
-is never rewritten, because checkpoints in the field depend on it.
+Run by hand: ``PYTHONPATH=. python tests/golden/write.py "NAME" "NAME OF ANOTHER" ...`` writes the states of new
+pipelines of the catalogue, into a file named after the first. Without names, files that are missing are written.
+A state that was published is never rewritten, because checkpoints in the field depend on it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -341,7 +342,25 @@ def write(name: str, content: object) -> None:
     print(f"{path} written")
 
 
-if __name__ == "__main__":
+def add(names: Sequence[str]) -> None:
+    """Write the states of new pipelines, with those that the file named after the first one has.
+
+    Raises:
+      SystemExit: for a name that is no pipeline's, or has been published there.
+    """
+    path = FOLDER / f"states-{names[0].replace(' ', '-')}.json"
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    if again := sorted(kept.keys() & set(names)):
+        sys.exit(f"{path} has {again}, and what is published is never changed")
+    made = published(names) | states({name: TABLES[name] for name in names if name in TABLES})
+    if unknown := sorted(set(names) - made.keys()):
+        sys.exit(f"no pipeline of tests/support/catalogue/ has the name {unknown}")
+    path.write_text(json.dumps(kept | made, indent=1) + "\n")
+    print(f"{path} written")
+
+
+def write_missing() -> None:
+    """Write the files that are not there."""
     write("orders.json", orders())
     write("states-1.json", published(catalogue(Path())))
     write("states-2.json", published(COUNTING_TRIED))
@@ -362,3 +381,10 @@ if __name__ == "__main__":
     write("states-contents.json", published(WITH_CONTENTS) | states(tables))
     write("block_orders.json", block_orders())
     write("checkpoint-1.ckpt", checkpoint())
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        add(sys.argv[1:])
+    else:
+        write_missing()

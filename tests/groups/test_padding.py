@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from typing import Any, NamedTuple
 
@@ -101,6 +102,18 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
             "value must fit uint8, got 300",
         ),
         ({"value": 0.5}, [[1], [1, 2]], "value must fit int64, got 0.5"),
+        (
+            {"value": 10**30},
+            [[1], [1, 2]],
+            "value must fit int64, got 1000000000000000000000000000000",
+        ),
+        ({"value": math.nan}, [[1], [1, 2]], "value must fit int64, got nan"),
+        ({"value": 1j}, [[1.0], [1.0, 2.0]], "value must fit float64, got 1j"),
+        (
+            {"value": 1e300},
+            [np.ones(1, np.float32), np.ones(2, np.float32)],
+            "value must fit float32",
+        ),
         (
             {},
             [np.ones((1, 2)), np.ones((1, 3))],

@@ -124,6 +124,7 @@ def test_batches_are_collated_when_they_are_asked_for() -> None:
         ({"window": 0}, "window must be at least 1"),
         ({"seed": None}, "seed must be an integer, got None"),
         ({"boundaries": 5}, "boundaries must be a list of integers, got 5"),
+        ({"boundaries": np.array(5)}, r"boundaries must be a list of integers, got array\(5\)"),
         ({"boundaries": [5, 5]}, r"boundaries must ascend, got \[5, 5\]"),
         ({"boundaries": [0]}, r"boundaries\[0\] must be at least 1"),
         ({"multiple_of": 0}, "multiple_of must be at least 1"),

@@ -59,8 +59,14 @@ def test_between_partition_and_shard_the_number_of_ranks_may_change() -> None:
 
 
 def test_a_stage_that_says_nothing_is_refused_there() -> None:
-    with pytest.raises(rs.InvalidArgument, match=r"partitions before Unsaid\(\) apart"):
+    with pytest.raises(
+        rs.InvalidArgument,
+        match=r"partitions before Unsaid\(\) apart, since Unsaid declares no flow",
+    ) as told:
         parted(Unsaid).shard(0, RANKS)
+    assert "write `flow = Flow.ONE_TO_ONE` in the class" in str(told.value)
+    with pytest.raises(rs.InvalidArgument, match=r"partitions before MapBatches\(.*\) apart; put"):
+        rs.range(9).partition(3, lambda part: part).map_batches(list, 2).shard(0, RANKS)
 
 
 def test_after_shard_a_random_map_knows_the_order_that_all_ranks_share() -> None:

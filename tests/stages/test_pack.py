@@ -198,6 +198,8 @@ def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
         ({"key": 3}, "key must be a string or None, got 3"),
         ({"pad": 0.5}, "pad must be an integer"),
         ({"pad": {"a": "b"}}, r"pad\['a'\] must be an integer"),
+        ({"pad": 2**64}, "pad must be at most 18446744073709551615, got 18446744073709551616"),
+        ({"how": "concatenate", "pad": {"a": -(10**5000)}}, r"pad\['a'\] must be at least"),
     ],
 )
 def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:

@@ -9,13 +9,15 @@ from typing import Final
 
 from ..io.paths import file_name, is_remote
 from ..record import Format
+from .known import FORMATS
 
 SUFFIX: Final = ".idx"
 UNUSUAL: Final = re.compile(r"[^\w.-]")
 LONGEST_NAME: Final = 100
 """What a URL may have that names of files may not, and the characters of it that are kept."""
 
-KNOWN: Final = re.compile(r"(\.(lines|csv|tar|tfrecord)(-[0-9a-f]+)?|^\.tmp-[0-9a-f]{16})\.idx$")
+NAMED: Final = "|".join(sorted({format.caches for format in FORMATS}))
+KNOWN: Final = re.compile(rf"(\.({NAMED})(-[0-9a-f]+)?|^\.tmp-[0-9a-f]{{16}})\.idx$")
 
 
 def suffix_of(format: Format) -> str:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Set
 from typing import TypeAlias
 
+from ...core.arguments import is_several
 from ...errors import InvalidArgument, InvalidType, shorten
 
 Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
@@ -64,7 +65,7 @@ def given_paths(paths: Paths) -> list[str]:
         raise InvalidType(f"paths must be paths, got the open file {shorten(paths)}; pass its path")
     elif isinstance(paths, Set):
         raise InvalidType(f"paths must have an order, got {shorten(paths)}; pass sorted(paths)")
-    elif not isinstance(paths, Iterable) or isinstance(paths, (bytes, bytearray)):
+    elif not is_several(paths) or isinstance(paths, (bytes, bytearray)):
         raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
     given = []
     for path in paths:

@@ -29,7 +29,7 @@ class Reach(NamedTuple):
 
 def reach_of(stage: Any, found: list[Reach]) -> float:
     """How many items of ``stage``, or of its copies in partitions, were read at most."""
-    counts = [items for other, items in found if _alike(other, stage)]
+    counts = [items for other, items in found if _same_graph(other, stage)]
     return max(counts, default=UNBOUNDED)
 
 
@@ -71,7 +71,11 @@ def reached_by_motion(iterator: Any) -> Iterator[Reach]:
         yield from upstream._reached()
 
 
-def _alike(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and all(
-        getattr(one, name) == getattr(other, name) for name in one._identity_fields
+def _same_graph(one: Any, other: Any) -> bool:
+    """Whether two stages are the same, or copies of one in several partitions."""
+    return one is other or (
+        type(one) is type(other)
+        and all(getattr(one, name) == getattr(other, name) for name in one._identity_fields)
+        and len(one.inputs) == len(other.inputs)
+        and all(map(_same_graph, one.inputs, other.inputs))
     )

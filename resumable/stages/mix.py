@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import ClassVar, TypeVar, final
 
 from ..core import (
@@ -40,7 +40,14 @@ from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
-from ..order.weights import Parts, Weights, WeightsByItem, timeline_of, weights_by_item
+from ..order.weights import (
+    ChangingWeights,
+    Parts,
+    Weights,
+    WeightsByItem,
+    timeline_of,
+    weights_by_item,
+)
 from .cycle import CyclingMixIterator, cycle_indexed, without_items
 from .mix_iterator import MixIterator
 
@@ -68,6 +75,7 @@ class Mix(LookedUp[T], Combine[T]):
         their sum. A float stands for the simplest fraction that rounds to it. The proportions are
         kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
         of the mix on; rounds begin anew where they change. There a weight may be 0, but not all may.
+        Names that are left out have 0, but none may be left out everywhere.
         At a resume they must be equal for the items that were read; the error for others says what
         to write. Upstreams that have no weight there may join, after those that there were.
       seed: in [0, 2**64), or None for evenly spread turns.
@@ -149,7 +157,8 @@ class Mix(LookedUp[T], Combine[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count == UNBOUNDED or self.stop == "all":
             return [count] * len(self.upstreams)
-        items = self.schedule(0).turns_before(int(count))
+        # Whether the mix ends within a round depends on them too.
+        items = self.schedule(0).turns_before(self._drawn_with(int(count)))
         if self.stop != "cycle":
             return items
         return [
@@ -178,12 +187,7 @@ class Mix(LookedUp[T], Combine[T]):
         if self.stop == "all":
             return None
         count = len(self.upstreams)
-        return ByPosition("weights", lambda fields: timeline_of(fields, count), self._shown)
-
-    def _shown(self, weights: Parts) -> str:
-        if self.names is None:
-            return str(weights)
-        return str({name: part for name, part in zip(self.names, weights, strict=True) if part})
+        return ChangingWeights("weights", partial(timeline_of, count=count), names=self.names)
 
     def _with_timeline(self, timeline: Timeline) -> Mix[T]:
         return replace(self, weights=dict(timeline))
@@ -196,7 +200,11 @@ class Mix(LookedUp[T], Combine[T]):
         if end is None or reached >= end:
             # That it ended there may have been seen, as by a short batch.
             reached = min(reached, reached if end is None else end) + 1
-        return before.schedule().round_end(int(reached) - 1) if self.reshuffle else reached
+        return before._drawn_with(int(reached))
+
+    def _drawn_with(self, count: int) -> int:
+        """How many turns have a part in the order of the first ``count`` turns."""
+        return self.schedule().round_end(count - 1) if self.reshuffle and count else count
 
     @derived
     def length(self) -> Length:
@@ -254,7 +262,7 @@ class Mix(LookedUp[T], Combine[T]):
         leaves_out = self.stop == "all"
         kind = CyclingMixIterator if self.stop == "cycle" else MixIterator
         last = None if leaves_out else self.length
-        return kind(self, epoch, self.schedule(epoch), leaves_out, last)
+        return kind(self, epoch, self.schedule(epoch), leaves_out, last, self._drawn_with)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         inputs = self.indexed_upstreams(epoch)

@@ -174,3 +174,26 @@ def test_a_state_without_an_input_that_had_turns_is_refused() -> None:
         positions[name] = positions[name][:2]
     with pytest.raises(rs.StateMismatch, match="must be a list of 3 entries"):
         mixed.resume(state)
+
+
+def test_an_input_that_was_planned_need_not_come() -> None:
+    def mixed(names: str, weights: Any) -> rs.Pipeline[int]:
+        inputs = {
+            name: rs.range(100 * number, 100 * number + 90) for number, name in enumerate(names)
+        }
+        return rs.mix(inputs, weights=weights)
+
+    now = {"a": 2, "b": 1}
+    passed, state = read(mixed("abc", {0: now, 20: {"c": 1}}), 10)
+    with pytest.raises(rs.StateMismatch, match="one that has left stays without a weight"):
+        mixed("ab", now).resume(state)
+    with pytest.raises(rs.InvalidArgument, match="'c' has none; write 0 for it"):
+        mixed("abc", {0: now})
+    changed = mixed("abc", {0: {**now, "c": 0}})
+    assert passed + list(changed.resume(state)) == list(changed) == list(mixed("ab", now))
+    with pytest.raises(rs.StateMismatch) as refused:
+        mixed("abc", {0: {"b": 1}, 5: {"a": 1, "c": 1}, 8: {"b": 1}}).resume(state)
+    advice = advised(refused.value)
+    assert advice == {0: {**now, "c": 0}, 10: {"b": 1, "c": 0}}
+    changed = mixed("abc", advice)
+    assert passed + list(changed.resume(state)) == list(changed)

@@ -100,3 +100,54 @@ def test_ranks_and_weights_change_together(name: str, eras: list[tuple[int, int,
     assert got <= expected
     # The last round is left out if it is short.
     assert (expected - got).total() < max(ranks for ranks, _, _ in eras)
+
+
+def test_inputs_join_within_partitions_while_ranks_and_workers_change() -> None:
+    counts = {"web": 60, "code": 40, "math": 50}
+
+    def made(
+        weights: Mapping[int, Mapping[str, int]], rank: int, ranks: int, **options: Any
+    ) -> rs.Pipeline[int]:
+        names = [name for name in counts if any(name in each for each in weights.values())]
+        sources = {
+            name: rs.range(100 * place, 100 * place + counts[name]).shuffle(place)
+            for place, name in enumerate(names)
+        }
+        parts = rs.partition(
+            sources, 5, lambda **own: rs.mix(own, weights=weights, seed=1).map(int), **options
+        )
+        return parts.shard(rank, ranks).prefetch(2)
+
+    store, weights = rs.Memory(), {0: {"web": 3, "code": 1}}
+    eras: list[tuple[int, dict[str, Any]]] = [
+        (2, {"workers": 2}),
+        (3, {"workers": 1, "executor": "process"}),
+        (1, {}),
+    ]
+    passed: list[int] = []
+    for number, (ranks, options) in enumerate(eras):
+        if number:
+            # The partition that is furthest decides from where on.
+            wrong, told = {0: {"web": 1, "code": 9, "math": 1}}, [0]
+            for rank in range(ranks):
+                checkpointer = rs.Checkpointer(store, rs.EverySteps(2), rank=rank, ranks=ranks)
+                with pytest.raises(rs.StateMismatch) as refused:
+                    checkpointer.resume(made(wrong, rank, ranks))
+                told.append(max(advised(refused.value) or {}))
+            weights[max(told)] = {"code": 1, "math": number}
+        checkpointers = [
+            rs.Checkpointer(store, rs.EverySteps(2), rank=rank, ranks=ranks, save_at_end=False)
+            for rank in range(ranks)
+        ]
+        running = [
+            checkpointer.resume(made(weights, rank, ranks, **options))
+            for rank, checkpointer in enumerate(checkpointers)
+        ]
+        for loop in running:
+            passed += islice(loop, 6) if number < 2 else loop
+            if number < 2:
+                next(loop)  # the loop comes back, so the last of these steps is saved
+        for checkpointer in checkpointers:
+            checkpointer.close()
+    assert len(weights) == 3
+    assert Counter(passed) == Counter(made(weights, 0, 1))

@@ -11,7 +11,7 @@ from .foreign_source import inexact_sources
 from .graph import rebuilt, walk, without_threads
 from .reach import Reach, reach_of, reached, reached_all
 from .stage import Stage
-from .timeline import Timeline
+from .timeline import UNBOUNDED, Timeline
 
 ReachOf: TypeAlias = Callable[[Stage[Any], Timeline], float]
 """How many items of a stage were read, whose argument was a timeline then."""
@@ -43,7 +43,8 @@ def reach_before(
       position: of a state.
       saved: the timelines of the stages that had others then, by the `id` of the stage.
     """
-    numbered = [id(found) for found, _ in walk(stage)]
+    present = [found for found, _ in walk(stage)]
+    numbered = list(map(id, present))
     timelines = {number: saved[key] for number, key in enumerate(numbered) if key in saved}
     was = without_threads(
         rebuilt(
@@ -55,7 +56,20 @@ def reach_before(
     )
     stages = [found for found, _ in walk(was)]
     reaches = _reaches(was, position)
-    return lambda found, _: reach_of(stages[numbered.index(id(found))], reaches)
+    unbounded = {
+        id(below)
+        for now, then in zip(present, stages, strict=True)
+        if not now._orders_as(then, reach_of(then, reaches))
+        for upstream in now.inputs
+        for below, _ in walk(upstream)
+    }
+
+    def reach(found: Stage[Any], _: Timeline) -> float:
+        if id(found) in unbounded:
+            return UNBOUNDED
+        return reach_of(stages[numbered.index(id(found))], reaches)
+
+    return reach
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:

@@ -157,8 +157,7 @@ class Mix(LookedUp[T], Combine[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count == UNBOUNDED or self.stop == "all":
             return [count] * len(self.upstreams)
-        # Whether the mix ends within a round depends on them too.
-        items = self.schedule(0).turns_before(self._drawn_with(int(count)))
+        items = self.schedule(0).turns_before(int(count))
         if self.stop != "cycle":
             return items
         return [
@@ -205,6 +204,15 @@ class Mix(LookedUp[T], Combine[T]):
     def _drawn_with(self, count: int) -> int:
         """How many turns have a part in the order of the first ``count`` turns."""
         return self.schedule().round_end(count - 1) if self.reshuffle and count else count
+
+    def _orders_as(self, other: Stage[T], count: float) -> bool:
+        assert isinstance(other, Mix)
+        if not self.reshuffle:
+            return True
+        # Which round ends the mix, and whether that is known, may depend on upstreams whose weights change.
+        until = count if count == UNBOUNDED else other._drawn_with(int(count))
+        ends = [min(until if mix._end is None else mix._end, until) for mix in (self, other)]
+        return ends[0] == ends[1]
 
     @derived
     def length(self) -> Length:
@@ -262,7 +270,7 @@ class Mix(LookedUp[T], Combine[T]):
         leaves_out = self.stop == "all"
         kind = CyclingMixIterator if self.stop == "cycle" else MixIterator
         last = None if leaves_out else self.length
-        return kind(self, epoch, self.schedule(epoch), leaves_out, last, self._drawn_with)
+        return kind(self, epoch, self.schedule(epoch), leaves_out, last)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         inputs = self.indexed_upstreams(epoch)
@@ -296,8 +304,12 @@ class Mix(LookedUp[T], Combine[T]):
         lengths = tuple(math.inf if length is None else length for length in self.lengths)
         if epoch is None or not self.reshuffle:
             return _schedule(self.parts, self.changes, self.seed, lengths)
-        end = None if self.stop == "all" or self.length in (None, math.inf) else self.length
-        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, end)
+        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, self._end)
+
+    @property
+    def _end(self) -> int | None:
+        """The turn at which the mix ends, if that depends on the order of a round and is known."""
+        return None if self.stop == "all" or self.length in (None, math.inf) else int(self.length)
 
 
 _schedule = lru_cache(maxsize=64)(schedule_of)

@@ -32,7 +32,6 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
       schedule: whose turn it is.
       leaves_out: whether turns of upstreams that have ended are left out.
       last: the turn at which the mix ends, where one upstream decides it and it is known.
-      drawn_with: how many turns have a part in the order of the first ones, for so many of them.
     """
 
     def __init__(
@@ -42,7 +41,6 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         schedule: AnySchedule,
         leaves_out: bool,
         last: Length,
-        drawn_with: Callable[[int], int],
     ) -> None:
         self._leaves_out = leaves_out
         # The last turn is not known beforehand, and no upstream may be read for a later one.
@@ -50,7 +48,6 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         super().__init__(stage, epoch)
         self._schedule = schedule
         self._last = last
-        self._drawn_with = drawn_with
         self._turn = 0
         # The turns that were planned last.
         self._planned: Sequence[int] | Indices = NO_TURNS
@@ -118,10 +115,7 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
         return self._known[start : start + count]
 
     def _reached(self) -> Iterator[Reach]:
-        turn = self._turn_after(self._taken)
-        yield Reach(self._stage, turn)
-        if self._last is not None:  # whether it lies within a round depends on the upstreams
-            self.skip(self._drawn_with(turn) - turn)
+        yield Reach(self._stage, self._turn_after(self._taken))
         for upstream in self._upstreams:
             yield from upstream._reached()
 

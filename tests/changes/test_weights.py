@@ -277,3 +277,19 @@ def test_what_the_error_says_to_write_is_accepted_where_an_input_then_has_no_wei
     assert kept_or_refused(make, {0: (1, 0), 30: (1, 1)}, {0: (1, 0)}, 30)
     with pytest.raises(rs.InvalidArgument, match="finite and above 0"):
         make((1, 0))  # type: ignore[arg-type]
+
+
+def test_a_change_that_hides_the_end_of_a_reshuffled_mix_does_not_redraw_its_last_round() -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        inner = rs.mix(
+            INPUTS["by index"](0).repeat(), INPUTS["filtered"](100), weights=weights, stop="cycle"
+        )
+        return rs.mix(inner, rs.range(1000, 1040), weights=(1, 3), seed=4, reshuffle=True)
+
+    before, after = {0: (5, 3)}, {0: (5, 3), 60: (0, 1)}
+    length = make(before).length
+    assert length is not None
+    assert make(after).length is None
+    for cut in range(40, int(length) + 1):
+        # The last round is of items 52 to 55.
+        assert kept_or_refused(make, before, after, cut) == (cut <= 52)

@@ -79,8 +79,8 @@ class ChangingWeights(ByPosition):
 def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
     """The weights of ``count`` pipelines from each item on, from the fields of a mix as it was saved.
 
-    Pipelines that it did not have have no weight. None if the fields are of another form, of more
-    pipelines, or of a version that rounded weights.
+    Pipelines that it did not have have no weight. None if the fields are not as this version has them, or of
+    more pipelines.
     """
     parts, changes = fields.get("parts"), fields.get("changes", ())
     if not isinstance(changes, (list, tuple)) or not all(map(_is_pair, changes)):
@@ -94,7 +94,12 @@ def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
     if max(map(len, weights)) > count:
         return None
     padded = [(*each, *[0] * (count - len(each))) for each in weights]
-    return tuple(zip(firsts, padded, strict=True))
+    timeline = tuple(zip(firsts, padded, strict=True))
+    try:
+        (first, later) = weights_by_item(dict(timeline), count)
+    except InvalidArgument:
+        return None  # as no mix has them
+    return timeline if ((0, first), *later) == timeline else None
 
 
 def _is_pair(pair: Any) -> bool:

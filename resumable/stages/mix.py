@@ -36,6 +36,7 @@ from ..core.identity import SEED
 from ..core.layout import common_layout
 from ..core.lookup import countable
 from ..core.reliance import SO_FAR
+from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
@@ -222,35 +223,41 @@ class Mix(LookedUp[T], Combine[T]):
             return self._cycling_length()
         if set(self.lengths) == {math.inf}:
             return math.inf
-        if None in self.lengths:
-            return None
-        return countable(min(self._ends(range(len(self.upstreams)))))
+        schedule = self.schedule()
+        known = [number for number, length in enumerate(self.lengths) if length is not None]
+        end = min(self._ends(known), default=math.inf)
+        # One that joins later counts only if it has a turn before the others end. So a run that has come to its
+        # last round still ends there if others are planned.
+        from_start = schedule.stretch(0).upstreams
+        for number in set(range(len(self.upstreams))).difference(known):
+            if number in from_start or schedule.turn_of(number, 0) < min(end, MOST_ITEMS):
+                return None
+        return end if end == math.inf else countable(end)
 
     def _cycling_length(self) -> Length:
         """The first turn at which all upstreams that then have turns have ended."""
         schedule, first = self.schedule(), 0.0
         while first != math.inf:
             stretch = schedule.stretch(int(first))
-            ends = self._ends(stretch.upstreams)
-            if math.inf not in ends:
-                if None in self.lengths:
-                    return None
-                end = max(first, *ends)
-                if end < stretch.stop:
-                    return countable(end)
+            known = [number for number in stretch.upstreams if self.lengths[number] is not None]
+            end = max([first, *self._ends(known)])
+            if end < stretch.stop:
+                return countable(end) if len(known) == len(stretch.upstreams) else None
             first = stretch.stop
         return math.inf
 
     def _ends(self, numbers: Iterable[int]) -> list[float]:
-        """The turns at which upstreams have no item: infinite if one is endless, 0 if that is not known."""
-        schedule, lengths = self.schedule(), self.lengths
-        return [
-            length or 0
-            if length is None or length == math.inf
-            else schedule.turn_of(number, int(length))
-            for number in numbers
-            for length in [lengths[number]]
-        ]
+        """The turns at which upstreams of known length have no item; infinite if there is none."""
+        schedule = self.schedule()
+        at_last = schedule.stretch(MOST_ITEMS).upstreams
+        ends: list[float] = []
+        for number in numbers:
+            length = self.lengths[number]
+            if length is not None:
+                end = length if length == math.inf else schedule.turn_of(number, int(length))
+                has_left = end >= MOST_ITEMS and number not in at_last
+                ends.append(math.inf if has_left else end)
+        return ends
 
     @property
     def state_cost(self) -> SavedState:

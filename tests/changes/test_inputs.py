@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -197,3 +198,35 @@ def test_an_input_that_was_planned_need_not_come() -> None:
     assert advice == {0: {**now, "c": 0}, 10: {"b": 1, "c": 0}}
     changed = mixed("abc", advice)
     assert passed + list(changed.resume(state)) == list(changed)
+
+
+@pytest.mark.parametrize("stop", ["first", "cycle"])
+def test_an_input_that_is_planned_for_later_does_not_hide_the_end(stop: str) -> None:
+    def mixed(weights: Any) -> rs.Pipeline[int]:
+        inputs = {
+            "a": rs.range(30).shuffle(1, window=1),  # a stream of known length
+            "b": rs.range(100, 135).shuffle(1, window=1),
+            "c": INPUTS["filtered"](200),
+        }
+        chosen = {
+            name: inputs[name] for name in inputs if any(name in one for one in weights.values())
+        }
+        return rs.mix(chosen, weights=weights, seed=5, reshuffle=True, stop=stop)
+
+    before = {0: {"a": 7, "b": 3}}
+    after = {**before, 1000: {"c": 1}}
+    length = mixed(before).length
+    assert length is not None
+    assert mixed(after).length == length
+    assert mixed({**before, 20: {"a": 7, "c": 1}}).length is None
+    for cut in range(int(length) - 9, int(length) + 1):
+        passed, state = read(mixed(before), cut)
+        assert passed + list(mixed(after).resume(state)) == list(mixed(after))
+
+
+def test_an_endless_mix_is_endless_whatever_input_has_left() -> None:
+    inputs = {"a": rs.range(50), "b": rs.range(50).repeat(), "c": INPUTS["filtered"](0)}
+    weights = {0: {"a": 1, "b": 1, "c": 0}, 10: {"b": 1}}
+    assert list(islice(rs.mix(inputs, weights=weights), 100, 103)) == [45, 46, 47]
+    for stop in ("first", "cycle"):
+        assert rs.mix(inputs, weights=weights, stop=stop).length == math.inf

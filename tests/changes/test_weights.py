@@ -293,3 +293,24 @@ def test_a_change_that_hides_the_end_of_a_reshuffled_mix_does_not_redraw_its_las
     for cut in range(40, int(length) + 1):
         # The last round is of items 52 to 55.
         assert kept_or_refused(make, before, after, cut) == (cut <= 52)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        '"parts":[2147483648,1]',
+        '"parts":[10,10]',
+        '"changes":[[9223372036854775808,[1,1]]],"parts":[2,1]',
+        '"changes":[[3,[0,0]]],"parts":[2,1]',
+        '"changes":[[3,[1,1]],[3,[1,2]]],"parts":[2,1]',
+    ],
+)
+def test_damaged_weights_are_refused_as_a_state_that_does_not_fit(weights: str) -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        return rs.mix(rs.range(50), rs.range(100, 150), weights=weights)
+
+    _, state = read(make({0: (2, 1)}), 10)
+    damaged = {**state, "fingerprint": state["fingerprint"].replace('"parts":[2,1]', weights)}
+    assert damaged != state
+    with pytest.raises(rs.StateMismatch, match="weights="):
+        make({0: (2, 1), 20: (1, 1)}).resume(damaged)

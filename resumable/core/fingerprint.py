@@ -282,7 +282,9 @@ def _compare_nodes(
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
-        if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own, reach):
+        if reason := _compare_nodes(
+            left, right, below(path, ours.upstreams, number), is_own, reach
+        ):
             return reason
     return None
 

@@ -230,3 +230,13 @@ def test_an_endless_mix_is_endless_whatever_input_has_left() -> None:
     assert list(islice(rs.mix(inputs, weights=weights), 100, 103)) == [45, 46, 47]
     for stop in ("first", "cycle"):
         assert rs.mix(inputs, weights=weights, stop=stop).length == math.inf
+
+
+def test_an_error_below_a_mix_that_has_grown_names_the_stage_where_it_now_is() -> None:
+    def mixed(weights: Any, *later: rs.Pipeline[int]) -> rs.Pipeline[int]:
+        inner = rs.mix(rs.range(20), rs.range(50, 70), weights=weights)
+        return rs.mix(inner, *later, weights={0: (1, 0), 9: (1, 1)} if later else (1,))
+
+    _, state = read(mixed((2, 1)), 9)
+    with pytest.raises(rs.StateMismatch, match=r"Mix at pipeline\.upstreams\[0\]: saved weights"):
+        mixed((1, 2), rs.range(100, 120)).resume(state)

@@ -169,6 +169,10 @@ class _Identity(NamedTuple):
             return True
         return isinstance(saved, list) and list(names[: len(saved)]) == saved
 
+    def rank_at_end(self, field: str) -> Any:
+        """The value of a ``field`` for `ENDS`, also where ranks end at one step now."""
+        return getattr(self.stage, self.described[field].shown_as or field)
+
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
         return bool(self.of_rank) and not any(name in fields for name in self.of_rank)
@@ -258,8 +262,10 @@ def _compare_nodes(
             if field in fields and (reason := current.contradiction(saved)):
                 return f"{name} at {path}: {reason}"
             continue
-        if field not in fields and ours.described[field].when == ENDS:
-            continue  # version 0.2 did not note it, or ranks ended at one step then
+        if field in ours.described and ours.described[field].when == ENDS:
+            if field not in fields:
+                continue  # version 0.2 did not note it, or ranks ended at one step then
+            current = ours.rank_at_end(field)
         if saved is MISSING and silent and field in ours.of_rank:
             return (
                 f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "

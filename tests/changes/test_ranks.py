@@ -151,3 +151,66 @@ def test_inputs_join_within_partitions_while_ranks_and_workers_change() -> None:
             checkpointer.close()
     assert len(weights) == 3
     assert Counter(passed) == Counter(made(weights, 0, 1))
+
+
+def resumed(make: Make, weights: Timeline, ranks: int, states: list[Any]) -> list[list[Any]]:
+    """What is left on each rank."""
+    return [list(make(weights, rank, ranks).resume(states[rank])) for rank in range(ranks)]
+
+
+def begun(
+    make: Make, weights: Timeline, ranks: int, steps: int
+) -> tuple[list[list[Any]], list[Any]]:
+    """What came in the first steps of each rank, and the states then."""
+    items, states = [], []
+    for rank in range(ranks):
+        with iter(make(weights, rank, ranks)) as iterator:
+            items.append(list(islice(iterator, steps)))
+            states.append(iterator.get_state())
+    return items, states
+
+
+def test_ranks_that_end_at_one_step_only_after_the_change_go_on() -> None:
+    def make(weights: Timeline, rank: int, ranks: int) -> rs.Pipeline[Any]:
+        made = rs.mix(rs.range(30), rs.range(100, 130), weights=weights)
+        return made.shard(rank, ranks, uneven="keep").shuffle(1, window=3)
+
+    before, after = {0: (2, 1)}, {0: (2, 1), 24: (1, 1)}
+    whole, changed = (
+        [len(list(make(each, rank, 2))) for rank in range(2)] for each in (before, after)
+    )
+    assert whole[0] != whole[1]
+    assert changed[0] == changed[1]
+    passed, states = begun(make, before, 2, 8)
+    rest = resumed(make, after, 2, states)
+    for rank in range(2):
+        assert passed[rank] + rest[rank] == list(make(after, rank, 2))
+    with pytest.raises(rs.StateMismatch, match="saved index=0, this pipeline has index=1"):
+        make(after, 1, 2).resume(states[0])
+
+
+@pytest.mark.parametrize("uneven", ["drop", "pad"])
+def test_how_many_steps_are_left_after_a_change_needs_the_state_of_all_partitions(
+    uneven: str,
+) -> None:
+    def make(weights: Timeline, rank: int, ranks: int) -> rs.Pipeline[Any]:
+        sources = {"a": rs.range(31), "b": rs.range(100, 131)}
+        parts = rs.partition(sources, 4, lambda a, b: rs.mix(a, b, weights=weights).map(int))
+        return parts.shard(rank, ranks, uneven=uneven)
+
+    before, after = {0: (2, 1)}, {0: (2, 1), 6: (1, 3)}
+    passed, states = begun(make, before, 2, 9)
+    with pytest.raises(rs.StateMismatch, match="join the states of all ranks with merge_states"):
+        make(after, 0, 2).resume(states[0])
+    joined = rs.merge_states(states)
+    for rank, rest in enumerate(resumed(make, after, 2, [joined, joined])):
+        assert passed[rank] + rest == list(make(after, rank, 2))
+    # A rank that has ended repeats items by the number of steps that are left.
+    _, states = begun(make, before, 2, 24)
+    joined = rs.merge_states(states)
+    changed = make({0: (2, 1), 50: (1, 3)}, 1, 2)
+    if uneven == "pad":
+        with pytest.raises(rs.StateMismatch, match="cannot be changed here"):
+            changed.resume(joined)
+    else:
+        assert list(changed.resume(joined)) == []

@@ -263,7 +263,7 @@ def _compare_nodes(
                 return f"{name} at {path}: {reason}"
             continue
         if field in ours.described and ours.described[field].when == ENDS:
-            if field not in fields:
+            if fields.get(field) is None:
                 continue  # version 0.2 did not note it, or ranks ended at one step then
             current = ours.rank_at_end(field)
         if saved is MISSING and silent and field in ours.of_rank:

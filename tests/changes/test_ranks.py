@@ -214,3 +214,13 @@ def test_how_many_steps_are_left_after_a_change_needs_the_state_of_all_partition
             changed.resume(joined)
     else:
         assert list(changed.resume(joined)) == []
+
+
+def test_the_only_rank_goes_on_after_a_change() -> None:
+    def make(weights: Timeline, rank: int, ranks: int) -> rs.Pipeline[Any]:
+        made = mixed(weights).shard(rank, ranks, uneven="keep")
+        return rs.mix(made, rs.range(900, 960))
+
+    after = {0: (2, 1), 12: (1, 1)}
+    passed, states = begun(make, {0: (2, 1)}, 1, 9)
+    assert passed[0] + resumed(make, after, 1, states)[0] == list(make(after, 0, 1))

@@ -15,7 +15,7 @@ from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
 from .function_state import CallsFunction
 from .identity import IdentityField
-from .past import ReachOf
+from .past import Past, ReachOf
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -67,7 +67,7 @@ def explain_mismatch(
     stage: Stage[Any],
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
-    reach: Callable[[Mapping[int, Timeline]], ReachOf] | None = None,
+    past: Callable[[Mapping[int, Timeline]], Past] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -77,7 +77,7 @@ def explain_mismatch(
       relied_on: as in `fingerprint`.
       is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
         of the rank to which this stage deals.
-      reach: called if all agrees that must always, but some arguments that say from where on they hold
+      past: called if all agrees that must always, but some arguments that say from where on they hold
         differ, with the saved ones by the `id` of their stage; says how far those must agree. None if
         they must be equal.
     """
@@ -90,7 +90,7 @@ def explain_mismatch(
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
     compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
-    if reach is None:
+    if past is None:
         return compare(None)
     changed: dict[int, Timeline] = {}
 
@@ -98,9 +98,9 @@ def explain_mismatch(
         changed[id(stage)] = saved
         return 0
 
-    if reason := compare(note):
+    if reason := compare(Past(note, lambda stage: None)):
         return reason
-    return compare(reach(changed)) if changed else None
+    return compare(past(changed) if changed else None)
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -163,15 +163,11 @@ class _Identity(NamedTuple):
         return by_position.disagreement(saved, present, until)
 
     def continues_names(self, saved: Any) -> bool:
-        """Whether the inputs begin with those of the ``saved`` names, if both have names."""
+        """Whether the inputs begin with those of the ``saved`` names, if there were any."""
         names = self.fields["names"][0]
-        if saved is None or names is None:
+        if saved is None:
             return True
-        return isinstance(saved, list) and list(names[: len(saved)]) == saved
-
-    def rank_at_end(self, field: str) -> Any:
-        """The value of a ``field`` for `ENDS`, also where ranks end at one step now."""
-        return getattr(self.stage, self.described[field].shown_as or field)
+        return isinstance(saved, list) and list((names or ())[: len(saved)]) == saved
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
@@ -229,7 +225,7 @@ def _bare(identity: _Identity) -> list[Any]:
 
 
 def _compare_nodes(
-    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, reach: ReachOf | None
+    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, past: Past | None
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
@@ -248,8 +244,8 @@ def _compare_nodes(
     silent = ours.names_no_rank(fields)
     if silent and is_own(ours.stage):
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
-    followed = None if reach is None else ours.timeline(fields)
-    if reach and followed and (reason := ours.disagreement(followed, reach)):
+    followed = None if past is None else ours.timeline(fields)
+    if past and followed and (reason := ours.disagreement(followed, past.reach)):
         return f"{name} at {path}: {reason}"
     if ours.stage._may_grow and ours.continues_names(fields.get("names")):
         fields = {**fields, "names": ours.fields["names"][0]}
@@ -265,7 +261,11 @@ def _compare_nodes(
         if field in ours.described and ours.described[field].when == ENDS:
             if fields.get(field) is None:
                 continue  # version 0.2 did not note it, or ranks ended at one step then
-            current = ours.rank_at_end(field)
+            if past is not None:
+                then = past.then(ours.stage)
+                if then is None:
+                    continue
+                current = getattr(then, field)
         if saved is MISSING and silent and field in ours.of_rank:
             return (
                 f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "
@@ -288,9 +288,7 @@ def _compare_nodes(
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
-        if reason := _compare_nodes(
-            left, right, below(path, ours.upstreams, number), is_own, reach
-        ):
+        if reason := _compare_nodes(left, right, below(path, ours.upstreams, number), is_own, past):
             return reason
     return None
 

@@ -17,6 +17,18 @@ ReachOf: TypeAlias = Callable[[Stage[Any], Timeline], float]
 """How many items of a stage were read, whose argument was a timeline then."""
 
 
+class Past(NamedTuple):
+    """What was read of a pipeline, and how it was then.
+
+    Attributes:
+      reach: how many items of a stage were read.
+      then: a stage as it was; None where it is not yet known what has changed.
+    """
+
+    reach: ReachOf
+    then: Callable[[Stage[Any]], Stage[Any] | None]
+
+
 class SavedPosition(NamedTuple):
     """Where a state stands.
 
@@ -31,9 +43,7 @@ class SavedPosition(NamedTuple):
     ahead: int
 
 
-def reach_before(
-    stage: Stage[Any], position: SavedPosition, saved: Mapping[int, Timeline]
-) -> ReachOf:
+def reach_before(stage: Stage[Any], position: SavedPosition, saved: Mapping[int, Timeline]) -> Past:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
     Items that a resume reads again are passed over, as it will do.
@@ -67,9 +77,12 @@ def reach_before(
     def reach(found: Stage[Any], _: Timeline) -> float:
         if id(found) in unbounded:
             return UNBOUNDED
-        return reach_of(stages[numbered.index(id(found))], reaches)
+        return reach_of(then(found), reaches)
 
-    return reach
+    def then(found: Stage[Any]) -> Stage[Any]:
+        return stages[numbered.index(id(found))]
+
+    return Past(reach, then)
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:

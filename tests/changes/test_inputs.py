@@ -137,6 +137,12 @@ def test_names_may_be_given_while_a_run_goes_on() -> None:
         weights={0: {"web": 2, "code": 1}, 10: {"web": 1, "math": 1}},
     )
     assert list(named.resume(state)) == list(named)[10:]
+    # Without names an exchange of two sources that look alike would not be noticed.
+    _, state = read(named, 10)
+    with pytest.raises(rs.StateMismatch, match="saved names of pipelines="):
+        rs.mix(
+            numbers(0), numbers(100), numbers(200), weights={0: (2, 1, 0), 10: (1, 0, 1)}
+        ).resume(state)
 
 
 def test_what_an_input_that_joins_must_obey() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -714,8 +713,9 @@ def mix(
     upstreams, names = _named(pipelines)
     given: Any = weights
     if isinstance(given, Mapping) and any(not isinstance(key, str) for key in given):
+        by_item = given
         given = {first: _in_order(each, names, some=True) for first, each in given.items()}
-        _check_each_has_weight(given, names or builtins.range(len(upstreams)))
+        _check_each_is_weighed(by_item, names or ())
     else:
         given = _in_order(given, names)
     return Pipeline(
@@ -738,16 +738,16 @@ def _in_order(weights: Any, names: tuple[str, ...] | None, *, some: bool = False
     return [weights.get(name, 0) for name in names]
 
 
-def _check_each_has_weight(weights: Mapping[Any, Any], inputs: Sequence[Any]) -> None:
-    """Refuse a pipeline without a weight from any item on."""
-    rows = [each for each in weights.values() if isinstance(each, Sequence)]
-    if len(rows) < len(weights) or any(len(row) != len(inputs) for row in rows):
-        return  # refused later
-    for name, column in builtins.zip(inputs, builtins.zip(*rows, strict=True), strict=True):
-        if not any(column):
+def _check_each_is_weighed(weights: Mapping[Any, Any], names: Iterable[str]) -> None:
+    """Refuse a pipeline that has no weight from any item on, not even 0."""
+    named = [each for each in weights.values() if isinstance(each, Mapping)]
+    if len(named) < len(weights):
+        return  # the others weigh all
+    for name in names:
+        if not any(name in each for each in named):
             raise InvalidArgument(
                 f"weights must say from where on each pipeline has one, got {shorten(weights)}, in which "
-                f"{name!r} has none"
+                f"{name!r} has none; write 0 for it if it is never to have one"
             )
 
 

@@ -15,7 +15,7 @@ from ..state.nodes import below, node_parts
 from .evidence import UNKNOWN, Evidence
 from .function_state import CallsFunction
 from .identity import IdentityField
-from .past import Change, ReachOf
+from .past import Change, Past, ReachOf
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -67,7 +67,7 @@ def explain_mismatch(
     stage: Stage[Any],
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
-    reach: Callable[[Mapping[int, Change]], ReachOf] | None = None,
+    past: Callable[[Mapping[int, Change]], Past] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -77,7 +77,7 @@ def explain_mismatch(
       relied_on: as in `fingerprint`.
       is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
         of the rank to which this stage deals.
-      reach: called if all agrees that must always, but some stages differ in what holds from some item
+      past: called if all agrees that must always, but some stages differ in what holds from some item
         on, with what makes them as they were by the `id` of the stage; says how many items of such a
         stage were read. None if they must be equal.
     """
@@ -90,7 +90,7 @@ def explain_mismatch(
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
     compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
-    if reach is None:
+    if past is None:
         return compare(None)
     changed: dict[int, Change] = {}
 
@@ -98,9 +98,9 @@ def explain_mismatch(
         changed[id(stage)] = change
         return 0
 
-    if reason := compare(note):
+    if reason := compare(Past(note, lambda stage: None)):
         return reason
-    return compare(reach(changed)) if changed else None
+    return compare(past(changed) if changed else None)
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -163,17 +163,17 @@ class _Identity(NamedTuple):
         until = self.stage._followed_until(saved, reached)
         return by_position.disagreement(saved, present, until)
 
-    def cannot_join(self, count: int, reach: ReachOf | None) -> str | None:
+    def cannot_join(self, count: int, past: Past | None) -> str | None:
         """Why the inputs after the first ``count`` cannot have joined since then; None if they can."""
-        assert reach is not None
-        return self.stage._cannot_join(count, partial(reach, self.stage))
+        assert past is not None
+        return self.stage._cannot_join(count, partial(past.reach, self.stage))
 
     def continues_names(self, saved: Any) -> bool:
-        """Whether the inputs begin with those of the ``saved`` names, if both have names."""
+        """Whether the inputs begin with those of the ``saved`` names, if there were any."""
         names = self.fields["names"][0]
-        if saved is None or names is None:
+        if saved is None:
             return True
-        return isinstance(saved, list) and list(names[: len(saved)]) == saved
+        return isinstance(saved, list) and list((names or ())[: len(saved)]) == saved
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""
@@ -233,11 +233,11 @@ def _bare(identity: _Identity) -> list[Any]:
 
 
 def _compare_nodes(
-    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, reach: ReachOf | None
+    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, past: Past | None
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
-    if reach and ours.stage._may_begin and theirs[0] != ours.name:
+    if past and ours.stage._may_begin and theirs[0] != ours.name:
         theirs = [ours.name, theirs]
     named, fields, upstreams = node_parts(theirs)
     name, _, version = named.partition("@")
@@ -254,8 +254,8 @@ def _compare_nodes(
     silent = ours.names_no_rank(fields)
     if silent and is_own(ours.stage):
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
-    followed = None if reach is None else ours.timeline(fields)
-    if reach and followed and (reason := ours.disagreement(followed, reach)):
+    followed = None if past is None else ours.timeline(fields)
+    if past and followed and (reason := ours.disagreement(followed, past.reach)):
         return f"{name} at {path}: {reason}"
     if ours.stage._may_grow and ours.continues_names(fields.get("names")):
         fields = {**fields, "names": ours.fields["names"][0]}
@@ -268,8 +268,14 @@ def _compare_nodes(
             if field in fields and (reason := current.contradiction(saved)):
                 return f"{name} at {path}: {reason}"
             continue
-        if field not in fields and ours.described[field].when == ENDS:
-            continue  # version 0.2 did not note it, or ranks ended at one step then
+        if field in ours.described and ours.described[field].when == ENDS:
+            if fields.get(field) is None:
+                continue  # version 0.2 did not note it, or ranks ended at one step then
+            if past is not None:
+                then = past.then(ours.stage)
+                if then is None:
+                    continue
+                current = getattr(then, field)
         if saved is MISSING and silent and field in ours.of_rank:
             return (
                 f"{name} at {path}: the state does not say of which rank it is, as version 0.2 did not note it, "
@@ -283,8 +289,8 @@ def _compare_nodes(
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
                 f"{argument}={shown(current)}; {described.hint}"
             )
-    has_new = reach and ours.stage._may_grow and len(upstreams) < len(ours.upstreams)
-    if has_new and (reason := ours.cannot_join(len(upstreams), reach)):
+    has_new = past and ours.stage._may_grow and len(upstreams) < len(ours.upstreams)
+    if has_new and (reason := ours.cannot_join(len(upstreams), past)):
         return f"{name} at {path}: {reason}"
     if len(upstreams) != len(ours.upstreams) and not has_new:
         return (
@@ -292,7 +298,7 @@ def _compare_nodes(
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
-        if reason := _compare_nodes(left, right, below(path, upstreams, number), is_own, reach):
+        if reason := _compare_nodes(left, right, below(path, ours.upstreams, number), is_own, past):
             return reason
     return None
 

@@ -32,6 +32,12 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
         yield from walk(upstream, inner)
 
 
+def why_first_epoch_only(stage: Stage[Any]) -> str | None:
+    """Why a pipeline has no other epoch than the first; None if it has."""
+    reasons = (found._first_epoch_only for found, _ in walk(stage))
+    return next(filter(None, reasons), None)
+
+
 def cut_after(stage: Stage[Any], number: int) -> Stage[Any]:
     """The pipeline up to stage ``number`` in the order of `walk`; 0 is the whole pipeline."""
     return [found for found, _ in walk(stage)][number]

@@ -306,8 +306,8 @@ class PipelineIterator(StageIterator[T]):
         epoch = unpack_count(self._stage, "epoch", epoch)
         relied_on = EVERYTHING if ahead else NOTHING
         is_own = partial(_is_own, positions)
-        reach = partial(reach_before, self._stage, SavedPosition(epoch, positions, ahead))
-        if reason := explain_mismatch(saved, self._stage, relied_on, is_own, reach):
+        past = partial(reach_before, self._stage, SavedPosition(epoch, positions, ahead))
+        if reason := explain_mismatch(saved, self._stage, relied_on, is_own, past):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
         if EPOCH_REACHED in state:
             reached = unpack_count(self._stage, EPOCH_REACHED, reached)

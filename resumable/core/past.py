@@ -11,11 +11,24 @@ from .foreign_source import inexact_sources
 from .graph import rebuilt, walk, without_threads
 from .reach import Reach, reach_of, reached, reached_all
 from .stage import Stage
+from .timeline import UNBOUNDED
 
 Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
 """Turns a stage as it is now into what it was then."""
 ReachOf: TypeAlias = Callable[[Stage[Any], Change], float]
 """How many items of a stage were read, as it was then."""
+
+
+class Past(NamedTuple):
+    """What was read of a pipeline, and how it was then.
+
+    Attributes:
+      reach: how many items of a stage were read.
+      then: a stage as it was; None where it is not yet known what has changed.
+    """
+
+    reach: ReachOf
+    then: Callable[[Stage[Any]], Stage[Any] | None]
 
 
 class SavedPosition(NamedTuple):
@@ -32,9 +45,7 @@ class SavedPosition(NamedTuple):
     ahead: int
 
 
-def reach_before(
-    stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]
-) -> ReachOf:
+def reach_before(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]) -> Past:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
     Items that a resume reads again are passed over, as it will do.
@@ -44,16 +55,30 @@ def reach_before(
       position: of a state.
       changes: of the stages that were others then, by the `id` of the stage.
     """
-    numbered = [id(found) for found, _ in walk(stage)]
+    present = [found for found, _ in walk(stage)]
     earlier = dict[int, Stage[Any]]()
 
-    def change(number: int, found: Stage[Any]) -> Stage[Any]:
-        key = numbered[number]
+    def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
+        key = id(present[number])
         earlier[key] = changes[key](found) if key in changes else found
         return earlier[key]
 
-    reaches = _reaches(rebuilt(without_threads(stage), change), position)
-    return lambda found, _: reach_of(earlier[id(found)], reaches)
+    def then(found: Stage[Any]) -> Stage[Any]:
+        return earlier[id(found)]
+
+    reaches = _reaches(rebuilt(without_threads(stage), as_it_was), position)
+    unbounded = {
+        id(below)
+        for now in present
+        if not now._orders_as(then(now), reach_of(then(now), reaches))
+        for upstream in now.inputs
+        for below, _ in walk(upstream)
+    }
+
+    def reach(found: Stage[Any], _: Change) -> float:
+        return UNBOUNDED if id(found) in unbounded else reach_of(then(found), reaches)
+
+    return Past(reach, then)
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:

@@ -29,9 +29,8 @@ class Reach(NamedTuple):
 
 def reach_of(stage: Any, found: list[Reach]) -> float:
     """How many items of ``stage``, or of its copies in partitions, were read at most."""
-    own = [items for other, items in found if other is stage]
-    copies = [items for other, items in found if _alike(other, stage)]
-    return max(own or copies, default=UNBOUNDED)
+    counts = [items for other, items in found if _same_graph(other, stage)]
+    return max(counts, default=UNBOUNDED)
 
 
 def reached(root: Any, stage: Any, epoch: int, ahead: int) -> list[Reach]:
@@ -72,9 +71,11 @@ def reached_by_motion(iterator: Any) -> Iterator[Reach]:
         yield from upstream._reached()
 
 
-def _alike(one: Any, other: Any) -> bool:
-    return (
+def _same_graph(one: Any, other: Any) -> bool:
+    """Whether two stages are the same, or copies of one in several partitions."""
+    return one is other or (
         type(one) is type(other)
-        and len(one.inputs) == len(other.inputs)
         and all(getattr(one, name) == getattr(other, name) for name in one._identity_fields)
+        and len(one.inputs) == len(other.inputs)
+        and all(map(_same_graph, one.inputs, other.inputs))
     )

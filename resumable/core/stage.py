@@ -153,6 +153,10 @@ class Stage(ABC, Generic[T]):
         """A copy in which `_by_position` has another timeline."""
         raise NotImplementedError
 
+    def _orders_as(self, other: Stage[T], count: float) -> bool:
+        """Whether the first ``count`` items are ordered as by ``other``, a copy over other upstreams."""
+        return True
+
     def _followed_until(self, saved: Timeline, reached: float) -> float:
         """Until where what was delivered depends on ``saved``, if ``reached`` items were read."""
         return reached

@@ -82,10 +82,13 @@ class ChangingSchedule:
         return counts
 
     def round_end(self, turn: int) -> int:
-        """The first turn after those whose order is drawn together with that of ``turn``."""
+        """The first turn that has no part in the order of the round of ``turn``.
+
+        A change within the round has, since such a round has the order of the seed alone.
+        """
         part = self._part_of(turn)
         first = self._firsts[part]
-        return min(first + self._schedules[part].round_end(turn - first), self._stops[part])
+        return min(first + self._schedules[part].round_end(turn - first), self._stops[part] + 1)
 
     def _part_of(self, turn: int) -> int:
         return bisect_right(self._firsts, turn) - 1

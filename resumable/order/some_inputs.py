@@ -66,5 +66,5 @@ class SomeInputs:
         return before
 
     def round_end(self, turn: int) -> int:
-        """The first turn after those whose order is drawn together with that of ``turn``."""
+        """The first turn after the round of ``turn``."""
         return self._schedule.round_end(turn)

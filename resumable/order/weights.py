@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from operator import ge
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, final
 
 from ..core.arguments import check_int, check_positive
 from ..core.stage import MOST_ITEMS
-from ..core.timeline import Timeline
+from ..core.timeline import ByPosition, Timeline
 from ..errors import InvalidArgument, InvalidType, shorten
 from .schedule import LONGEST_ROUND
 
@@ -49,11 +50,37 @@ def weights_by_item(
     return begin[1], tuple(changes)
 
 
+@final
+@dataclass(frozen=True)
+class ChangingWeights(ByPosition):
+    """The weights of several pipelines.
+
+    Args:
+      names: of the pipelines, if they have any.
+    """
+
+    names: Sequence[str] | None = None
+
+    def written(self, timeline: Timeline) -> str:
+        given = tuple((first, self._given(parts, timeline)) for first, parts in timeline)
+        if len(given) > 1 or all(timeline[0][1]):
+            return super().written(given)
+        return f"{self.argument}={dict(given)}"  # 0 is a weight only where weights may change
+
+    def _given(self, parts: Parts, timeline: Timeline) -> Any:
+        """``parts`` as users give them: by name, and 0 only for what never has another weight."""
+        if self.names is None:
+            return parts
+        ever = [any(column) for column in zip(*(each for _, each in timeline), strict=True)]
+        columns = zip(self.names, parts, ever, strict=True)
+        return {name: part for name, part, is_used in columns if part or not is_used}
+
+
 def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
     """The weights of ``count`` pipelines from each item on, from the fields of a mix as it was saved.
 
-    Pipelines that it did not have have no weight. None if the fields are of another form, of more
-    pipelines, or of a version that rounded weights.
+    Pipelines that it did not have have no weight. None if the fields are not as this version has them, or of
+    more pipelines.
     """
     parts, changes = fields.get("parts"), fields.get("changes", ())
     if not isinstance(changes, (list, tuple)) or not all(map(_is_pair, changes)):
@@ -67,7 +94,12 @@ def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:
     if max(map(len, weights)) > count:
         return None
     padded = [(*each, *[0] * (count - len(each))) for each in weights]
-    return tuple(zip(firsts, padded, strict=True))
+    timeline = tuple(zip(firsts, padded, strict=True))
+    try:
+        (first, later) = weights_by_item(dict(timeline), count)
+    except InvalidArgument:
+        return None  # as no mix has them
+    return timeline if ((0, first), *later) == timeline else None
 
 
 def _is_pair(pair: Any) -> bool:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from ..core import Block, Items, StageIterator, block_length
+from ..core import Block, Items, Stage, StageIterator, block_length
 from ..core.block import concatenate
+from ..core.reach import Reach, reached_all
 from ..errors import StateMismatch
 from ..state.merging import OF_EVEN_STEPS, PARTITIONS
 from ..state.value import State, unpack, unpack_count
@@ -26,6 +27,14 @@ class OwnedPartitions(Protocol):
     @property
     def count(self) -> int:
         """Number of partitions of all ranks."""
+
+    @property
+    def upstream(self) -> Stage[Any]:
+        """The pipeline of partition 0."""
+
+    @property
+    def numbers(self) -> range:
+        """The partitions of this rank."""
 
     @property
     def ranks(self) -> int:
@@ -56,6 +65,9 @@ class EvenIterator(StageIterator[T]):
         self._own: StageIterator[T] = stage.start_own(epoch)
         self._again: StageIterator[T] | None = None
         self._left = stage.steps_after({})
+        # Whether it follows from the positions of all partitions.
+        self._knows_all = True
+        self._may_repeat = False
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -121,6 +133,16 @@ class EvenIterator(StageIterator[T]):
             return False
         return (ranks, uneven) == (self._stage.ranks, self._stage.uneven)
 
+    def _reached(self) -> Iterator[Reach]:
+        if not self._knows_all:
+            raise StateMismatch(
+                "weights that change also change how many steps are left on all ranks, and that needs the state "
+                f"of all {self._stage.count} partitions; join the states of all ranks with merge_states",
+                self._stage,
+            )
+        # Which items a rank has repeated follows from the number of steps that were left.
+        return reached_all(self._stage.upstream) if self._may_repeat else self._own._reached()
+
     def get_state(self) -> State:
         stage = self._stage
         values = self._left, stage.ranks, stage.uneven, self._own.get_state()
@@ -131,10 +153,12 @@ class EvenIterator(StageIterator[T]):
         if isinstance(state, dict) and PARTITIONS not in state:
             left, ranks, uneven, own = unpack(self._stage, state, *OF_EVEN_STEPS)
         self._own.set_state(own)
-        if len(own[PARTITIONS]) == self._stage.count:
-            self._left = self._stage.steps_after(
-                dict(zip(own[PARTITIONS], own["positions"], strict=True))
-            )
+        positions = dict(zip(own[PARTITIONS], own["positions"], strict=True))
+        done = sum(positions[number] for number in self._stage.numbers)
+        self._may_repeat = self._stage.uneven == "pad" and done >= self._stage.own_total()
+        self._knows_all = len(positions) == self._stage.count
+        if self._knows_all:
+            self._left = self._stage.steps_after(positions)
         elif self._evens_out_alike(ranks, uneven):
             most = self._stage.steps_after({})
             self._left = unpack_count(self._stage, "left", left, most, f"{most} steps")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import ClassVar, TypeVar, final
 
 from ..core import (
@@ -34,11 +34,19 @@ from ..core import (
     derived,
 )
 from ..core.reliance import SO_FAR
+from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
 from ..errors import InvalidArgument, shorten
 from ..order.changing import AnySchedule, ChangingSchedule, schedule_of
 from ..order.schedule import LONGEST_ROUND
-from ..order.weights import Parts, Weights, WeightsByItem, timeline_of, weights_by_item
+from ..order.weights import (
+    ChangingWeights,
+    Parts,
+    Weights,
+    WeightsByItem,
+    timeline_of,
+    weights_by_item,
+)
 from .cycle import CyclingMixIterator, cycle_indexed, without_items
 from .mix_iterator import MixIterator
 from .repeat import check_later_epochs
@@ -67,6 +75,7 @@ class Mix(LookedUp[T], Combine[T]):
         their sum. A float stands for the simplest fraction that rounds to it. The proportions are
         kept exactly. A dict such as ``{0: (7, 3), 1000: (3, 7)}`` gives the weights from each item
         of the mix on; rounds begin anew where they change. There a weight may be 0, but not all may.
+        Names that are left out have 0, but none may be left out everywhere.
         At a resume they must be equal for the items that were read; the error for others says what
         to write. Upstreams that have no weight there may join, after those that there were.
       seed: in [0, 2**64), or None for evenly spread turns.
@@ -166,12 +175,7 @@ class Mix(LookedUp[T], Combine[T]):
         if self.stop == "all":
             return None
         count = len(self.upstreams)
-        return ByPosition("weights", lambda fields: timeline_of(fields, count), self._shown)
-
-    def _shown(self, weights: Parts) -> str:
-        if self.names is None:
-            return str(weights)
-        return str({name: part for name, part in zip(self.names, weights, strict=True) if part})
+        return ChangingWeights("weights", partial(timeline_of, count=count), names=self.names)
 
     def _with_timeline(self, timeline: Timeline) -> Mix[T]:
         return replace(self, weights=dict(timeline))
@@ -184,7 +188,20 @@ class Mix(LookedUp[T], Combine[T]):
         if end is None or reached >= end:
             # That it ended there may have been seen, as by a short batch.
             reached = min(reached, reached if end is None else end) + 1
-        return before.schedule().round_end(int(reached) - 1) if self.reshuffle else reached
+        return before._drawn_with(int(reached))
+
+    def _drawn_with(self, count: int) -> int:
+        """How many turns have a part in the order of the first ``count`` turns."""
+        return self.schedule().round_end(count - 1) if self.reshuffle and count else count
+
+    def _orders_as(self, other: Stage[T], count: float) -> bool:
+        assert isinstance(other, Mix)
+        if not self.reshuffle:
+            return True
+        # Which round ends the mix, and whether that is known, may depend on upstreams whose weights change.
+        until = count if count == UNBOUNDED else other._drawn_with(int(count))
+        ends = [min(until if mix._end is None else mix._end, until) for mix in (self, other)]
+        return ends[0] == ends[1]
 
     @derived
     def length(self) -> Length:
@@ -194,35 +211,41 @@ class Mix(LookedUp[T], Combine[T]):
             return self._cycling_length()
         if set(self.lengths) == {math.inf}:
             return math.inf
-        if None in self.lengths:
-            return None
-        return countable(min(self._ends(range(len(self.upstreams)))))
+        schedule = self.schedule()
+        known = [number for number, length in enumerate(self.lengths) if length is not None]
+        end = min(self._ends(known), default=math.inf)
+        # One that joins later counts only if it has a turn before the others end. So a run that has come to its
+        # last round still ends there if others are planned.
+        from_start = schedule.stretch(0).upstreams
+        for number in set(range(len(self.upstreams))).difference(known):
+            if number in from_start or schedule.turn_of(number, 0) < min(end, MOST_ITEMS):
+                return None
+        return end if end == math.inf else countable(end)
 
     def _cycling_length(self) -> Length:
         """The first turn at which all upstreams that then have turns have ended."""
         schedule, first = self.schedule(), 0.0
         while first != math.inf:
             stretch = schedule.stretch(int(first))
-            ends = self._ends(stretch.upstreams)
-            if math.inf not in ends:
-                if None in self.lengths:
-                    return None
-                end = max(first, *ends)
-                if end < stretch.stop:
-                    return countable(end)
+            known = [number for number in stretch.upstreams if self.lengths[number] is not None]
+            end = max([first, *self._ends(known)])
+            if end < stretch.stop:
+                return countable(end) if len(known) == len(stretch.upstreams) else None
             first = stretch.stop
         return math.inf
 
     def _ends(self, numbers: Iterable[int]) -> list[float]:
-        """The turns at which upstreams have no item: infinite if one is endless, 0 if that is not known."""
-        schedule, lengths = self.schedule(), self.lengths
-        return [
-            length or 0
-            if length is None or length == math.inf
-            else schedule.turn_of(number, int(length))
-            for number in numbers
-            for length in [lengths[number]]
-        ]
+        """The turns at which upstreams of known length have no item; infinite if there is none."""
+        schedule = self.schedule()
+        at_last = schedule.stretch(MOST_ITEMS).upstreams
+        ends: list[float] = []
+        for number in numbers:
+            length = self.lengths[number]
+            if length is not None:
+                end = length if length == math.inf else schedule.turn_of(number, int(length))
+                has_left = end >= MOST_ITEMS and number not in at_last
+                ends.append(math.inf if has_left else end)
+        return ends
 
     @property
     def state_cost(self) -> SavedState:
@@ -276,8 +299,12 @@ class Mix(LookedUp[T], Combine[T]):
         lengths = tuple(math.inf if length is None else length for length in self.lengths)
         if epoch is None or not self.reshuffle:
             return _schedule(self.parts, self.changes, self.seed, lengths)
-        end = None if self.stop == "all" or self.length in (None, math.inf) else self.length
-        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, end)
+        return _schedule(self.parts, self.changes, self.seed, lengths, epoch, self._end)
+
+    @property
+    def _end(self) -> int | None:
+        """The turn at which the mix ends, if that depends on the order of a round and is known."""
+        return None if self.stop == "all" or self.length in (None, math.inf) else int(self.length)
 
 
 _schedule = lru_cache(maxsize=64)(schedule_of)

@@ -36,7 +36,7 @@ from ..core import (
 )
 from ..core.block import concatenate
 from ..core.function_state import restore_functions
-from ..core.graph import walk
+from ..core.graph import walk, why_first_epoch_only
 from ..core.reach import Reach, reached_all
 from ..core.record_number import origin_by_index
 from ..core.stage import MOST_ITEMS, runs_ahead
@@ -155,9 +155,8 @@ def check_later_epochs(upstream: Stage[Any]) -> None:
     Raises:
       InvalidArgument: if a stage of ``upstream`` has none.
     """
-    for stage, _ in walk(upstream):
-        if reason := stage._first_epoch_only:
-            raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
+    if reason := why_first_epoch_only(upstream):
+        raise InvalidArgument(f"{reason}, got {upstream!r}, which begins again")
 
 
 class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.arguments import check_bool, check_int
-from ..core.graph import walk
+from ..core.graph import walk, why_first_epoch_only
 from ..core.stage import Stage
 from ..core.transform import Transform
 from ..errors import InvalidArgument, InvalidType, StateMismatch, shorten
@@ -183,7 +183,7 @@ def _resumes_in_generations(pipeline: Pipeline[Any]) -> None:
 
 def _resumes_over_epochs(pipeline: Pipeline[Any]) -> None:
     length = len(first_items(pipeline))
-    if length < ENOUGH:
+    if length < ENOUGH and not why_first_epoch_only(pipeline.stage):
         around = [*range(0, 2 * length, 7), length - 1, length, length + 1]
         positions = [position for position in around if position >= 0]
         laws.resumes_at_every_position(pipeline.repeat(3), 2 * length + 10, positions)

@@ -110,7 +110,7 @@ MUTATIONS: Final = [
     Mutation("stages/cycle.py", "if upstream.in_first_epoch]", "if not upstream.in_first_epoch]"),
     Mutation("stages/cycle.py", "and not self._unfinished():", "and False:"),
     Mutation("stages/cycle.py", "not (self._waits and self.in_first_epoch) and super()", "super()"),
-    Mutation("stages/mix.py", "max(first, *ends)", "min(ends)"),
+    Mutation("stages/mix.py", "max([first, *self._ends(known)])", "min(self._ends(known))"),
     Mutation("stages/mix_iterator.py", "any(had_turns[len(saved) :])", "False"),
     Mutation("stages/repeat.py", "self._delivered = True\n                yield", "yield"),
     Mutation(

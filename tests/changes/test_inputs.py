@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -127,6 +128,12 @@ def test_names_may_be_given_while_a_run_goes_on() -> None:
         weights={0: {"web": 2, "code": 1}, 10: {"web": 1, "math": 1}},
     )
     assert list(named.resume(state)) == list(named)[10:]
+    # Without names an exchange of two sources that look alike would not be noticed.
+    _, state = read(named, 10)
+    with pytest.raises(rs.StateMismatch, match="saved names of pipelines="):
+        rs.mix(
+            numbers(0), numbers(100), numbers(200), weights={0: (2, 1, 0), 10: (1, 0, 1)}
+        ).resume(state)
 
 
 def test_what_an_input_that_joins_must_obey() -> None:
@@ -165,3 +172,68 @@ def test_a_state_without_an_input_that_had_turns_is_refused() -> None:
         positions[name] = positions[name][:2]
     with pytest.raises(rs.StateMismatch, match="must be a list of 3 entries"):
         mixed.resume(state)
+
+
+def test_an_input_that_was_planned_need_not_come() -> None:
+    def mixed(names: str, weights: Any) -> rs.Pipeline[int]:
+        inputs = {
+            name: rs.range(100 * number, 100 * number + 90) for number, name in enumerate(names)
+        }
+        return rs.mix(inputs, weights=weights)
+
+    now = {"a": 2, "b": 1}
+    passed, state = read(mixed("abc", {0: now, 20: {"c": 1}}), 10)
+    with pytest.raises(rs.StateMismatch, match="one that has left stays without a weight"):
+        mixed("ab", now).resume(state)
+    with pytest.raises(rs.InvalidArgument, match="'c' has none; write 0 for it"):
+        mixed("abc", {0: now})
+    changed = mixed("abc", {0: {**now, "c": 0}})
+    assert passed + list(changed.resume(state)) == list(changed) == list(mixed("ab", now))
+    with pytest.raises(rs.StateMismatch) as refused:
+        mixed("abc", {0: {"b": 1}, 5: {"a": 1, "c": 1}, 8: {"b": 1}}).resume(state)
+    advice = advised(refused.value)
+    assert advice == {0: {**now, "c": 0}, 10: {"b": 1, "c": 0}}
+    changed = mixed("abc", advice)
+    assert passed + list(changed.resume(state)) == list(changed)
+
+
+@pytest.mark.parametrize("stop", ["first", "cycle"])
+def test_an_input_that_is_planned_for_later_does_not_hide_the_end(stop: str) -> None:
+    def mixed(weights: Any) -> rs.Pipeline[int]:
+        inputs = {
+            "a": rs.range(30).shuffle(1, window=1),  # a stream of known length
+            "b": rs.range(100, 135).shuffle(1, window=1),
+            "c": INPUTS["filtered"](200),
+        }
+        chosen = {
+            name: inputs[name] for name in inputs if any(name in one for one in weights.values())
+        }
+        return rs.mix(chosen, weights=weights, seed=5, reshuffle=True, stop=stop)
+
+    before = {0: {"a": 7, "b": 3}}
+    after = {**before, 1000: {"c": 1}}
+    length = mixed(before).length
+    assert length is not None
+    assert mixed(after).length == length
+    assert mixed({**before, 20: {"a": 7, "c": 1}}).length is None
+    for cut in range(int(length) - 9, int(length) + 1):
+        passed, state = read(mixed(before), cut)
+        assert passed + list(mixed(after).resume(state)) == list(mixed(after))
+
+
+def test_an_endless_mix_is_endless_whatever_input_has_left() -> None:
+    inputs = {"a": rs.range(50), "b": rs.range(50).repeat(), "c": INPUTS["filtered"](0)}
+    weights = {0: {"a": 1, "b": 1, "c": 0}, 10: {"b": 1}}
+    assert list(islice(rs.mix(inputs, weights=weights), 100, 103)) == [45, 46, 47]
+    for stop in ("first", "cycle"):
+        assert rs.mix(inputs, weights=weights, stop=stop).length == math.inf
+
+
+def test_an_error_below_a_mix_that_has_grown_names_the_stage_where_it_now_is() -> None:
+    def mixed(weights: Any, *later: rs.Pipeline[int]) -> rs.Pipeline[int]:
+        inner = rs.mix(rs.range(20), rs.range(50, 70), weights=weights)
+        return rs.mix(inner, *later, weights={0: (1, 0), 9: (1, 1)} if later else (1,))
+
+    _, state = read(mixed((2, 1)), 9)
+    with pytest.raises(rs.StateMismatch, match=r"Mix at pipeline\.upstreams\[0\]: saved weights"):
+        mixed((1, 2), rs.range(100, 120)).resume(state)

@@ -208,3 +208,116 @@ def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, 
         if changed is not None:
             rest, _ = read(make(changed), MOST, state)
             assert_same(passed + rest, read(make(changed), cut + MOST)[0], f"{cut}: {changed}")
+
+
+def kept_or_refused(make: Make, before: Timeline, after: Timeline, cut: int) -> bool:
+    """Whether a run that read ``cut`` items goes on with ``after``, or as the error says; then it is exact."""
+    passed, state = read(make(before), cut)
+    try:
+        make(after).resume(state).close()
+        accepted = True
+    except rs.StateMismatch as error:
+        advice = advised(error)
+        if advice is None:
+            return False
+        after, accepted = advice, False
+    rest, _ = read(make(after), MOST, state)
+    assert_same(passed + rest, read(make(after), cut + MOST)[0], f"{cut}: {after}")
+    return accepted
+
+
+@pytest.mark.parametrize("kind", ["by index", "stream"])
+def test_a_planned_change_that_has_a_part_in_the_present_round_stays_in_its_place(
+    kind: str,
+) -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        inputs = (INPUTS[kind](start).repeat() for start in (0, 100))
+        return rs.mix(*inputs, weights=weights, seed=3, reshuffle=True)
+
+    # Item 95 is within a round of ten, which so has the order of the seed alone.
+    before = {0: (7, 3), 95: (3, 7)}
+    for cut in range(88, 95):
+        # A stream does not say where it ends, so item 90 may have been looked for.
+        begun = cut > 90 - (kind == "stream")
+        for after in ({0: (7, 3)}, {0: (7, 3), 100: (1, 2)}, {0: (7, 3), 95: (1, 2)}):
+            assert kept_or_refused(make, before, after, cut) == (not begun)
+        assert kept_or_refused(make, before, {**before, 96: (1, 2)}, cut)
+
+
+@pytest.mark.parametrize("kind", ["by index", "windows"])
+def test_a_change_before_a_reshuffled_mix_does_not_move_its_end_into_the_present_round(
+    kind: str,
+) -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        inner = rs.mix(rs.range(30), rs.range(100, 180), weights=weights)
+        if kind == "windows":
+            inner = inner.shuffle(2, window=1)
+        return rs.mix(inner, rs.range(1000, 1200), weights=(7, 3), seed=2, reshuffle=True)
+
+    before, after = {0: (5, 1)}, {0: (5, 1), 35: (1, 5)}
+    length = make(before).length
+    assert length is not None
+    assert length < (make(after).length or 0)
+    found = [kept_or_refused(make, before, after, cut) for cut in range(40, int(length) + 1)]
+    assert found == sorted(found, reverse=True)
+    assert 5 < sum(found) < len(found)
+
+
+def test_what_another_mix_with_the_same_weights_has_read_does_not_count() -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        changing = rs.mix(rs.range(50), rs.range(100, 150), weights=weights)
+        return rs.mix(changing, rs.mix(rs.range(200, 250), rs.range(300, 350)))
+
+    for cut in range(6, 20):
+        read_by_then = (cut + 1) // 2
+        after = {0: (1, 1), read_by_then: (1, 5)}
+        assert kept_or_refused(make, {0: (1, 1)}, after, cut)
+        assert not kept_or_refused(make, {0: (1, 1)}, {0: (1, 1), read_by_then - 1: (1, 5)}, cut)
+
+
+def test_what_the_error_says_to_write_is_accepted_where_an_input_then_has_no_weight() -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        return rs.mix(rs.range(90), rs.range(100, 190), weights=weights)
+
+    for after in ({0: (1, 2), 5: (0, 1)}, {0: (1, 0), 5: (0, 1), 8: (1, 0)}):
+        assert not kept_or_refused(make, {0: (1, 0), 30: (1, 1)}, after, 10)
+    assert kept_or_refused(make, {0: (1, 0), 30: (1, 1)}, {0: (1, 0)}, 30)
+    with pytest.raises(rs.InvalidArgument, match="finite and above 0"):
+        make((1, 0))  # type: ignore[arg-type]
+
+
+def test_a_change_that_hides_the_end_of_a_reshuffled_mix_does_not_redraw_its_last_round() -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        inner = rs.mix(
+            INPUTS["by index"](0).repeat(), INPUTS["filtered"](100), weights=weights, stop="cycle"
+        )
+        return rs.mix(inner, rs.range(1000, 1040), weights=(1, 3), seed=4, reshuffle=True)
+
+    before, after = {0: (5, 3)}, {0: (5, 3), 60: (0, 1)}
+    length = make(before).length
+    assert length is not None
+    assert make(after).length is None
+    for cut in range(40, int(length) + 1):
+        # The last round is of items 52 to 55.
+        assert kept_or_refused(make, before, after, cut) == (cut <= 52)
+
+
+@pytest.mark.parametrize(
+    "weights",
+    [
+        '"parts":[2147483648,1]',
+        '"parts":[10,10]',
+        '"changes":[[9223372036854775808,[1,1]]],"parts":[2,1]',
+        '"changes":[[3,[0,0]]],"parts":[2,1]',
+        '"changes":[[3,[1,1]],[3,[1,2]]],"parts":[2,1]',
+    ],
+)
+def test_damaged_weights_are_refused_as_a_state_that_does_not_fit(weights: str) -> None:
+    def make(weights: Timeline) -> rs.Pipeline[Any]:
+        return rs.mix(rs.range(50), rs.range(100, 150), weights=weights)
+
+    _, state = read(make({0: (2, 1)}), 10)
+    damaged = {**state, "fingerprint": state["fingerprint"].replace('"parts":[2,1]', weights)}
+    assert damaged != state
+    with pytest.raises(rs.StateMismatch, match="weights="):
+        make({0: (2, 1), 20: (1, 1)}).resume(damaged)

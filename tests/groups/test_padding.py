@@ -109,6 +109,7 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
         ),
         ({"value": math.nan}, [[1], [1, 2]], "value must fit int64, got nan"),
         ({"value": 1j}, [[1.0], [1.0, 2.0]], "value must fit float64, got 1j"),
+        ({"value": complex(math.nan, 1)}, [[1.0], [1.0, 2.0]], "value must fit float64"),
         (
             {"value": 1e300},
             [np.ones(1, np.float32), np.ones(2, np.float32)],

@@ -54,6 +54,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Repeat": rs.Pipeline.repeat,
     "Take": rs.Pipeline.take,
     "Skip": rs.Pipeline.skip,
+    "Exclude": rs.Pipeline.exclude,
     "Part": rs.Pipeline.partition,
     "Partition": rs.Pipeline.shard,
     "Shard": rs.Pipeline.shard,

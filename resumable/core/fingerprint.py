@@ -170,10 +170,10 @@ class _Identity(NamedTuple):
 
     def continues_names(self, saved: Any) -> bool:
         """Whether the inputs begin with those of the ``saved`` names, if both have names."""
-        names = self.fields["names"][0]
-        if saved is None or names is None:
+        if saved is None:
             return True
-        return isinstance(saved, list) and list(names[: len(saved)]) == saved
+        names = self.fields["names"][0]
+        return isinstance(saved, list) and (names is None or list(names[: len(saved)]) == saved)
 
     def names_no_rank(self, fields: Mapping[str, Any]) -> bool:
         """Whether the saved ``fields`` name no rank although the stage now has fields that do."""

@@ -95,8 +95,8 @@ class Mix(LookedUp[T], Combine[T]):
         "names": IdentityField(
             ALWAYS,
             shown_as="names of pipelines",
-            hint="inputs that join stand after those that were there, and one that has left stays "
-            "without a weight",
+            hint="were they put in another order? Inputs that join stand after those that were there, "
+            "and one that has left stays without a weight",
         ),
         "parts": IdentityField(ALWAYS | SO_FAR, shown_as="weights"),
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="changes of weights"),

@@ -32,7 +32,7 @@ from .files import (
     write_new_file,
 )
 from .locking import check_unlocked, lock_file
-from .names import CheckpointNames, steps_by_name
+from .names import CheckpointNames, names_among, steps_by_name
 from .ranks.part import WHOLE, RankPart
 from .store import Store, StoreLock
 
@@ -100,6 +100,10 @@ class Directory(Store):
     def name(self) -> str:
         """The name of the input."""
         return self._names.name
+
+    def names(self) -> list[str]:
+        """The names in the folder that have a checkpoint, or a rank's part of one."""
+        return names_among(os.listdir(self.folder))
 
     def steps_by_name(self) -> dict[str, list[int]]:
         """The steps, ascending, of each name in the folder that has a checkpoint."""

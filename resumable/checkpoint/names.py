@@ -96,6 +96,12 @@ def parse_file_name(text: str) -> FileName | None:
     return found if text.startswith(spelt) and found.part.is_possible else None
 
 
+def names_among(file_names: Iterable[str]) -> list[str]:
+    """The names of the inputs that have a checkpoint among ``file_names``, in alphabetical order."""
+    found = map(parse_file_name, file_names)
+    return sorted({file.name for file in found if file is not None and file.aside is None})
+
+
 def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
     """The steps of the whole checkpoints among ``file_names``, ascending, by the name of the input."""
     found: dict[str, list[int]] = {}

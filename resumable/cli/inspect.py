@@ -64,7 +64,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         print("\n".join(table_lines(rows, "<>>>")))
     if not found:
         print(
-            f"resumable inspect: there is no checkpoint in {place}{_below(folder)}",
+            f"resumable inspect: there is no checkpoint in {place}{folders_below(folder)}",
             file=sys.stderr,
         )
         return 2
@@ -73,7 +73,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
     return 1 if damaged or without else 0
 
 
-def _below(folder: Path) -> str:
+def folders_below(folder: Path) -> str:
     """Folders below this one that may hold checkpoints, as the end of a message."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""

@@ -22,19 +22,35 @@ class SavedPosition(NamedTuple):
     """Where a state stands.
 
     Attributes:
+      fingerprint: of its pipeline.
       epoch: in which the iterator was started.
+      step: number of items handed out.
+      ahead: items that were handed out since these positions.
       positions: of the stages.
-      ahead: items that were handed out since.
+      epoch_reached: the epoch of the last item, if the state has it.
+    """
+
+    fingerprint: Any
+    epoch: int
+    step: int
+    ahead: int
+    positions: State
+    epoch_reached: int | None
+
+
+class Past(NamedTuple):
+    """What was read for what was handed out before a position.
+
+    Attributes:
+      epoch: of the last item that was handed out.
+      reached: how many items of a stage were read.
     """
 
     epoch: int
-    positions: State
-    ahead: int
+    reached: ReachOf
 
 
-def reach_before(
-    stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]
-) -> ReachOf:
+def past_of(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]) -> Past:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
     Items that a resume reads again are passed over, as it will do.
@@ -52,13 +68,18 @@ def reach_before(
         earlier[key] = changes[key](found) if key in changes else found
         return earlier[key]
 
-    reaches = _reaches(rebuilt(without_threads(stage), change), position)
-    return lambda found, _: reach_of(earlier[id(found)], reaches)
+    epoch, reaches = _reaches(rebuilt(without_threads(stage), change), position)
+    return Past(epoch, lambda found, _: reach_of(earlier[id(found)], reaches))
 
 
-def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:
+def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
+    epoch = position.epoch_reached
     if any(source.reads_once for source, _ in inexact_sources(was)):
-        return list(reached_all(was))  # what is passed over would be lost
+        # What is passed over would be lost.
+        return position.epoch if epoch is None else epoch, list(reached_all(was))
     with closing(was.start(position.epoch)) as root:
         root.set_state(position.positions)
-        return reached(root, was, position.epoch, position.ahead)
+        root.skip(position.ahead)
+        if epoch is None:
+            epoch = root.epoch
+        return epoch, reached(root, was, position.epoch)

@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,6 +15,7 @@ from ..checkpoint.names import parse_file_name
 from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
+from ..core.saved_arguments import SavedArgument, saved_arguments
 from ..errors import ResumableError, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
@@ -82,8 +84,8 @@ def folders_below(folder: Path) -> str:
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
     if as_program:
-        state = {} if checkpoint is None else {"state": as_json(checkpoint.state)}
-        print(json.dumps(_describe(file, place) | state, indent=2))
+        held = {} if checkpoint is None else _held(checkpoint.state)
+        print(json.dumps(_describe(file, place) | held, indent=2))
     elif checkpoint is None:
         print(f"{_shown(file, place)}: {file.problem}")
     else:
@@ -98,7 +100,34 @@ def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
         print()
         for line in tree_lines(stage_tree(checkpoint.state)):
             print(f"  {line}".rstrip())
+        for argument in saved_arguments(checkpoint.state.get("fingerprint")):
+            print("\n".join(["", *_argument_lines(argument)]))
     return 1 if checkpoint is None else 0
+
+
+def _held(state: dict[str, Any]) -> dict[str, Any]:
+    arguments = [
+        {
+            "stage": one.stage,
+            "path": one.path,
+            "argument": one.argument.argument,
+            "unit": one.argument.unit,
+            "pairs": as_json(one.timeline),
+            "written": one.argument.written(one.timeline),
+        }
+        for one in saved_arguments(state.get("fingerprint"))
+    ]
+    return {"arguments": arguments, "state": as_json(state)}
+
+
+def _argument_lines(one: SavedArgument) -> Iterator[str]:
+    """An argument by position, with a line for each position from which on it has another value."""
+    yield f"{one.argument.argument} of {one.stage} at {one.path}"
+    rows = [
+        (f"from {one.argument.unit}", f"{position:_}", one.argument.shown(value))
+        for position, value in one.timeline
+    ]
+    yield from (f"  {line}" for line in table_lines(rows, "<>"))
 
 
 def _notes(state: dict[str, Any]) -> list[str]:

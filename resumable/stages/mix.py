@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, lru_cache
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core import (
     ALWAYS,
@@ -161,17 +161,18 @@ class Mix(LookedUp[T], Combine[T]):
     def _may_grow(self) -> bool:
         return self.stop != "all"
 
-    @property
-    def _by_position(self) -> ByPosition | None:
-        if self.stop == "all":
+    @classmethod
+    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
+        if fields.get("stop") == "all":
             return None
-        count = len(self.upstreams)
-        return ByPosition("weights", lambda fields: timeline_of(fields, count), self._shown)
+        names = fields.get("names")
 
-    def _shown(self, weights: Parts) -> str:
-        if self.names is None:
-            return str(weights)
-        return str({name: part for name, part in zip(self.names, weights, strict=True) if part})
+        def shown(weights: Parts) -> str:
+            if names is None:
+                return str(weights)
+            return str({name: part for name, part in zip(names, weights, strict=True) if part})
+
+        return ByPosition("weights", lambda fields: timeline_of(fields, inputs), shown)
 
     def _with_timeline(self, timeline: Timeline) -> Mix[T]:
         return replace(self, weights=dict(timeline))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -11,12 +12,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..checkpoint.names import parse_file_name
+from ..checkpoint.history import read_history
+from ..checkpoint.names import CheckpointNames, histories_among, names_among, parse_file_name
 from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
 from ..core.saved_arguments import SavedArgument, saved_arguments
-from ..errors import ResumableError, shorten
+from ..errors import InvalidArgument, ResumableError, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -25,9 +27,11 @@ from .progress import progress_bar
 def run(options: argparse.Namespace) -> int:
     """Print what is at ``options.path``; returns the exit status."""
     try:
-        if "://" in options.path:
+        if "://" in options.path and not options.history:
             return _show_remote(options.path, as_program=options.json)
         path = Path(options.path)
+        if options.history:
+            return _show_history(path, as_program=options.json)
         if path.is_dir():
             return _show_folder(path, str(path), as_program=options.json)
         return _show_file(examine(path), as_program=options.json)
@@ -73,6 +77,51 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
     valid = {file.name for file in found if file.problem is None and file.aside is None}
     without = {file.name for file in found if file.aside == "damaged"} - valid
     return 1 if damaged or without else 0
+
+
+def _show_history(folder: Path, *, as_program: bool) -> int:
+    """Show what was changed in the runs of ``folder``."""
+    if not folder.is_dir():
+        raise InvalidArgument(f"a history is kept in a folder of checkpoints only, got {folder}")
+    files = os.listdir(folder)
+    found = {name: read_history(folder / file) for name, file in histories_among(files).items()}
+    for name, history in found.items():
+        for number in history.unreadable:
+            where = f"line {number} of {folder / CheckpointNames(name).history}"
+            print(f"resumable inspect: {where} cannot be read", file=sys.stderr)
+    if not found and not names_among(files):
+        print(
+            f"resumable inspect: there is no checkpoint in {folder}{folders_below(folder)}",
+            file=sys.stderr,
+        )
+        return 2
+    entries = [
+        {"name": name, **entry} for name, history in found.items() for entry in history.entries
+    ]
+    if as_program:
+        print(json.dumps({"folder": str(folder), "history": entries}, indent=2))
+    elif entries:
+        heading = ("name", "from step", "noted", "stage", "argument", "was", "became")
+        rows = [heading, *map(_history_row, entries)]
+        if len(found) == 1:
+            rows = [row[1:] for row in rows]
+        print("\n".join(table_lines(rows, "<>" + "<" * 4 if len(found) > 1 else ">" + "<" * 4)))
+    else:
+        print(f"nothing was noted in {folder}")
+    return 0
+
+
+def _history_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    where = f"{_printable(entry['stage'])} at {_printable(entry['path'])}"
+    values = ["-" if entry[name] is None else _printable(entry[name]) for name in ("saved", "new")]
+    step, saved = str(entry["step"]), show_time(entry["time"])
+    return entry["name"], step, saved, where, _printable(entry["argument"]), *values
+
+
+def _printable(value: Any) -> str:
+    """``value`` from a file as text, without anything that a terminal would take for a command."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if text.isprintable() else repr(text)
 
 
 def folders_below(folder: Path) -> str:

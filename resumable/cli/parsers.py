@@ -165,6 +165,11 @@ def _add_inspect(commands: Any) -> None:
     parser.add_argument(
         "path", metavar="DIR|FILE|URL", help="a folder of checkpoints, or one file; or its URL"
     )
+    parser.add_argument(
+        "--history",
+        action="store_true",
+        help="show instead what was changed in the runs of a folder, and at which steps",
+    )
     _add_json(parser)
 
 

@@ -32,12 +32,16 @@ class ByPosition:
     unit: str = "item"
 
     def written(self, timeline: Timeline) -> str:
-        """The argument as users write it."""
+        """The argument as users write it, with its name."""
+        return f"{self.argument}={self.written_value(timeline)}"
+
+    def written_value(self, timeline: Timeline) -> str:
+        """What users write behind its name."""
         (_, first), *later = timeline
         if not later:
-            return f"{self.argument}={self.shown(first)}"
+            return self.shown(first)
         pairs = ", ".join(f"{position:_}: {self.shown(value)}" for position, value in timeline)
-        return f"{self.argument}={{{pairs}}}"
+        return f"{{{pairs}}}"
 
 
 @dataclass(frozen=True)

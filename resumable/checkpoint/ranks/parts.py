@@ -237,6 +237,9 @@ class WholeSteps(Store):
     def has_damaged(self) -> bool:
         return self._store.has_damaged()
 
+    def append_history(self, lines: bytes) -> None:
+        self._store.append_history(lines)
+
     def remove_unfinished(self) -> None:
         self._own.remove_unfinished()
         self.remove_rest()

@@ -13,10 +13,11 @@ from collections import deque
 from time import perf_counter
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from .core.continuing import EVERYTHING
 from .core.fingerprint import fingerprint
 from .core.foreign_source import inexact_sources
 from .core.graph import without_threads
-from .core.iterator import EVERYTHING, PipelineIterator
+from .core.iterator import PipelineIterator
 from .errors import StateMismatch
 from .pipeline import Pipeline
 from .state.encoding import loads

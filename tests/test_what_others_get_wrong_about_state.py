@@ -102,9 +102,9 @@ OTHERS: dict[str, tuple[Callable[[], rs.Pipeline[Any]], Callable[[], rs.Pipeline
         "the saved pipeline has Shuffle here, this one has Map",
     ),
     "inputs": (
-        lambda: rs.concatenate(rs.range(5), rs.range(6)),
         lambda: rs.concatenate(rs.range(5), rs.range(6), rs.range(7)),
-        "saved with 2 upstreams, this pipeline has 3",
+        lambda: rs.concatenate(rs.range(5), rs.range(6)),
+        "saved with 3 upstreams, this pipeline has 2",
     ),
     "order of inputs": (
         lambda: rs.concatenate(rs.range(5), rs.range(6)),

@@ -144,6 +144,22 @@ def _places(numbers: Numbers) -> Iterator[Operator]:
 
     yield Operator("skip", pipeline.skip(some), left, batches(left, some, count))
 
+    bad = range(0, count, 100)
+
+    def good() -> Iterator[int]:
+        excluded = set(bad)
+        for item in numbers.items():
+            if item not in excluded:
+                yield item
+
+    def good_parts() -> Iterator[Any]:
+        kept = np.delete(np.arange(count), bad)
+        for begin, end in ranges(len(kept)):
+            yield kept[begin:end]
+
+    if by_index:
+        yield Operator("exclude", pipeline.exclude(bad), good, good_parts)
+
     def dealt() -> Iterator[int]:
         for item in islice(numbers.items(), 0, None, 2):  # noqa: UP028
             yield item

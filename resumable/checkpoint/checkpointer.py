@@ -19,6 +19,7 @@ from ..triggers.base import Trigger
 from ..triggers.signals import SignalRecorder
 from .clock import SteadyClock
 from .envelope import Checkpoint
+from .history import AfterSave, both, note_of_changes
 from .listener import CheckpointListener
 from .loop import LoopPolicy, ResumedLoop
 from .opening import (
@@ -61,6 +62,8 @@ class Checkpointer:
     With ``ranks`` each rank has a checkpointer of its own over the same store, and saves a part of each
     step. A step counts as saved once the parts of all ranks are there, and a resume by any number of
     ranks begins at the newest such step. The ranks need no other connection.
+
+    In a `Directory`, what a pipeline changes in a run (`resume`) is noted in a file of its own.
 
     A save costs the loop the taking of the state, which is O(number of stages), and the writing. With
     ``asynchronous`` a thread does the writing.
@@ -192,7 +195,8 @@ class Checkpointer:
             bar = StepBar(pipeline.length, iterator.step) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
-            loop = self._make_loop(iterator, checkpoint, part, signals, bar, lock)
+            note = note_of_changes(self._steps, checkpoint, pipeline.stage, part)
+            loop = self._make_loop(iterator, checkpoint, part, note, signals, bar, lock)
             if step is not None:
                 supersede_after(self._steps, step)
             former = former_work(self.ranks, pipeline.stage)
@@ -309,6 +313,7 @@ class Checkpointer:
         iterator: PipelineIterator[T],
         checkpoint: Checkpoint | None,
         part: RankPart,
+        note: AfterSave | None,
         signals: SignalRecorder,
         bar: StepBar | None,
         lock: StoreLock,
@@ -324,7 +329,7 @@ class Checkpointer:
             self._steps,
             self._asynchronous,
             policy.listeners,
-            retainer(self.retention, self._steps, part),
+            both(note, retainer(self.retention, self._steps, part)),
             clock,
             save_point_of(checkpoint, clock, self._wall_clock),
         )

@@ -23,6 +23,7 @@ from typing import final
 
 from ..errors import InvalidArgument, InvalidType
 from .files import (
+    append_lines,
     file_identity,
     give_new_name,
     make_folders,
@@ -32,7 +33,7 @@ from .files import (
     write_new_file,
 )
 from .locking import check_unlocked, lock_file
-from .names import CheckpointNames, steps_by_name
+from .names import CheckpointNames, names_among, steps_by_name
 from .ranks.part import WHOLE, RankPart
 from .store import Store, StoreLock
 
@@ -61,6 +62,8 @@ class Directory(Store):
     The part of one of several ranks is ``{name}-{step:012d}.{run}-{rank:05d}-of-{ranks:05d}.ckpt``.
     Several names share a folder without touching each other's files. Permissions follow the
     umask. A file set aside gets the reason appended to its name.
+
+    What was changed in the run is in ``{name}-history.jsonl``.
 
     The writer of a name locks the file ``.lock-{name}``, which the system unlocks when the process
     ends. Where the file system has no locks, a RuntimeWarning says so, once for each folder, and a
@@ -100,6 +103,10 @@ class Directory(Store):
     def name(self) -> str:
         """The name of the input."""
         return self._names.name
+
+    def names(self) -> list[str]:
+        """The names in the folder that have a checkpoint, or a rank's part of one."""
+        return names_among(os.listdir(self.folder))
 
     def steps_by_name(self) -> dict[str, list[int]]:
         """The steps, ascending, of each name in the folder that has a checkpoint."""
@@ -174,6 +181,9 @@ class Directory(Store):
 
     def has_damaged(self) -> bool:
         return any(self._names.is_aside(file, "damaged") for file in os.listdir(self.folder))
+
+    def append_history(self, lines: bytes) -> None:
+        append_lines(self.folder / self._names.history, lines)
 
     def remove_unfinished(self) -> None:
         for file in os.listdir(self.folder):

@@ -22,6 +22,8 @@ NO_LINKS: Final = (
 CANNOT_SYNC: Final = (errno.EINVAL, errno.ENOTSUP)
 # Windows syncs only what may be written.
 SYNC: Final = READ | NO_FOLLOW | (os.O_RDWR if os.name == "nt" else 0)
+# O_NONBLOCK: opening a FIFO must not wait for a reader.
+APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CREAT | NO_FOLLOW | READ
 CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
 
 
@@ -38,6 +40,33 @@ def write_new_file(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def append_lines(path: Path, data: bytes) -> None:
+    """Append ``data``, whole lines, to the lines at ``path`` and write them to the disk.
+
+    The file is made if it is not there. A last line that was cut short is ended first, so that it stays the
+    only one that cannot be read.
+
+    Raises:
+      FileExistsError: if what is there is no regular file of JSON objects, a line each.
+      OSError: if the system refuses; a part of ``data`` may be there then.
+    """
+    descriptor = os.open(path, APPEND, 0o666)
+    with open(descriptor, "rb", buffering=0) as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise FileExistsError(errno.EEXIST, "it must be a regular file", str(path))
+        if status.st_size and file.read(1) != b"{":
+            raise FileExistsError(errno.EEXIST, "it holds something else", str(path))
+        if status.st_size:
+            file.seek(-1, os.SEEK_END)
+            data = data if file.read(1) == b"\n" else b"\n" + data
+        if os.write(descriptor, data) < len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        os.fsync(descriptor)
+    if not status.st_size:
+        sync_folder(path.parent)
 
 
 def give_new_name(old: Path, new: Path) -> None:

@@ -5,6 +5,7 @@
 # {name}-{step:012d}[.{part}].ckpt.{reason}[.{number}]               one that was set aside
 # .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    one that is being written
 # .lock-{name}[-{rank:05d}-of-{ranks:05d}]                           locked by the writer
+# {name}-history.jsonl                                               what was changed in the run
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -27,6 +28,8 @@ FILE_NAME: Final = re.compile(
     rf"(?P<name>{NAME})-(?P<step>[0-9]{{12,}})(\.(?P<run>{RUN}){RANK_OF_RANKS})?\.ckpt"
     r"(\.(?P<aside>[a-z]+)(\.[0-9]+)?)?"
 )
+
+HISTORY_NAME: Final = re.compile(rf"(?P<name>{NAME})-history\.jsonl")
 
 
 def task_name(task_type: str, index: int, name: str = "input") -> str:
@@ -96,6 +99,18 @@ def parse_file_name(text: str) -> FileName | None:
     return found if text.startswith(spelt) and found.part.is_possible else None
 
 
+def histories_among(file_names: Iterable[str]) -> dict[str, str]:
+    """The files among ``file_names`` that hold the history of an input, by its name, in order."""
+    matches = filter(None, map(HISTORY_NAME.fullmatch, file_names))
+    return dict(sorted((match["name"], match[0]) for match in matches))
+
+
+def names_among(file_names: Iterable[str]) -> list[str]:
+    """The names of the inputs that have a checkpoint among ``file_names``, in alphabetical order."""
+    found = map(parse_file_name, file_names)
+    return sorted({file.name for file in found if file is not None and file.aside is None})
+
+
 def steps_by_name(file_names: Iterable[str]) -> dict[str, list[int]]:
     """The steps of the whole checkpoints among ``file_names``, ascending, by the name of the input."""
     found: dict[str, list[int]] = {}
@@ -158,6 +173,11 @@ class CheckpointNames:
         """Whether ``file_name`` names a part of the input that was set aside for ``reason``."""
         found = parse_file_name(file_name)
         return found is not None and (found.name, found.aside) == (self.name, reason)
+
+    @property
+    def history(self) -> str:
+        """The name of the file that says what was changed, for all parts."""
+        return f"{self.name}-history.jsonl"
 
     @property
     def lock(self) -> str:

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ..core.arguments import check_below, check_bool, check_choice
 from ..core.fingerprint import with_rank
 from ..core.iterator import PipelineIterator
+from ..core.stage import Stage
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
 from ..state.value import State
@@ -110,19 +111,27 @@ def start_at(
     iterator = pipeline.start()
     try:
         if checkpoint is not None:
-            state = checkpoint.state
-            if from_this_rank and "fingerprint" in state:
-                state = {**state, "fingerprint": with_rank(state["fingerprint"], pipeline.stage)}
-            iterator.set_state(state)
+            iterator.set_state(state_for(pipeline.stage, checkpoint, from_this_rank=from_this_rank))
         iterator.get_state()  # what cannot be saved raises before the first item
     except BaseException as error:
         iterator.close()
         if checkpoint is not None and isinstance(error, StateMismatch):
-            raise StateMismatch(
-                f"the checkpoint of step {checkpoint.step} in {store!r} does not fit: {error}"
-            ) from error
+            raise does_not_fit(checkpoint.step, store, error) from error
         raise
     return iterator
+
+
+def state_for(stage: Stage[Any], checkpoint: Checkpoint, *, from_this_rank: bool) -> State:
+    """The state of ``checkpoint``; it says which rank it is of, if the rank of ``stage`` has saved it."""
+    state = checkpoint.state
+    if from_this_rank and "fingerprint" in state:
+        return {**state, "fingerprint": with_rank(state["fingerprint"], stage)}
+    return state
+
+
+def does_not_fit(step: int, store: Store, error: StateMismatch) -> StateMismatch:
+    """The error for a checkpoint in ``store`` that belongs to another pipeline."""
+    return StateMismatch(f"the checkpoint of step {step} in {store!r} does not fit: {error}")
 
 
 def save_point_of(

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from typing import TypeVar
 
 from ..errors import CorruptCheckpoint, NoValidCheckpoint
 from .envelope import Checkpoint, decode
 from .ranks.part import WHOLE
 from .store import Store
+
+T = TypeVar("T")
 
 
 def read_checkpoint(store: Store, step: int) -> Checkpoint:
@@ -55,13 +60,25 @@ def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
     Raises:
       NoValidCheckpoint: if there are checkpoints and all are damaged.
     """
+    return newest_readable(store, partial(read_checkpoint, store), set_aside=set_aside)
+
+
+def newest_readable(store: Store, read: Callable[[int], T], *, set_aside: bool = False) -> T | None:
+    """What ``read`` returns for the newest step that it can read; as `newest_valid`.
+
+    Args:
+      store: where the checkpoints are.
+      read: called with a step; raises CorruptCheckpoint for a damaged one, and FileNotFoundError for one
+        that was removed meanwhile.
+      set_aside: as there.
+    """
     damaged: set[int] = set()
     vanished: set[int] = set()
     # Listed anew each time: the writer may save a new checkpoint and remove an old one meanwhile.
     while steps := set(store.steps()) - damaged - vanished:
         step = max(steps)
         try:
-            return read_checkpoint(store, step)
+            return read(step)
         except FileNotFoundError:
             vanished.add(step)
         except CorruptCheckpoint as error:
@@ -70,7 +87,7 @@ def newest_valid(store: Store, *, set_aside: bool = False) -> Checkpoint | None:
             warnings.warn(
                 f"the checkpoint of step {step} is damaged: {error}; {what_was_done}",
                 RuntimeWarning,
-                stacklevel=4 if set_aside else 3,
+                stacklevel=5 if set_aside else 4,
             )
     if damaged or store.has_damaged():
         raise NoValidCheckpoint(

@@ -14,7 +14,7 @@ from typing import Any, final
 
 from ..errors import CorruptCheckpoint, InvalidArgument, InvalidType, MissingDependency
 from .envelope import check_unread
-from .names import CheckpointNames, parse_file_name, steps_by_name
+from .names import CheckpointNames, names_among, parse_file_name, steps_by_name
 from .ranks.part import RankPart
 from .store import Store
 
@@ -72,6 +72,10 @@ class Remote(Store):
     def name(self) -> str:
         """The name of the input."""
         return self._names.name
+
+    def names(self) -> list[str]:
+        """The names under the URL that have a checkpoint, or a rank's part of one."""
+        return names_among(self._files())
 
     def steps_by_name(self) -> dict[str, list[int]]:
         """The steps, ascending, of each name under the URL that has a checkpoint."""

@@ -121,6 +121,17 @@ class Store(ABC):
         """Delete what interrupted saves have left behind; called by the writer alone."""
         return
 
+    def append_history(self, lines: bytes) -> None:
+        """Keep ``lines`` behind those that were kept before, for people; called by the writer alone.
+
+        Each is a JSON object that says what was changed in the run. By default they are not kept. The save
+        before is valid whatever comes of this; an error becomes a warning.
+
+        Raises:
+          OSError: if they cannot be kept.
+        """
+        return
+
     # A store in which several ranks save parts of a step also has these three.
 
     def part(self, part: RankPart) -> Store:

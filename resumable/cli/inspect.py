@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..checkpoint.names import parse_file_name
+from ..checkpoint.history import read_history
+from ..checkpoint.names import CheckpointNames, histories_among, names_among, parse_file_name
 from ..checkpoint.ranks.part import WHOLE
 from ..checkpoint.ranks.survey import FoundFile, examine, survey
 from ..checkpoint.remote import Remote
-from ..errors import ResumableError, shorten
+from ..core.saved_arguments import SavedArgument, saved_arguments
+from ..errors import InvalidArgument, ResumableError, shorten
 from ..views.state_tree import as_json, stage_tree, tree_lines
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -23,9 +27,11 @@ from .progress import progress_bar
 def run(options: argparse.Namespace) -> int:
     """Print what is at ``options.path``; returns the exit status."""
     try:
-        if "://" in options.path:
+        if "://" in options.path and not options.history:
             return _show_remote(options.path, as_program=options.json)
         path = Path(options.path)
+        if options.history:
+            return _show_history(path, as_program=options.json)
         if path.is_dir():
             return _show_folder(path, str(path), as_program=options.json)
         return _show_file(examine(path), as_program=options.json)
@@ -64,7 +70,7 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
         print("\n".join(table_lines(rows, "<>>>")))
     if not found:
         print(
-            f"resumable inspect: there is no checkpoint in {place}{_below(folder)}",
+            f"resumable inspect: there is no checkpoint in {place}{folders_below(folder)}",
             file=sys.stderr,
         )
         return 2
@@ -73,7 +79,52 @@ def _show_folder(folder: Path, place: str, *, as_program: bool) -> int:
     return 1 if damaged or without else 0
 
 
-def _below(folder: Path) -> str:
+def _show_history(folder: Path, *, as_program: bool) -> int:
+    """Show what was changed in the runs of ``folder``."""
+    if not folder.is_dir():
+        raise InvalidArgument(f"a history is kept in a folder of checkpoints only, got {folder}")
+    files = os.listdir(folder)
+    found = {name: read_history(folder / file) for name, file in histories_among(files).items()}
+    for name, history in found.items():
+        for number in history.unreadable:
+            where = f"line {number} of {folder / CheckpointNames(name).history}"
+            print(f"resumable inspect: {where} cannot be read", file=sys.stderr)
+    if not found and not names_among(files):
+        print(
+            f"resumable inspect: there is no checkpoint in {folder}{folders_below(folder)}",
+            file=sys.stderr,
+        )
+        return 2
+    entries = [
+        {"name": name, **entry} for name, history in found.items() for entry in history.entries
+    ]
+    if as_program:
+        print(json.dumps({"folder": str(folder), "history": entries}, indent=2))
+    elif entries:
+        heading = ("name", "from step", "noted", "stage", "argument", "was", "became")
+        rows = [heading, *map(_history_row, entries)]
+        if len(found) == 1:
+            rows = [row[1:] for row in rows]
+        print("\n".join(table_lines(rows, "<>" + "<" * 4 if len(found) > 1 else ">" + "<" * 4)))
+    else:
+        print(f"nothing was noted in {folder}")
+    return 0
+
+
+def _history_row(entry: dict[str, Any]) -> tuple[str, ...]:
+    where = f"{_printable(entry['stage'])} at {_printable(entry['path'])}"
+    values = ["-" if entry[name] is None else _printable(entry[name]) for name in ("saved", "new")]
+    step, saved = str(entry["step"]), show_time(entry["time"])
+    return entry["name"], step, saved, where, _printable(entry["argument"]), *values
+
+
+def _printable(value: Any) -> str:
+    """``value`` from a file as text, without anything that a terminal would take for a command."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if text.isprintable() else repr(text)
+
+
+def folders_below(folder: Path) -> str:
     """Folders below this one that may hold checkpoints, as the end of a message."""
     folders = sorted(entry.name for entry in folder.iterdir() if entry.is_dir())
     return f"; its folders are {', '.join(folders[:10])}" if folders else ""
@@ -82,8 +133,8 @@ def _below(folder: Path) -> str:
 def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
     checkpoint = file.checkpoint
     if as_program:
-        state = {} if checkpoint is None else {"state": as_json(checkpoint.state)}
-        print(json.dumps(_describe(file, place) | state, indent=2))
+        held = {} if checkpoint is None else _held(checkpoint.state)
+        print(json.dumps(_describe(file, place) | held, indent=2))
     elif checkpoint is None:
         print(f"{_shown(file, place)}: {file.problem}")
     else:
@@ -98,7 +149,34 @@ def _show_file(file: FoundFile, place: str = "", *, as_program: bool) -> int:
         print()
         for line in tree_lines(stage_tree(checkpoint.state)):
             print(f"  {line}".rstrip())
+        for argument in saved_arguments(checkpoint.state.get("fingerprint")):
+            print("\n".join(["", *_argument_lines(argument)]))
     return 1 if checkpoint is None else 0
+
+
+def _held(state: dict[str, Any]) -> dict[str, Any]:
+    arguments = [
+        {
+            "stage": one.stage,
+            "path": one.path,
+            "argument": one.argument.argument,
+            "unit": one.argument.unit,
+            "pairs": as_json(one.timeline),
+            "written": one.argument.written(one.timeline),
+        }
+        for one in saved_arguments(state.get("fingerprint"))
+    ]
+    return {"arguments": arguments, "state": as_json(state)}
+
+
+def _argument_lines(one: SavedArgument) -> Iterator[str]:
+    """An argument by position, with a line for each position from which on it has another value."""
+    yield f"{one.argument.argument} of {one.stage} at {one.path}"
+    rows = [
+        (f"from {one.argument.unit}", f"{position:_}", one.argument.shown(value))
+        for position, value in one.timeline
+    ]
+    yield from (f"  {line}" for line in table_lines(rows, "<>"))
 
 
 def _notes(state: dict[str, Any]) -> list[str]:

@@ -17,7 +17,10 @@ BATCH_SIZE: Final = 256
 def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for add in (_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_show, _add_index):
+    for add in (
+        *(_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_amend, _add_show),
+        _add_index,
+    ):
         add(commands)
 
 
@@ -111,7 +114,7 @@ def _add_verify(commands: Any) -> None:
     parser.add_argument(
         "--seed", type=int, default=0, help="seed of the random positions (default: 0)"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    _add_json(parser)
 
 
 def _add_bench(commands: Any) -> None:
@@ -140,7 +143,7 @@ def _add_bench(commands: Any) -> None:
         metavar="N",
         help="run the first N items (default: all there is time for)",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    _add_json(parser)
     parser.add_argument(
         "--plot", metavar="FILE.png", help="also draw the shares of the stages; needs matplotlib"
     )
@@ -153,7 +156,8 @@ def _add_inspect(commands: Any) -> None:
         description=(
             "Lists every checkpoint of a folder with its step, age, size and whether it is valid, "
             "or shows the state in one file as the tree of its pipeline. Nothing is changed. "
-            "For each stage it prints what was saved: mostly the position, in items. "
+            "For each stage it prints what was saved: mostly the position, in items; and from which "
+            "position on each value of an argument holds that may change, such as the weights of a mix. "
             "The exit status is 1 if a checkpoint is damaged, unless it was set aside and a valid "
             "one is left; 2 if there is nothing to read."
         ),
@@ -161,7 +165,12 @@ def _add_inspect(commands: Any) -> None:
     parser.add_argument(
         "path", metavar="DIR|FILE|URL", help="a folder of checkpoints, or one file; or its URL"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--history",
+        action="store_true",
+        help="show instead what was changed in the runs of a folder, and at which steps",
+    )
+    _add_json(parser)
 
 
 def _add_diff(commands: Any) -> None:
@@ -177,7 +186,26 @@ def _add_diff(commands: Any) -> None:
     parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
     parser.add_argument("b", metavar="B", help="another one")
     parser.add_argument("--name", help="name of the input, if a folder holds several")
-    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    _add_json(parser)
+
+
+def _add_amend(commands: Any) -> None:
+    parser = commands.add_parser(
+        "amend",
+        help="say what to write so that a run goes on with changed arguments",
+        description=(
+            "Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from "
+            "where on the arguments may change that say from where on they hold, such as the weights "
+            "of a mix. For each that the code has changed, prints what to write, with the position "
+            "filled in. Nothing is changed. The file or module is executed. "
+            "The exit status is 0 if the run can go on with the code as it is, 1 if something must be "
+            "written first, 2 if the run or the pipeline cannot be read, or they differ in more."
+        ),
+    )
+    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
+    _add_target(parser)
+    parser.add_argument("--name", help="name of the input, if a folder holds several")
+    _add_json(parser)
 
 
 def _add_show(commands: Any) -> None:
@@ -240,6 +268,10 @@ def _add_target(parser: Any) -> None:
             "A VALUE that is no Python literal is a string"
         ),
     )
+
+
+def _add_json(parser: Any) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def _at_least(minimum: int) -> Callable[[str], int]:

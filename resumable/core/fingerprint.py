@@ -29,7 +29,7 @@ from .reliance import (
     Reliance,
 )
 from .stage import Stage
-from .timeline import Timeline
+from .timeline import Continuation, Timeline
 from .transform import PassThrough
 
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
@@ -68,6 +68,7 @@ def explain_mismatch(
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
     past: Callable[[Mapping[int, Change]], Past] | None = None,
+    told: list[FoundArgument] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -80,10 +81,11 @@ def explain_mismatch(
       past: called if all agrees that must always, but some stages differ in what holds from some item
         on, with what makes them as they were by the `id` of the stage; says how many items of such a
         stage were read. None if they must be equal.
+      told: takes all arguments that say from where on they hold. These then may disagree.
     """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
-    if saved == fingerprint(stage, relied_on):
+    if told is None and saved == fingerprint(stage, relied_on):
         return None
     try:
         theirs = json.loads(saved)
@@ -91,16 +93,16 @@ def explain_mismatch(
         return f"its fingerprint cannot be read: {shorten(saved)}"
     compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
     if past is None:
-        return compare(None)
+        return compare(None, None)
     changed: dict[int, Change] = {}
 
     def note(stage: Stage[Any], change: Change) -> float:
         changed[id(stage)] = change
         return 0
 
-    if reason := compare(Past(note, lambda stage: None)):
+    if reason := compare(Past(0, note, lambda stage: None), None if told is None else []):
         return reason
-    return compare(past(changed) if changed else None)
+    return compare(past(changed) if changed or told is not None else None, told)
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -117,6 +119,20 @@ def _reliance(stage: Stage[Any]) -> Reliance:
     """
     held = PARTS | RANK if isinstance(stage, CallsFunction) and stage.carries_state else NOTHING
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
+
+
+class FoundArgument(NamedTuple):
+    """An argument by position of a pipeline that is to go on from a state.
+
+    Attributes:
+      stage: name of the stage whose argument it is.
+      path: of the stage.
+      value: as it was saved and as it is, and from where on it may differ.
+    """
+
+    stage: str
+    path: str
+    value: Continuation
 
 
 class _Identity(NamedTuple):
@@ -151,17 +167,19 @@ class _Identity(NamedTuple):
         by_position = self.stage._by_position
         return None if by_position is None else by_position.timeline(fields)
 
-    def disagreement(self, saved: Timeline, reach: ReachOf) -> str | None:
-        """Why that argument does not go on where a run with ``saved`` was left; None if it does."""
-        by_position = self.stage._by_position
-        present = self.timeline({name: value for name, (value, _) in self.fields.items()})
+    @property
+    def present_timeline(self) -> Timeline | None:
+        """What the stage says of that argument."""
+        return self.timeline({name: value for name, (value, _) in self.fields.items()})
+
+    def continuation(self, saved: Timeline, reach: ReachOf) -> Continuation:
+        """How that argument goes on where a run with ``saved`` was left."""
+        by_position, present = self.stage._by_position, self.present_timeline
         assert by_position is not None
         assert present is not None
-        if saved == present:
-            return None
         reached = reach(self.stage, lambda stage: stage._with_timeline(saved))
         until = self.stage._followed_until(saved, reached)
-        return by_position.disagreement(saved, present, until)
+        return Continuation(by_position, saved, present, until)
 
     def cannot_join(self, count: int, past: Past | None) -> str | None:
         """Why the inputs after the first ``count`` cannot have joined since then; None if they can."""
@@ -233,7 +251,12 @@ def _bare(identity: _Identity) -> list[Any]:
 
 
 def _compare_nodes(
-    theirs: Any, ours: _Identity, path: str, is_own: IsOwn, past: Past | None
+    theirs: Any,
+    ours: _Identity,
+    path: str,
+    is_own: IsOwn,
+    past: Past | None,
+    told: list[FoundArgument] | None,
 ) -> str | None:
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
@@ -255,8 +278,12 @@ def _compare_nodes(
     if silent and is_own(ours.stage):
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
     followed = None if past is None else ours.timeline(fields)
-    if past and followed and (reason := ours.disagreement(followed, past.reach)):
-        return f"{name} at {path}: {reason}"
+    if past and followed and not (told is None and followed == ours.present_timeline):
+        going_on = ours.continuation(followed, past.reach)
+        if told is not None:
+            told.append(FoundArgument(name, path, going_on))
+        elif reason := going_on.disagreement:
+            return f"{name} at {path}: {reason}"
     if ours.stage._may_grow and ours.continues_names(fields.get("names")):
         fields = {**fields, "names": ours.fields["names"][0]}
     for field in [*ours.fields, *sorted(fields.keys() - ours.fields.keys())]:
@@ -298,7 +325,8 @@ def _compare_nodes(
             f"{len(ours.upstreams)}; was an input added or removed?"
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
-        if reason := _compare_nodes(left, right, below(path, ours.upstreams, number), is_own, past):
+        inner = below(path, ours.upstreams, number)
+        if reason := _compare_nodes(left, right, inner, is_own, past, told):
             return reason
     return None
 

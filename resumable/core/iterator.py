@@ -28,19 +28,17 @@ from ..errors import (
     InvalidType,
     IteratorClosed,
     StateMismatch,
-    UnencodableState,
 )
 from ..state.merging import EPOCH_REACHED
-from ..state.value import State, freeze, take_state, unpack, unpack_count
+from ..state.value import State, freeze, take_state
 from .arguments import check_int
 from .block import Block, block_length
+from .continuing import EVERYTHING, mismatch, saved_position
 from .failed_item import note_failed_item
-from .fingerprint import explain_mismatch, fingerprint
+from .fingerprint import fingerprint
 from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk
 from .layout import Layout
-from .past import SavedPosition, reach_before
-from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK
 from .saved_state import saved_state
 from .skipped import iterators, skipped_items
 from .stage import Stage
@@ -53,7 +51,6 @@ R = TypeVar("R")
 # SNAPSHOT_SHARE times as long as taking a state.
 SNAPSHOT_SHARE = 100
 LONGEST_INTERVAL = 1 << 16
-EVERYTHING = ITEMS | EPOCHS | RANK | PARTS
 
 # The next items, each with its step. While none can be taken, one of the three below stands in their
 # place: items must be prepared first, a call is in progress, or a call failed.
@@ -293,24 +290,10 @@ class PipelineIterator(StageIterator[T]):
           InvalidArgument: if an item is being computed.
         """
         self._check_open()
-        try:
-            state = freeze(state)
-        except UnencodableState as error:
-            raise StateMismatch(f"this is not a state: {error}", self._stage) from None
-        names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
-        saved, epoch, step, ahead, positions, reached = unpack(
-            self._stage, state, *names, optional=EPOCH_REACHED
-        )
-        step = unpack_count(self._stage, "step", step)
-        ahead = unpack_count(self._stage, "ahead", ahead, step, f"step={step}")
-        epoch = unpack_count(self._stage, "epoch", epoch)
-        relied_on = EVERYTHING if ahead else NOTHING
-        is_own = partial(_is_own, positions)
-        past = partial(reach_before, self._stage, SavedPosition(epoch, positions, ahead))
-        if reason := explain_mismatch(saved, self._stage, relied_on, is_own, past):
+        saved = saved_position(self._stage, state)
+        if reason := mismatch(self._stage, saved):
             raise StateMismatch(f"the state belongs to another pipeline: {reason}", self._stage)
-        if EPOCH_REACHED in state:
-            reached = unpack_count(self._stage, EPOCH_REACHED, reached)
+        _, epoch, step, ahead, positions, reached = saved
         items = BROKEN if ahead else UNPREPARED
         root = self._started(epoch, positions)
         if self._resumes_before and reached is None:  # the state is of an earlier version
@@ -503,12 +486,6 @@ def _pulled_as(layout: Layout, root: StageIterator[Any], count: int) -> Block:
 
 def _skipped(root: StageIterator[Any], count: int) -> int:
     return root.skip(count) if count else 0
-
-
-def _is_own(positions: Any, stage: Stage[Any]) -> bool:
-    """Whether the ``positions`` of a state show that the rank of ``stage`` has saved it."""
-    tells = getattr(stage, "is_own", None)
-    return tells is not None and bool(tells(positions))
 
 
 def _entered_twice() -> InvalidArgument:

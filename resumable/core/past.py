@@ -19,33 +19,41 @@ ReachOf: TypeAlias = Callable[[Stage[Any], Change], float]
 """How many items of a stage were read, as it was then."""
 
 
-class Past(NamedTuple):
-    """What was read of a pipeline, and how it was then.
-
-    Attributes:
-      reach: how many items of a stage were read.
-      then: a stage as it was; None where it is not yet known what has changed.
-    """
-
-    reach: ReachOf
-    then: Callable[[Stage[Any]], Stage[Any] | None]
-
-
 class SavedPosition(NamedTuple):
     """Where a state stands.
 
     Attributes:
+      fingerprint: of its pipeline.
       epoch: in which the iterator was started.
+      step: number of items handed out.
+      ahead: items that were handed out since these positions.
       positions: of the stages.
-      ahead: items that were handed out since.
+      epoch_reached: the epoch of the last item, if the state has it.
+    """
+
+    fingerprint: Any
+    epoch: int
+    step: int
+    ahead: int
+    positions: State
+    epoch_reached: int | None
+
+
+class Past(NamedTuple):
+    """What was read of a pipeline for what was handed out before a position, and how it was then.
+
+    Attributes:
+      epoch: of the last item that was handed out.
+      reach: how many items of a stage were read.
+      then: a stage as it was; None where it is not yet known what has changed.
     """
 
     epoch: int
-    positions: State
-    ahead: int
+    reach: ReachOf
+    then: Callable[[Stage[Any]], Stage[Any] | None]
 
 
-def reach_before(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]) -> Past:
+def past_of(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]) -> Past:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
     Items that a resume reads again are passed over, as it will do.
@@ -66,7 +74,7 @@ def reach_before(stage: Stage[Any], position: SavedPosition, changes: Mapping[in
     def then(found: Stage[Any]) -> Stage[Any]:
         return earlier[id(found)]
 
-    reaches = _reaches(rebuilt(without_threads(stage), as_it_was), position)
+    epoch, reaches = _reaches(rebuilt(without_threads(stage), as_it_was), position)
     unbounded = {
         id(below)
         for now in present
@@ -78,12 +86,17 @@ def reach_before(stage: Stage[Any], position: SavedPosition, changes: Mapping[in
     def reach(found: Stage[Any], _: Change) -> float:
         return UNBOUNDED if id(found) in unbounded else reach_of(then(found), reaches)
 
-    return Past(reach, then)
+    return Past(epoch, reach, then)
 
 
-def _reaches(was: Stage[Any], position: SavedPosition) -> list[Reach]:
+def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:
+    epoch = position.epoch_reached
     if any(source.reads_once for source, _ in inexact_sources(was)):
-        return list(reached_all(was))  # what is passed over would be lost
+        # What is passed over would be lost.
+        return position.epoch if epoch is None else epoch, list(reached_all(was))
     with closing(was.start(position.epoch)) as root:
         root.set_state(position.positions)
-        return reached(root, was, position.epoch, position.ahead)
+        root.skip(position.ahead)
+        if epoch is None:
+            epoch = root.epoch
+        return epoch, reached(root, was, position.epoch)

@@ -33,19 +33,15 @@ def reach_of(stage: Any, found: list[Reach]) -> float:
     return max(counts, default=UNBOUNDED)
 
 
-def reached(root: Any, stage: Any, epoch: int, ahead: int) -> list[Reach]:
+def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
     """The reach of every stage where an iterator stands, which this may move.
 
     Args:
       root: the iterator, without threads and workers.
       stage: whose motion it is.
       epoch: in which it was started. In a later one than the first, all items were read before.
-      ahead: items that were handed out since.
     """
-    if epoch:
-        return list(reached_all(stage))
-    root.skip(ahead)
-    return list(root._reached())
+    return list(reached_all(stage) if epoch else root._reached())
 
 
 def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:

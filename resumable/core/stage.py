@@ -144,10 +144,21 @@ class Stage(ABC, Generic[T]):
         """
         return None
 
+    @classmethod
+    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
+        """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read.
+
+        Args:
+          fields: of `identity`; those of a saved stage may lack what has its default.
+          inputs: the number of its inputs.
+        """
+        return None
+
     @property
     def _by_position(self) -> ByPosition | None:
-        """The argument whose fields, those for `SO_FAR`, must be equal only as far as items were read."""
-        return None
+        """That argument of this stage."""
+        fields = {name: getattr(self, name) for name in self._identity_fields}
+        return self._argument_by_position(fields, len(self.inputs))
 
     def _with_timeline(self, timeline: Timeline) -> Stage[T]:
         """A copy in which `_by_position` has another timeline."""

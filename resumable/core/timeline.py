@@ -32,28 +32,76 @@ class ByPosition:
     unit: str = "item"
 
     def written(self, timeline: Timeline) -> str:
-        """The argument as users write it."""
+        """The argument as users write it, with its name."""
+        return f"{self.argument}={self.written_value(timeline)}"
+
+    def written_value(self, timeline: Timeline) -> str:
+        """What users write behind its name."""
         (_, first), *later = timeline
         if not later:
-            return f"{self.argument}={self.shown(first)}"
+            return self.shown(first)
         pairs = ", ".join(f"{position:_}: {self.shown(value)}" for position, value in timeline)
-        return f"{self.argument}={{{pairs}}}"
+        return f"{{{pairs}}}"
 
-    def disagreement(self, saved: Timeline, present: Timeline, reached: float) -> str | None:
-        """Why ``present`` cannot go on where a run with ``saved`` had read ``reached`` items; None if it can."""
-        if until(saved, reached) == until(present, reached):
+
+@dataclass(frozen=True)
+class Continuation:
+    """An argument by position, as a run was saved with it and as a pipeline that is to go on has it.
+
+    Args:
+      argument: that may change.
+      saved: its value in the run.
+      present: its value in the pipeline.
+      reached: the position before which the two must agree, as it was read; `UNBOUNDED` if they must
+        agree everywhere.
+    """
+
+    argument: ByPosition
+    saved: Timeline
+    present: Timeline
+    reached: float
+
+    @property
+    def agrees(self) -> bool:
+        """Whether the pipeline can go on with what it has."""
+        return until(self.saved, self.reached) == until(self.present, self.reached)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the argument cannot be changed anywhere, as all may have been read."""
+        return self.reached == UNBOUNDED
+
+    @property
+    def to_write(self) -> str | None:
+        """The argument to write, so that the pipeline goes on with what it has now; None if it cannot."""
+        if self.agrees:
+            return self.argument.written(self.present)
+        if self.is_fixed:
             return None
-        where = first_difference(saved, present)
-        wrong = f"saved {self.written(saved)}, this pipeline has {self.written(present)}"
-        if reached == UNBOUNDED:
-            return (
-                f"{wrong}, which differs from {self.unit} {where} on; a later stage may have read any of "
-                f"its {self.unit}s, in this epoch or an earlier one, so it cannot be changed here"
-            )
-        changed = changed_from(saved, present, int(reached))
+        changed = changed_from(self.saved, self.present, int(self.reached))
+        return self.argument.written(changed)
+
+    @property
+    def why_fixed(self) -> str:
+        """Why nothing can be changed where `is_fixed`."""
+        unit = self.argument.unit
+        return f"a later stage may have read any of its {unit}s, in this epoch or an earlier one"
+
+    @property
+    def disagreement(self) -> str | None:
+        """Why the pipeline cannot go on with what it has; None if it can."""
+        if self.agrees:
+            return None
+        argument, unit = self.argument, self.argument.unit
+        wrong = (
+            f"saved {argument.written(self.saved)}, this pipeline has {argument.written(self.present)}, "
+            f"which differs from {unit} {first_difference(self.saved, self.present)} on"
+        )
+        if self.is_fixed:
+            return f"{wrong}; {self.why_fixed}, so it cannot be changed here"
         return (
-            f"{wrong}, which differs from {self.unit} {where} on, and {self.unit}s before {reached:_} were "
-            f"read; to change it from there on, write {self.written(changed)}"
+            f"{wrong}, and {unit}s before {self.reached:_} were read; to change it from there on, write "
+            f"{self.to_write}"
         )
 
 

@@ -61,11 +61,12 @@ class ChangingWeights(ByPosition):
 
     names: Sequence[str] | None = None
 
-    def written(self, timeline: Timeline) -> str:
-        given = tuple((first, self._given(parts, timeline)) for first, parts in timeline)
-        if len(given) > 1 or all(timeline[0][1]):
-            return super().written(given)
-        return f"{self.argument}={dict(given)}"  # 0 is a weight only where weights may change
+    def written_value(self, timeline: Timeline) -> str:
+        given = {first: self._given(parts, timeline) for first, parts in timeline}
+        if len(given) == 1 and all(timeline[0][1]):
+            return str(given[0])
+        # 0 is a weight only where weights may change.
+        return "{" + ", ".join(f"{first:_}: {each}" for first, each in given.items()) + "}"
 
     def _given(self, parts: Parts, timeline: Timeline) -> Any:
         """``parts`` as users give them: by name, and 0 only for what never has another weight."""
@@ -74,6 +75,13 @@ class ChangingWeights(ByPosition):
         ever = [any(column) for column in zip(*(each for _, each in timeline), strict=True)]
         columns = zip(self.names, parts, ever, strict=True)
         return {name: part for name, part, is_used in columns if part or not is_used}
+
+
+def by_name(names: Sequence[str] | None, parts: Parts) -> str:
+    """``parts`` as users read them, without those that are 0 if there are names."""
+    if names is None:
+        return str(parts)
+    return str({name: part for name, part in zip(names, parts, strict=True) if part})
 
 
 def timeline_of(fields: Mapping[str, Any], count: int) -> Timeline | None:

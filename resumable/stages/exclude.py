@@ -196,8 +196,8 @@ class Exclude(LookedUp[T], Transform[T]):
             + (count > remaining.length)
         ]
 
-    @property
-    def _by_position(self) -> ByPosition:
+    @classmethod
+    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition:
         return ByPosition("records", _timeline_of, _shown)
 
     def _with_timeline(self, timeline: Timeline) -> Exclude[T]:

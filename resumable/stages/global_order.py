@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
 from typing import Any, NamedTuple, TypeAlias, final
@@ -28,6 +28,7 @@ from ..core import (
     block_length,
     derived,
 )
+from ..core.graph import with_inputs
 from ..order.random_bits import derive
 from ..state.value import State
 from .dealing import Deals
@@ -53,6 +54,31 @@ def deal_of(stage: Stage[Any]) -> Deal:
     if isinstance(stage, Deals):
         return Deal(stage.index * deal.ranks + deal.rank, stage.count * deal.ranks)
     return deal
+
+
+def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:
+    """The same pipeline as another ``rank`` of ``ranks`` has it; ``stage`` itself if it deals nothing out.
+
+    None if it deals out what was dealt out before, to another number of ranks in all.
+
+    Raises:
+      InvalidArgument: if its items cannot be dealt to as many.
+    """
+    if isinstance(stage, Partition):
+        return replace(stage, index=rank, ranks=ranks)
+    if not is_dealt(stage):
+        return stage
+    if isinstance(stage, Deals):
+        before = deal_of(stage.upstream).ranks
+        if before == 1:
+            return replace(stage, index=rank, count=ranks)
+        if before * stage.count != ranks:
+            return None
+        upstream = for_rank(stage.upstream, rank % before, before)
+        return upstream and replace(stage, upstream=upstream, index=rank // before)
+    inputs = [for_rank(upstream, rank, ranks) for upstream in stage.inputs]
+    found = tuple(upstream for upstream in inputs if upstream is not None)
+    return with_inputs(stage, found) if len(found) == len(inputs) else None
 
 
 def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:

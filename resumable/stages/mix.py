@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, lru_cache, partial
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core import (
     ALWAYS,
@@ -44,6 +44,7 @@ from ..order.weights import (
     Parts,
     Weights,
     WeightsByItem,
+    by_name,
     timeline_of,
     weights_by_item,
 )
@@ -170,12 +171,15 @@ class Mix(LookedUp[T], Combine[T]):
     def _may_grow(self) -> bool:
         return self.stop != "all"
 
-    @property
-    def _by_position(self) -> ByPosition | None:
-        if self.stop == "all":
+    @classmethod
+    def _argument_by_position(cls, fields: Mapping[str, Any], inputs: int) -> ByPosition | None:
+        if fields.get("stop") == "all":
             return None
-        count = len(self.upstreams)
-        return ChangingWeights("weights", partial(timeline_of, count=count), names=self.names)
+        names = fields.get("names")
+        if not isinstance(names, (list, tuple)) or len(names) != inputs:
+            names = None
+        timeline = partial(timeline_of, count=inputs)
+        return ChangingWeights("weights", timeline, partial(by_name, names), names=names)
 
     def _with_timeline(self, timeline: Timeline) -> Mix[T]:
         return replace(self, weights=dict(timeline))

@@ -52,7 +52,8 @@ TESTS: Final = {
     "windows": f"tests/windows {FOR_ITEMS}",
     "workers": f"tests/workers {FOR_ITEMS}",
     "triggers": "tests/triggers tests/checkpoint",
-    "checkpoint": "tests/checkpoint tests/triggers tests/cli/test_inspect.py",
+    "checkpoint": "tests/checkpoint tests/triggers tests/cli/test_inspect.py "
+    "tests/changes/test_history.py",
 }
 
 

@@ -480,6 +480,12 @@ MUTATIONS: Final = [
     Mutation(CHECKPOINTER, "        lock.close_with(saver)", "        pass"),
     Mutation(DIRECTORY, "            sync_folder(self.folder)\n        except", "        except"),
     Mutation(FILES, "        os.fsync(descriptor)\n    finally", "    finally"),
+    Mutation(FILES, 'data = data if file.read(1) == b"\\n" else b"\\n" + data', "pass"),
+    Mutation(
+        "checkpoint/history.py",
+        "if checkpoint is None or part.rank:",
+        "if checkpoint is None:",
+    ),
     Mutation(FILES, "            rest = rest[count:]", "            break"),
     Mutation("checkpoint/envelope.py", "!= digest:\n        raise", "== b'':\n        raise"),
     Mutation(

@@ -46,6 +46,7 @@ from ...errors import CorruptCheckpoint, StateMismatch
 from ...state.merging import merge_states
 from ...state.value import State
 from ..envelope import Checkpoint, decode, encode
+from ..reading import read_checkpoint
 from ..store import Store, StoreLock
 from .conflicts import ConflictWatch, conflict_at_resume, refusal
 from .part import WHOLE, RankPart
@@ -147,6 +148,23 @@ class WholeSteps(Store):
         state = self._merge(step, [one.state for one in read])
         return encode(Checkpoint(step, read[0].time, state))
 
+    def checkpoints(self, step: int) -> list[Checkpoint]:
+        """The checkpoint of ``step``; if its parts cannot be joined, that of each rank.
+
+        Raises:
+          FileNotFoundError: if there is none.
+          CorruptCheckpoint: if a part is damaged.
+        """
+        parts = self._parts_of(step)
+        if parts == [WHOLE]:
+            return [read_checkpoint(self._store, step)]
+        read = [self._read(step, part) for part in parts]
+        try:
+            state = merge_states([one.state for one in read])
+        except StateMismatch:
+            return read
+        return [Checkpoint(step, read[0].time, state)]
+
     def saved_at(self, step: int) -> float:
         """The time of the checkpoint of ``step``; all its parts are read.
 
@@ -219,6 +237,9 @@ class WholeSteps(Store):
     def has_damaged(self) -> bool:
         return self._store.has_damaged()
 
+    def append_history(self, lines: bytes) -> None:
+        self._store.append_history(lines)
+
     def remove_unfinished(self) -> None:
         self._own.remove_unfinished()
         self.remove_rest()
@@ -269,7 +290,7 @@ class WholeSteps(Store):
             warnings.warn(
                 f"step {step} can be resumed by {len(states)} ranks only, each from its own state: {error}",
                 RuntimeWarning,
-                stacklevel=7,
+                stacklevel=8,
             )
             return states[self._part.rank]
 

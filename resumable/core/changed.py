@@ -1,0 +1,81 @@
+"""What was changed of a pipeline since a state was saved that it can go on from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..state.nodes import below, node_parts
+from .evidence import Evidence
+from .fingerprint import SHARED, fingerprint
+from .reliance import SO_FAR, Reliance
+from .stage import Stage
+from .transform import PassThrough
+
+
+class ChangedArgument(NamedTuple):
+    """An argument that is another one than in a saved state.
+
+    Attributes:
+      stage: name of the stage whose argument it is.
+      path: of the stage.
+      argument: as errors call it.
+      saved: its value in the state: if it says from where on it holds, as users write it; otherwise as the
+        fingerprint has it, None if that leaves it out.
+      new: its value now.
+    """
+
+    stage: str
+    path: str
+    argument: str
+    saved: Any
+    new: Any
+
+
+def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> list[ChangedArgument]:
+    """What differs between the fingerprint ``saved`` and that of ``stage``, the last stage first.
+
+    Evidence of what data were is left out, and so are fields that say which rank it is.
+
+    Args:
+      saved: of a state that fits.
+      stage: the last stage.
+      relied_on: what the state relies on in all stages, as in `fingerprint`.
+    """
+    present = fingerprint(stage, relied_on)
+    if saved == present:
+        return []
+    return list(_between(json.loads(saved), json.loads(present), stage, "pipeline"))
+
+
+def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[ChangedArgument]:
+    while isinstance(stage, PassThrough):  # which a fingerprint leaves out
+        stage = stage.upstream
+    if stage._may_begin:  # one that does nothing is left out too
+        theirs, ours = (_with_stage(node, type(stage).__name__) for node in (theirs, ours))
+    (was, saved, before), (name, present, upstreams) = node_parts(theirs), node_parts(ours)
+    was, name = was.partition("@")[0], name.partition("@")[0]
+    if was != name:
+        yield ChangedArgument(name, path, "stage", was, name)
+        return
+    argument = stage._by_position
+    then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)
+    if argument and then and now and then != now:
+        values = argument.written_value(then), argument.written_value(now)
+        yield ChangedArgument(name, path, argument.argument, *values)
+    for field, described in stage._identity_fields.items():
+        told = then and described.when >= SO_FAR
+        of_all = described.when & SHARED and not isinstance(getattr(stage, field), Evidence)
+        if of_all and not told and saved.get(field) != present.get(field):
+            shown = described.shown_as or field
+            yield ChangedArgument(name, path, shown, saved.get(field), present.get(field))
+    if len(before) != len(upstreams):
+        yield ChangedArgument(name, path, "number of inputs", len(before), len(upstreams))
+    for number, (left, right) in enumerate(zip(before, upstreams, strict=False)):
+        yield from _between(left, right, stage.inputs[number], below(path, upstreams, number))
+
+
+def _with_stage(node: Any, name: str) -> Any:
+    """The ``node`` of a stage that has this ``name``; it stands for its input if it was left out."""
+    return node if node_parts(node)[0].partition("@")[0] == name else [name, node]

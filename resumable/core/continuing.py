@@ -1,0 +1,93 @@
+"""Whether a pipeline can go on from a state, and from where on its arguments by position may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from ..errors import StateMismatch, UnencodableState
+from ..state.merging import EPOCH_REACHED
+from ..state.value import State, freeze, unpack, unpack_count
+from .fingerprint import FoundArgument, explain_mismatch
+from .past import Change, Past, SavedPosition, past_of
+from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK
+from .stage import Stage
+
+EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
+"""What a resume relies on that draws items again."""
+
+
+class Standing(NamedTuple):
+    """Where a run stands, and from where on its arguments by position may change.
+
+    Attributes:
+      epoch: of the last item that was handed out.
+      arguments: all of them.
+    """
+
+    epoch: int
+    arguments: list[FoundArgument]
+
+
+def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
+    """Where ``state``, of a `PipelineIterator` over ``stage``, stands.
+
+    Raises:
+      StateMismatch: if it is no such state.
+    """
+    try:
+        state = freeze(state)
+    except UnencodableState as error:
+        raise StateMismatch(f"this is not a state: {error}", stage) from None
+    names = ("fingerprint", "epoch", "step", "ahead", "pipeline", EPOCH_REACHED)
+    saved, epoch, step, ahead, positions, reached = unpack(
+        stage, state, *names, optional=EPOCH_REACHED
+    )
+    step = unpack_count(stage, "step", step)
+    ahead = unpack_count(stage, "ahead", ahead, step, f"step={step}")
+    epoch = unpack_count(stage, "epoch", epoch)
+    if EPOCH_REACHED in state:
+        reached = unpack_count(stage, EPOCH_REACHED, reached)
+    return SavedPosition(saved, epoch, step, ahead, positions, reached)
+
+
+def mismatch(stage: Stage[Any], position: SavedPosition) -> str | None:
+    """Why ``stage`` cannot go on at ``position``; None if it can."""
+    return _compared(stage, position, None)[0]
+
+
+def standing(stage: Stage[Any], position: SavedPosition) -> Standing:
+    """Where a run at ``position`` stands, with all arguments by position of ``stage``.
+
+    Raises:
+      StateMismatch: if the pipeline differs in something else, so that it cannot go on.
+    """
+    found: list[FoundArgument] = []
+    reason, past = _compared(stage, position, found)
+    if reason:
+        raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
+    assert past is not None
+    return Standing(past.epoch, found)
+
+
+def _compared(
+    stage: Stage[Any], position: SavedPosition, found: list[FoundArgument] | None
+) -> tuple[str | None, Past | None]:
+    """Why ``stage`` cannot go on, as `explain_mismatch` says; and the past, if it was asked for."""
+    past: list[Past] = []
+
+    def then(changes: Mapping[int, Change]) -> Past:
+        past.append(past_of(stage, position, changes))
+        return past[-1]
+
+    relied_on = EVERYTHING if position.ahead else NOTHING
+    is_own = partial(_is_own, position.positions)
+    reason = explain_mismatch(position.fingerprint, stage, relied_on, is_own, then, found)
+    return reason, next(iter(past), None)
+
+
+def _is_own(positions: Any, stage: Stage[Any]) -> bool:
+    """Whether the ``positions`` of a state show that the rank of ``stage`` has saved it."""
+    tells = getattr(stage, "is_own", None)
+    return tells is not None and bool(tells(positions))

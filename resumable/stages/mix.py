@@ -176,8 +176,8 @@ class Mix(LookedUp[T], Combine[T]):
         if fields.get("stop") == "all":
             return None
         names = fields.get("names")
-        if not isinstance(names, (list, tuple)) or len(names) != inputs:
-            names = None
+        if names is not None and not (isinstance(names, (list, tuple)) and len(names) == inputs):
+            return None
         timeline = partial(timeline_of, count=inputs)
         return ChangingWeights("weights", timeline, partial(by_name, names), names=names)
 

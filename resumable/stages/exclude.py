@@ -164,8 +164,6 @@ class Exclude(LookedUp[T], Transform[T]):
         return _ExcludeIterator(self, epoch) if by_index else _NothingLeftOut(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        if epoch and self._first_epoch_only:
-            raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         upstream = self.upstream.indexed(epoch)
         return upstream and Indexed.reordered(
             upstream, lambda indices: self._remaining_in(epoch).indices_of(indices)
@@ -177,6 +175,9 @@ class Exclude(LookedUp[T], Transform[T]):
         return lru_cache(KEPT_EPOCHS)(self._computed_in)
 
     def _computed_in(self, epoch: int) -> ChangingRemaining:
+        # Only when an item is asked for: who has come to the end may have begun another epoch.
+        if epoch and self._first_epoch_only:
+            raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
         inner, repeat = self._epochs_of, self._repeat
         number = epoch.__add__ if repeat is None else partial(repeat.epoch_of, epoch)
         length = len(inner)

@@ -28,7 +28,13 @@ def run_python(
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"} | environment,
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONIOENCODING": "utf-8",
+            "PYTHONDONTWRITEBYTECODE": "1",  # of modules that a test may write again at once
+            **environment,
+        },
         capture_output=True,
         text=True,
         check=False,

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
 from ..core.changed import changed_arguments
-from ..core.continuing import EVERYTHING
+from ..core.continuing import relied_on_by
 from ..core.fingerprint import fingerprint
 from ..core.regular_files import NO_FOLLOW, READ
-from ..core.reliance import NOTHING
+from ..core.reliance import Reliance
 from ..core.stage import Stage
 from .envelope import Checkpoint
 from .ranks.part import RankPart
@@ -89,10 +89,10 @@ def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
     return call_both
 
 
-def _saved(checkpoint: Checkpoint) -> tuple[Any, Any]:
+def _saved(checkpoint: Checkpoint) -> tuple[Any, Reliance]:
     """The fingerprint in ``checkpoint``, and what its state relies on."""
     state = checkpoint.state
-    return state["fingerprint"], EVERYTHING if state["ahead"] else NOTHING
+    return state["fingerprint"], relied_on_by(state["ahead"])
 
 
 class HistoryLines(NamedTuple):

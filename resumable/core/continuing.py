@@ -11,7 +11,7 @@ from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, unpack, unpack_count
 from .fingerprint import FoundArgument, explain_mismatch
 from .past import Change, Past, SavedPosition, past_of
-from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK
+from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from .stage import Stage
 
 EVERYTHING: Final = ITEMS | EPOCHS | RANK | PARTS
@@ -28,6 +28,11 @@ class Standing(NamedTuple):
 
     epoch: int
     arguments: list[FoundArgument]
+
+
+def relied_on_by(ahead: int) -> Reliance:
+    """What a state relies on in all stages from which ``ahead`` items are to be drawn again."""
+    return EVERYTHING if ahead else NOTHING
 
 
 def saved_position(stage: Stage[Any], state: State) -> SavedPosition:
@@ -81,7 +86,7 @@ def _compared(
         past.append(past_of(stage, position, changes))
         return past[-1]
 
-    relied_on = EVERYTHING if position.ahead else NOTHING
+    relied_on = relied_on_by(position.ahead)
     is_own = partial(_is_own, position.positions)
     reason = explain_mismatch(position.fingerprint, stage, relied_on, is_own, then, found)
     return reason, next(iter(past), None)

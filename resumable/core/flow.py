@@ -47,6 +47,11 @@ class Flow(Enum):
         return self in (Flow.SAME, Flow.ONE_TO_ONE, Flow.COUNTED)
 
     @property
+    def one_for_each(self) -> bool:
+        """Whether each item is made of the one that has the same number in the input."""
+        return self in (Flow.SAME, Flow.ONE_TO_ONE)
+
+    @property
     def by_item(self) -> bool:
         """Whether what becomes of an item does not depend on the items around it.
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any, NamedTuple, TypeAlias
 
+from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..state.value import State
 from .foreign_source import inexact_sources
 from .graph import rebuilt, walk, without_threads
@@ -68,7 +69,10 @@ def past_of(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Ch
 
     def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
         key = id(present[number])
-        earlier[key] = changes[key](found) if key in changes else found
+        try:
+            earlier[key] = changes[key](found) if key in changes else found
+        except (InvalidArgument, InvalidType) as error:
+            raise StateMismatch(f"no stage was saved like this: {error}", found) from None
         return earlier[key]
 
     def then(found: Stage[Any]) -> Stage[Any]:

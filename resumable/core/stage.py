@@ -108,7 +108,7 @@ class Stage(ABC, Generic[T]):
 
         Counted from the start of the epoch if these are its first.
         """
-        most = count if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) else UNBOUNDED
+        most = count if self.flow.one_for_each else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
 
     def _places(self, epoch: int, items: Indices) -> Indices | None:
@@ -116,7 +116,7 @@ class Stage(ABC, Generic[T]):
 
         None if not every item comes once in each epoch, or if that is not known.
         """
-        return items if self.flow in (Flow.SAME, Flow.ONE_TO_ONE) and self.random_access else None
+        return items if self.flow.one_for_each and self.random_access else None
 
     _may_begin: ClassVar[bool] = False
     """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, final
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
 
 import numpy as np
 
@@ -98,7 +98,6 @@ class Exclude(LookedUp[T], Transform[T]):
     records: Records
     # From which item on which records are left out: `known_as` of them.
     changes: Timeline = field(init=False, repr=False, default=())
-    by_item: Mapping[int, Indices] = field(init=False, repr=False)
     # Whether upstream is looked up by index even if nothing is left out.
     looks_up: bool = field(default=False, repr=False)
 
@@ -106,7 +105,6 @@ class Exclude(LookedUp[T], Transform[T]):
         super().__post_init__()
         records = _records_by_item(self.records)
         object.__setattr__(self, "records", records)
-        object.__setattr__(self, "by_item", records)
         changes = tuple((first, _known_as(each)) for first, each in records.items())
         object.__setattr__(self, "changes", changes if changes != NOTHING_LEFT_OUT else ())
         inner = self._epochs_of
@@ -133,10 +131,15 @@ class Exclude(LookedUp[T], Transform[T]):
                 )
 
     @property
+    def _by_item(self) -> Mapping[int, Indices]:
+        """The records that are left out, ascending, from each item at which they change."""
+        return cast("Mapping[int, Indices]", self.records)
+
+    @property
     def _repeat(self) -> Repeat[Any] | None:
         """The repeat whose epochs upstream has, if what follows it makes one item of each."""
         stage: Stage[Any] = self.upstream
-        while stage.flow in (Flow.SAME, Flow.ONE_TO_ONE) and len(stage.inputs) == 1:
+        while stage.flow.one_for_each and len(stage.inputs) == 1:
             (stage,) = stage.inputs
         return stage if isinstance(stage, Repeat) else None
 
@@ -148,7 +151,7 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @property
     def _first_epoch_only(self) -> str | None:
-        if set(self.by_item) == {0}:
+        if set(self._by_item) == {0}:
             return None
         return (
             "exclude counts the items of one epoch where other records are left out from some item on, "
@@ -183,9 +186,9 @@ class Exclude(LookedUp[T], Transform[T]):
         length = len(inner)
         remaining = [
             Remaining(length, len(left_out), partial(_places_in, inner, number, left_out))
-            for left_out in self.by_item.values()
+            for left_out in self._by_item.values()
         ]
-        return ChangingRemaining(known_length(self.upstream), list(self.by_item), remaining)
+        return ChangingRemaining(known_length(self.upstream), list(self._by_item), remaining)
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count in (0, UNBOUNDED):
@@ -202,7 +205,7 @@ class Exclude(LookedUp[T], Transform[T]):
         return ByPosition("records", _timeline_of, _shown)
 
     def _with_timeline(self, timeline: Timeline) -> Exclude[T]:
-        own = {value: self.by_item[first] for first, value in self.changes}
+        own = {value: self._by_item[first] for first, value in self.changes}
         # Of many records that are not ours only the digest is known. They come later than what was read,
         # or the timelines do not agree.
         known = {
@@ -351,10 +354,22 @@ def _is_digest(value: tuple[Any, ...]) -> bool:
 def _timeline_of(fields: Mapping[str, Any]) -> Timeline | None:
     changes = fields.get("changes", ())
     try:
-        pairs = tuple((check_int("changes", first), tuple(value)) for first, value in changes)
+        pairs = [(check_int("changes", first), value) for first, value in changes]
     except (TypeError, ValueError):
         return None
     firsts = [first for first, _ in pairs]
     if firsts != sorted(set(firsts)) or firsts[:1] not in ([0], []):
         return None
-    return pairs or NOTHING_LEFT_OUT
+    if not all(_is_known_as(value) for _, value in pairs):
+        return None
+    return tuple((first, tuple(value)) for first, value in pairs) or NOTHING_LEFT_OUT
+
+
+def _is_known_as(value: Any) -> bool:
+    """Whether ``value``, from a state, may be something that `_known_as` has returned."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    if all(type(one) is str for one in value):
+        return len(value) in (0, 2)
+    are_numbers = all(type(one) is int and one >= 0 for one in value)
+    return are_numbers and list(value) == sorted(set(value))

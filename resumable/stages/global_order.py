@@ -83,7 +83,7 @@ def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:
 
 def dealt_order(stage: Stage[Any]) -> Stage[Any] | None:
     """The order that was dealt out, if ``stage`` delivers a rank's items one for one; else None."""
-    while stage.flow in (Flow.SAME, Flow.ONE_TO_ONE):
+    while stage.flow.one_for_each:
         (stage,) = stage.inputs
     dealt = isinstance(stage, Deals) and deal_of(stage.upstream).ranks == 1
     return stage.upstream if dealt else None  # type: ignore[attr-defined]

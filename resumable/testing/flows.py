@@ -32,7 +32,7 @@ def items_flow_as_declared(pipeline: Pipeline[Any], limit: int = FEW) -> None:
     what = f"a stage whose flow is {flow.name}"
     if flow is Flow.SAME or (flow is Flow.REPEATED and left):
         assert_same(left[: len(first)], first, what)
-    if flow in (Flow.SAME, Flow.ONE_TO_ONE):
+    if flow.one_for_each:
         require(len(left) == len(first), f"{what} made {len(left)} items of {len(first)}")
     if max(map(len, entered)) == limit:
         return

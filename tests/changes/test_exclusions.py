@@ -126,3 +126,16 @@ def test_what_was_to_be_left_out_later_may_stay(kind: str) -> None:
     rest, state = read(pipeline.exclude({}), 5, state)
     assert passed + rest == list(islice(pipeline, 22))
     assert read(pipeline, 3, state)[0] == pipeline[22:25]
+
+
+@pytest.mark.parametrize(
+    "damaged", ["[[1]]", "[1.5]", "[true]", "[-1]", "[2,1]", "[99999]", '["a"]', '"ab"', "{}", "7"]
+)
+def test_a_state_of_records_that_nothing_leaves_out_is_refused(damaged: str) -> None:
+    pipeline = rs.range(40).exclude({0: [], 30: [1, 2]})
+    _, state = read(pipeline, 3)
+    saved = state["fingerprint"]
+    state["fingerprint"] = saved.replace("[[0,[]],[30,[1,2]]]", f"[[0,{damaged}]]")
+    assert state["fingerprint"] != saved
+    with pytest.raises(rs.StateMismatch, match=r"records|changes|Exclude"):
+        pipeline.resume(state)

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from .from_files import tfrecord as tfrecord
     from .groups.padding import padded as padded
     from .pipeline import Pipeline as Pipeline
+    from .pipeline import by_epoch as by_epoch
     from .pipeline import concatenate as concatenate
     from .pipeline import from_arrays as from_arrays
     from .pipeline import from_iterable as from_iterable
@@ -97,7 +98,7 @@ _NAMES_OF = {
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
     "from_files": "arrow csv files image_folder jsonl lines parquet tar tfrecord",
-    "pipeline": "Pipeline concatenate from_arrays from_iterable from_sequence interleave mix partition range zip",
+    "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",
     "state.merging": "merge_states",

@@ -12,6 +12,8 @@ import numpy as np
 from .core.arguments import check_callable, check_choice, check_int
 from .core.block import Block, Indices
 from .core.depth import check_depth
+from .core.epochs import by_epoch as split_by_epoch
+from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
 from .core.lookup import countable
@@ -84,7 +86,7 @@ class Pipeline(Generic[T]):
     stage: Stage[T]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stage", as_stage(self.stage, "stage"))
+        object.__setattr__(self, "stage", split_by_epoch(as_stage(self.stage, "stage")))
 
     def start(self, epoch: int = 0) -> PipelineIterator[T]:
         """A new iterator at the first item of ``epoch``.
@@ -165,8 +167,8 @@ class Pipeline(Generic[T]):
             raise InvalidType(f"indices must be integers, got {shorten(indices)}")
         if chosen.ndim != 1:
             raise InvalidArgument(f"indices must have one axis, got shape {chosen.shape}")
-        indexed = by_index(self.stage, check_int("epoch", epoch, minimum=0))
-        length = known_length(self.stage)
+        stage = in_epoch(self.stage, check_int("epoch", epoch, minimum=0))
+        indexed, length = by_index(stage, epoch), known_length(stage)
         if chosen.size and not 0 <= int(chosen.min()) <= int(chosen.max()) < countable(length):
             raise InvalidArgument(f"indices must lie within {length} items, got {shorten(indices)}")
         block = indexed.gather(chosen.astype(np.int64)) if chosen.size else []
@@ -665,6 +667,25 @@ def partition(  # noqa: D417  # the others stand below, from `Partition`
     options = {"workers": workers, "executor": executor, "buffer_size": buffer_size}
     checked = partitioning.checked_sources(sources)
     return Pipeline(partitioning.partition(checked, count, fn, Pipeline, **options))
+
+
+def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
+    """In each epoch the items of the last pipeline that begins by then; see `resumable.core.epochs.ByEpoch`.
+
+    With a single pipeline it is that pipeline. So a run that never planned a change can be changed.
+
+    Args:
+      pipelines: a dict with the epoch from which on each holds, ascending from 0.
+
+    Raises:
+      InvalidArgument: if there is none, the epochs do not ascend from 0, or what a later stage makes of
+        them cannot be built.
+      InvalidType: if ``pipelines`` is no dict, an epoch is no integer, or one is not a pipeline.
+
+    >>> list(rs.by_epoch({0: rs.range(2), 2: rs.range(7, 10)}).repeat(3))
+    [0, 1, 0, 1, 7, 8, 9]
+    """
+    return Pipeline(checked_pipelines(pipelines))
 
 
 @explained_by(Zip, upstreams="pipelines")

@@ -40,7 +40,7 @@ PUBLIC = {
     "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress", "ReadError",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",
     "Store", "Transform", "TransformIterator", "Trigger", "UnencodableState", "UnknownLength",
-    "When", "WorkerError", "arrow", "concatenate", "csv", "decoders", "dumps", "every", "files",
+    "When", "WorkerError", "arrow", "by_epoch", "concatenate", "csv", "decoders", "dumps", "every", "files",
     "from_arrays", "from_iterable", "from_sequence", "image_classes", "image_folder", "interleave",
     "jsonl", "lines", "loads", "merge_states", "mix", "padded", "parquet", "partition", "range", "read_exclusions", "tar", "task_name", "tfrecord",
     "zip",

@@ -72,6 +72,11 @@ def alone(item: Any) -> list[Any]:
     return [item]
 
 
+def by_epoch(pipeline: rs.Pipeline[Any], start: Any) -> rs.Pipeline[Any]:
+    start = start if isinstance(start, (int, float, str)) else 9
+    return rs.by_epoch({0: pipeline, start: rs.range(3)})
+
+
 def one(_: Any) -> int:
     return 1
 
@@ -143,6 +148,8 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "mix changing weights": lambda p, x: rs.mix(p, p, weights={0: x, 9: [1, x]}, seed=0),
     "mix reshuffled": lambda p, x: rs.mix(p, p, seed=x, weights=[1, 2], reshuffle=True),
     "mix with endless": lambda p, x: rs.mix(p, rs.range(3).repeat(), p, weights=[1, 4095, x]),
+    "by epoch": lambda p, x: by_epoch(p, x).repeat(5),
+    "by epoch repeated": lambda p, x: by_epoch(p, 3).take(5).repeat(x).take(7).repeat(x),
     "zip": lambda p, x: rs.zip(p, rs.range(x)),
     "concatenate": lambda p, x: rs.concatenate(p, rs.range(x)),
     "scan initial": lambda p, x: p.scan(lambda carry, item: (carry, item), x),
@@ -176,6 +183,7 @@ PATIENT = {
     "shard twice": {"endless stream"},
     "repeat": {"empty stream"},
     "repeat twice": {"empty stream"},
+    "by epoch repeated": {"empty stream"},
 }
 
 

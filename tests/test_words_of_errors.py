@@ -48,6 +48,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Batch": rs.Pipeline.batch,
     "MapBatches": rs.Pipeline.map_batches,
     "Bucket": rs.Pipeline.bucket,
+    "ByEpoch": rs.by_epoch,
     "BestFitPack": rs.Pipeline.pack,
     "ConcatenatePack": rs.Pipeline.pack,
     "Window": rs.Pipeline.window,

@@ -18,6 +18,7 @@ from torch.utils.data._utils.worker import WorkerInfo
 
 import resumable as rs
 from resumable.core.arguments import check_int
+from resumable.core.epochs import in_epoch
 from resumable.core.graph import threadless, without_threads
 from resumable.errors import shorten
 
@@ -90,7 +91,7 @@ class PipelineDataset(HasCursor, IterableDataset[Any]):
             return self._items_of_worker(worker.id, worker.num_workers)
 
     def __len__(self) -> int:
-        return len(self.pipeline)
+        return len(in_epoch(self.pipeline.stage, self.cursor.epoch))
 
     @keeps_rank_state
     def state_dict(self, consumed: int | None = None) -> dict[str, bytes]:

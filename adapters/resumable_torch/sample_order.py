@@ -12,6 +12,7 @@ from torch.utils.data import IterableDataset, Sampler
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
 from resumable.core.block import block_items
+from resumable.core.epochs import in_epoch, of_each_epoch
 from resumable.core.graph import walk
 from resumable.stages.shard import Shard
 
@@ -99,10 +100,11 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
 
     An item that fills up a last round has the position of the item that it repeats.
     """
-    stage, start = cursor.pipeline.stage, cursor.start_state
+    stage, start = in_epoch(cursor.pipeline.stage, cursor.epoch), cursor.start_state
+    before = _before(cursor)
     if not isinstance(stage, Shard):
-        return count(_before(cursor, stage.length) + start["step"])
-    before, length = _before(cursor, stage.upstream.length), stage.upstream.length
+        return count(before + start["step"])
+    length = stage.upstream.length
     base = start["pipeline"]["position"]
     dealt = count(base + stage.index, stage.count)
     if length is None or length == math.inf:
@@ -112,9 +114,15 @@ def positions_from(cursor: Cursor) -> Iterator[int]:
     return (before + (place if place < int(length) else repeated) for place in dealt)
 
 
-def _before(cursor: Cursor, length: int | float | None) -> int:
-    """Number of items in the epochs before."""
-    return cursor.epoch * int(length) if cursor.epoch and length is not None else 0
+def _before(cursor: Cursor) -> int:
+    """Number of items of all ranks in the epochs before."""
+    before = 0
+    for (first, stop), stage in of_each_epoch(cursor.pipeline.stage):
+        epochs = int(min(stop, cursor.epoch)) - first
+        length = (stage.upstream if isinstance(stage, Shard) else stage).length
+        if epochs > 0 and length is not None:
+            before += epochs * int(length)
+    return before
 
 
 def check_positions(order: rs.Pipeline[int]) -> None:
@@ -123,8 +131,9 @@ def check_positions(order: rs.Pipeline[int]) -> None:
     Raises:
       InvalidArgument: if a stage comes after ``shard``.
     """
+    last = [stage for _, stage in of_each_epoch(order.stage)]
     for stage, path in walk(order.stage):
-        if isinstance(stage, Shard) and stage is not order.stage:
+        if isinstance(stage, Shard) and all(stage is not one for one in last):
             raise rs.InvalidArgument(
                 f"with_position needs shard as the last stage of the order, got {stage} at {path}"
             )

@@ -12,6 +12,7 @@ from torch.utils.data import Sampler
 
 import resumable as rs
 from resumable.core.arguments import check_bool, check_int
+from resumable.core.epochs import in_epoch
 
 from .cursor import Cursor, HasCursor
 from .sample_order import Source, as_order, check_positions, positions_from, refuse_given, take_list
@@ -120,7 +121,7 @@ class ResumableSampler(LoaderOwned, Sampler[Any]):
                 yield from self._block
 
     def __len__(self) -> int:
-        return len(self.cursor.pipeline)
+        return len(in_epoch(self.cursor.pipeline.stage, self.cursor.epoch))
 
     @property
     def yielded(self) -> int:

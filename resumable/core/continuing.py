@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +9,7 @@ from ..errors import StateMismatch, UnencodableState
 from ..state.merging import EPOCH_REACHED
 from ..state.value import State, freeze, unpack, unpack_count
 from .fingerprint import FoundArgument, explain_mismatch
-from .past import Change, Past, SavedPosition, past_of
+from .past import Before, Past, SavedPosition, past_of
 from .reliance import EPOCHS, ITEMS, NOTHING, PARTS, RANK, Reliance
 from .stage import Stage
 
@@ -73,7 +72,7 @@ def standing(stage: Stage[Any], position: SavedPosition) -> Standing:
     if reason:
         raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
     assert past is not None
-    return Standing(past.epoch, found)
+    return Standing(past.epoch(), found)
 
 
 def _compared(
@@ -82,8 +81,8 @@ def _compared(
     """Why ``stage`` cannot go on, as `explain_mismatch` says; and the past, if it was asked for."""
     past: list[Past] = []
 
-    def then(changes: Mapping[int, Change]) -> Past:
-        past.append(past_of(stage, position, changes))
+    def then(before: Before) -> Past:
+        past.append(past_of(stage, position, before))
         return past[-1]
 
     relied_on = relied_on_by(position.ahead)

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ..errors import InvalidType, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
+from .epochs import in_epoch
 from .lookup import IndexedIterator
 from .position import Position
 from .reach import Reach
@@ -76,6 +77,7 @@ def _state_before_last(upstream: StageIterator[Any]) -> State:
 def _expanded_stage(
     stage: Stage[Any], epoch: int, offset: int, owner: Stage[Any]
 ) -> StageIterator[Any]:
+    stage = in_epoch(stage, epoch)
     if stage.random_access:
         indexed: StageIterator[Any] = IndexedIterator(stage, epoch)
         check_passed(int(min(offset, known_length(stage))), offset, owner)

@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeAlias
+from itertools import starmap
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from ..errors import shorten
 from ..state.nodes import below, node_parts
+from .epochs import ByEpoch
 from .evidence import UNKNOWN, Evidence
+from .flow import Flow
 from .function_state import CallsFunction
+from .graph import walk
 from .identity import IdentityField
-from .past import Change, Past, ReachOf
+from .layout import LISTS, common_layout
+from .past import AsThen, Before, Change, Past, ReachOf
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -29,12 +34,18 @@ from .reliance import (
     Reliance,
 )
 from .stage import Stage
-from .timeline import Continuation, Timeline
+from .timeline import UNBOUNDED, Continuation, Timeline
 from .transform import PassThrough
+
+V = TypeVar("V")
 
 IsOwn: TypeAlias = Callable[[Stage[Any]], bool]
 
+OF_RANK: Final = RANK | PARTS | ENDS
+"""Fields for one of these say which items go to which rank."""
+
 LONGEST_VALUE: Final = 200
+SO_FROM_EPOCH: Final = "this is so from epoch"
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
 """Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone say which rank it is."""
 
@@ -67,7 +78,7 @@ def explain_mismatch(
     stage: Stage[Any],
     relied_on: Reliance = NOTHING,
     is_own: IsOwn = lambda stage: False,
-    past: Callable[[Mapping[int, Change]], Past] | None = None,
+    past: Callable[[Before], Past] | None = None,
     told: list[FoundArgument] | None = None,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
@@ -79,8 +90,8 @@ def explain_mismatch(
       is_own: called if the state should name its rank and does not, as in version 0.2; whether it is
         of the rank to which this stage deals.
       past: called if all agrees that must always, but some stages differ in what holds from some item
-        on, with what makes them as they were by the `id` of the stage; says how many items of such a
-        stage were read. None if they must be equal.
+        on, or in what they are in some epochs, with how they were; says how far they must agree. None if
+        they must be equal.
       told: takes all arguments that say from where on they hold. These then may disagree.
     """
     if not isinstance(saved, str):
@@ -91,18 +102,26 @@ def explain_mismatch(
         theirs = json.loads(saved)
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
-    compare = partial(_compare_nodes, theirs, _identified(stage, relied_on), "pipeline", is_own)
+    compare = partial(
+        _compare_epochs, theirs, _identified(stage, relied_on), "pipeline", is_own, counting=None
+    )
     if past is None:
-        return compare(None, None)
-    changed: dict[int, Change] = {}
+        return compare(past=None, told=None)
+    before = Before({}, {})
 
     def note(stage: Stage[Any], change: Change) -> float:
-        changed[id(stage)] = change
+        before.changes[id(stage)] = change
         return 0
 
-    if reason := compare(Past(0, note, lambda stage: None), None if told is None else []):
+    def note_epochs(stage: Stage[Any] | None, inputs: AsThen) -> float:
+        before.inputs[id(stage)] = inputs
+        return UNBOUNDED
+
+    noting = Past(lambda: 0, note, lambda stage: None, note_epochs, noting=True)
+    if reason := compare(past=noting, told=None if told is None else []):
         return reason
-    return compare(past(changed) if changed or told is not None else None, told)
+    differs = before.changes or before.inputs or told is not None
+    return compare(past=past(before) if differs else None, told=told)
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -237,7 +256,11 @@ def _without_evidence(identity: _Identity) -> _Identity:
 
 
 def _as_text(identity: _Identity) -> str:
-    return json.dumps(_bare(identity), separators=(",", ":"), default=Evidence.as_json)
+    return _json(_bare(identity))
+
+
+def _json(node: Any) -> str:
+    return json.dumps(node, separators=(",", ":"), default=Evidence.as_json)
 
 
 def _bare(identity: _Identity) -> list[Any]:
@@ -248,6 +271,141 @@ def _bare(identity: _Identity) -> list[Any]:
     name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
     own = [name, fields] if fields else [name]
     return own + [_bare(upstream) for upstream in identity.upstreams]
+
+
+def _compare_epochs(
+    theirs: Any,
+    ours: _Identity,
+    path: str,
+    is_own: IsOwn,
+    past: Past | None,
+    told: list[FoundArgument] | None,
+    counting: Stage[Any] | None,
+) -> str | None:
+    """Why the saved node does not agree with ``ours`` in the epochs that were begun; None if it does.
+
+    Args:
+      theirs: the saved node, as read from JSON.
+      ours: what stands here now.
+      path: of it.
+      is_own: as in `explain_mismatch`.
+      past: says how many epochs were begun; None if all must agree.
+      told: as in `explain_mismatch`.
+      counting: the stage that counts the epochs; None for the whole pipeline.
+    """
+    saved, present = _saved_in_epochs(theirs), _own_in_epochs(ours)
+    if len(saved) == 1 and (len(present) == 1 or _is_by_epoch(theirs)):
+        return _compare_nodes(theirs, ours, path, is_own, past, told)
+    begun, own = UNBOUNDED, dict[str, Stage[Any]]()
+    if past is not None:
+        own = {_as_text(one): one.stage for _, one in present}
+        as_then = [
+            (first, own.get(_json(node), _in_epoch(present, first).stage)) for first, node in saved
+        ]
+        begun = past.epochs(counting, as_then)
+    starts = sorted({first for first, _ in [*saved, *present]})
+    for first, following in zip(starts, [*starts[1:], UNBOUNDED], strict=True):
+        left, right = _in_epoch(saved, first), _in_epoch(present, first)
+        if first >= begun:
+            if reason := _only_of_another_rank(left, right, path, is_own):
+                return reason
+            continue
+        latest = past is not None and (past.noting or (begun <= following and begun < UNBOUNDED))
+        reason = _compare_nodes(
+            left, right, path, is_own, past if latest else None, told if latest else None
+        )
+        if reason and past is not None and past.noting:
+            break
+        if reason:
+            is_said = past is None or SO_FROM_EPOCH in reason
+            return reason if is_said else _advised(reason, first, begun, saved, present, counting)
+    if past is not None and not past.noting and counting is not None:
+        known = [own[_json(node)].block_layout for _, node in saved if _json(node) in own]
+        now = common_layout([one.stage.block_layout for _, one in present])
+        if known and common_layout(known) is not LISTS and now is LISTS:
+            return (
+                f"{path}: the pipelines of later epochs must have items of the form that the others have, as "
+                f"arrays or as objects, since functions are given blocks of them, got {ours.stage!r}"
+            )
+    return None
+
+
+def _only_of_another_rank(theirs: Any, ours: _Identity, path: str, is_own: IsOwn) -> str | None:
+    """What the saved node says of a rank that is not ours, if it agrees in all else; None otherwise.
+
+    What is planned for later epochs may change, but a plan that has not changed is one for these ranks.
+    """
+    reason = _compare_nodes(theirs, ours, path, is_own, None, None)
+    if not reason or _compare_nodes(_of_our_rank(theirs, ours), ours, path, is_own, None, None):
+        return None
+    return reason
+
+
+def _of_our_rank(node: Any, ours: _Identity) -> Any:
+    """The saved ``node`` as far as it has the stages of ``ours``, of the rank of these."""
+    if not (isinstance(node, list) and node):
+        return node
+    named, fields, upstreams = node_parts(node)
+    own = {
+        name: _as_json(value)
+        for name, (value, _) in ours.fields.items()
+        if ours.described[name].when & OF_RANK
+    }
+    shared = zip(upstreams, ours.upstreams, strict=False)
+    others = upstreams[len(ours.upstreams) :]
+    return [named, fields | own, *starmap(_of_our_rank, shared), *others]
+
+
+def _advised(
+    reason: str,
+    first: int,
+    begun: float,
+    saved: Sequence[tuple[int, Any]],
+    present: Sequence[tuple[int, _Identity]],
+    counting: Stage[Any] | None,
+) -> str:
+    """``reason``, which is so from epoch ``first`` on, and what may be written instead."""
+    reason = f"{reason}; {SO_FROM_EPOCH} {first} on, and"
+    if begun == UNBOUNDED:
+        return f"{reason} any epoch may have been begun, so it cannot be changed here"
+    reason = f"{reason} epochs before {int(begun)} were begun;"
+    if any(found.flow is Flow.REPEATED for _, one in present for found, _ in walk(one.stage)):
+        # A `by_epoch` before that counts other epochs.
+        where = "the pipeline" if counting is None else f"what {counting} repeats"
+        return f"{reason} it may change from epoch {int(begun)} of {where} on"
+    pairs = [f"{start}: as saved" for start, _ in saved if start < begun]
+    pairs += [f"{int(begun)}: as here"]
+    pairs += [f"{start}: as here" for start, _ in present if start > begun]
+    return f"{reason} to change it from there on, write by_epoch({{{', '.join(pairs)}}})"
+
+
+def _is_by_epoch(node: Any) -> bool:
+    return isinstance(node, list) and bool(node) and node[0] == ByEpoch.__name__
+
+
+def _saved_in_epochs(node: Any) -> list[tuple[int, Any]]:
+    """The saved nodes with the epoch from which on each holds."""
+    if not _is_by_epoch(node):
+        return [(0, node)]
+    _, fields, upstreams = node_parts(node)
+    starts = fields.get("starts")
+    if not isinstance(starts, list) or len(starts) != len(upstreams) or not upstreams:
+        return [(0, node)]
+    if any(type(start) is not int for start in starts) or sorted(set(starts)) != starts:
+        return [(0, node)]
+    return list(zip([0, *starts[1:]], upstreams, strict=True))
+
+
+def _own_in_epochs(identity: _Identity) -> list[tuple[int, _Identity]]:
+    """The same of our pipeline."""
+    stage = identity.stage
+    if not isinstance(stage, ByEpoch):
+        return [(0, identity)]
+    return list(zip([0, *stage.starts[1:]], identity.upstreams, strict=True))
+
+
+def _in_epoch(nodes: Sequence[tuple[int, V]], epoch: int) -> V:
+    return next(node for first, node in reversed(nodes) if first <= epoch)
 
 
 def _compare_nodes(
@@ -326,7 +484,7 @@ def _compare_nodes(
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
         inner = below(path, ours.upstreams, number)
-        if reason := _compare_nodes(left, right, inner, is_own, past, told):
+        if reason := _compare_epochs(left, right, inner, is_own, past, told, ours.stage):
             return reason
     return None
 

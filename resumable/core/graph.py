@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 from ..errors import InvalidArgument
 from ..state.nodes import below
 from .stage import Stage, tuning_variants
-from .transform import PassThrough
 
 Tuning = Mapping[int, Mapping[str, Any]]
 """New values of fields, by the number of their stage in the order of `walk`."""
@@ -28,7 +27,7 @@ def walk(stage: Stage[Any], path: str = "pipeline") -> Iterator[tuple[Stage[Any]
     """Every stage of the graph, the last one first, with its path as errors show it."""
     yield stage, path
     for number, upstream in enumerate(stage.inputs):
-        inner = path if isinstance(stage, PassThrough) else below(path, stage.inputs, number)
+        inner = below(path, stage.inputs, number) if stage._in_path else path
         yield from walk(upstream, inner)
 
 

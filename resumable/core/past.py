@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from functools import cache
 from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..state.value import State
+from .epochs import one_by_epoch
 from .foreign_source import inexact_sources
-from .graph import rebuilt, walk, without_threads
-from .reach import Reach, reach_of, reached, reached_all
+from .graph import rebuilt, walk, with_inputs, without_threads
+from .reach import Reach, epochs_begun, reach_of, reached, reached_all
 from .stage import Stage
 from .timeline import UNBOUNDED
 
@@ -18,6 +20,20 @@ Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
 """Turns a stage as it is now into what it was then."""
 ReachOf: TypeAlias = Callable[[Stage[Any], Change], float]
 """How many items of a stage were read, as it was then."""
+AsThen: TypeAlias = Sequence[tuple[int, Stage[Any]]]
+"""What the input of a stage was from which epoch on, or what it is now if it has nothing that is the same."""
+
+
+class Before(NamedTuple):
+    """What was different in the pipeline of a saved state.
+
+    Attributes:
+      changes: of the stages that were others, by the `id` of the stage.
+      inputs: of the stages that had others in some epochs, by the `id` of the stage.
+    """
+
+    changes: dict[int, Change]
+    inputs: dict[int, AsThen]
 
 
 class SavedPosition(NamedTuple):
@@ -47,14 +63,19 @@ class Past(NamedTuple):
       epoch: of the last item that was handed out.
       reach: how many items of a stage were read.
       then: a stage as it was; None where it is not yet known what has changed.
+      epochs: how many epochs of the input of a stage were begun, which was something else then; of the
+        whole pipeline for None.
+      noting: whether nothing of it is known yet, and it only notes what was different.
     """
 
-    epoch: int
+    epoch: Callable[[], int]
     reach: ReachOf
     then: Callable[[Stage[Any]], Stage[Any] | None]
+    epochs: Callable[[Stage[Any] | None, AsThen], float]
+    noting: bool = False
 
 
-def past_of(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Change]) -> Past:
+def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
     """What was read of the stages of a pipeline for what was handed out before a position.
 
     Items that a resume reads again are passed over, as it will do.
@@ -62,35 +83,55 @@ def past_of(stage: Stage[Any], position: SavedPosition, changes: Mapping[int, Ch
     Args:
       stage: the last stage.
       position: of a state.
-      changes: of the stages that were others then, by the `id` of the stage.
+      before: how the pipeline was then.
     """
     present = [found for found, _ in walk(stage)]
     earlier = dict[int, Stage[Any]]()
 
     def as_it_was(number: int, found: Stage[Any]) -> Stage[Any]:
         key = id(present[number])
-        try:
-            earlier[key] = changes[key](found) if key in changes else found
-        except (InvalidArgument, InvalidType) as error:
-            raise StateMismatch(f"no stage was saved like this: {error}", found) from None
-        return earlier[key]
+        if key in before.changes:
+            try:
+                found = before.changes[key](found)
+            except (InvalidArgument, InvalidType) as error:
+                raise StateMismatch(f"no stage was saved like this: {error}", found) from None
+        if key in before.inputs:
+            pairs = [(first, earlier[id(one)]) for first, one in before.inputs[key]]
+            found = with_inputs(found, (one_by_epoch(pairs),))
+        earlier[key] = found
+        return found
+
+    was = rebuilt(without_threads(stage), as_it_was)
+
+    @cache
+    def known() -> tuple[int, list[Reach]]:
+        return _reaches(was, position)
+
+    @cache
+    def unbounded() -> set[int]:
+        return {
+            id(below)
+            for now in present
+            if not now._orders_as(then(now), reach_of(then(now), known()[1]))
+            for upstream in now.inputs
+            for below, _ in walk(upstream)
+        }
 
     def then(found: Stage[Any]) -> Stage[Any]:
         return earlier[id(found)]
 
-    epoch, reaches = _reaches(rebuilt(without_threads(stage), as_it_was), position)
-    unbounded = {
-        id(below)
-        for now in present
-        if not now._orders_as(then(now), reach_of(then(now), reaches))
-        for upstream in now.inputs
-        for below, _ in walk(upstream)
-    }
-
     def reach(found: Stage[Any], _: Change) -> float:
-        return UNBOUNDED if id(found) in unbounded else reach_of(then(found), reaches)
+        return UNBOUNDED if id(found) in unbounded() else reach_of(then(found), known()[1])
 
-    return Past(epoch, reach, then)
+    def epochs(found: Stage[Any] | None, _: AsThen) -> float:
+        if found is None:
+            return position.epoch + 1
+        try:
+            return epochs_begun(then(found), known()[1])
+        except StateMismatch:  # it is a state of something else
+            return UNBOUNDED
+
+    return Past(lambda: known()[0], reach, then, epochs)
 
 
 def _reaches(was: Stage[Any], position: SavedPosition) -> tuple[int, list[Reach]]:

@@ -21,16 +21,24 @@ class Reach(NamedTuple):
     Attributes:
       stage: whose items they are.
       items: how many.
+      epochs: how many epochs of its input were begun, if it goes through several.
     """
 
     stage: Any
     items: float
+    epochs: float = UNBOUNDED
 
 
 def reach_of(stage: Any, found: list[Reach]) -> float:
     """How many items of ``stage``, or of its copies in partitions, were read at most."""
-    counts = [items for other, items in found if _same_graph(other, stage)]
+    counts = [each.items for each in found if _same_graph(each.stage, stage)]
     return max(counts, default=UNBOUNDED)
+
+
+def epochs_begun(stage: Any, found: list[Reach]) -> float:
+    """How many epochs of the input of ``stage``, or of its copies in partitions, were begun at most."""
+    same = [each for each in found if _same_graph(each.stage, stage)]
+    return max((each.epochs for each in same), default=UNBOUNDED)
 
 
 def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
@@ -46,7 +54,7 @@ def reached(root: Any, stage: Any, epoch: int) -> list[Reach]:
 
 def reached_by_index(stage: Any, count: float) -> Iterator[Reach]:
     """What is read for the first ``count`` items of ``stage``."""
-    yield Reach(stage, count)
+    yield Reach(stage, count, stage._epochs_begun(count))
     for upstream, needed in zip(stage.inputs, stage._inputs_reached(count), strict=True):
         yield from reached_by_index(upstream, needed)
 

@@ -66,6 +66,9 @@ class Stage(ABC, Generic[T]):
 
     The default is the careful choice: each rank of a ``shard`` then resumes from its own state."""
 
+    _in_path: ClassVar[bool] = True
+    """Whether its inputs have a path of their own in a state, below that of the stage."""
+
     flow: ClassVar[Flow] = Flow.ANY
     """What becomes of the items of `inputs`, for the stages that may stand around this one."""
 
@@ -110,6 +113,20 @@ class Stage(ABC, Generic[T]):
         """
         most = count if self.flow.one_for_each else UNBOUNDED
         return [most if count else 0] * len(self.inputs)
+
+    @derived
+    def _changes(self) -> tuple[int, ...]:
+        """The epochs, ascending, from which on it is another pipeline than in the epoch before."""
+        found = [epoch for upstream in self.inputs for epoch in upstream._changes]
+        return tuple(sorted(set(found)))
+
+    def _in_epoch(self, epoch: int) -> Stage[Any] | None:
+        """What it is in ``epoch``, for `in_epoch`; None for a copy over what its inputs are then."""
+        return None
+
+    def _epochs_begun(self, count: float) -> float:
+        """How many epochs of its input were begun, at most, for its first ``count`` items in epoch 0."""
+        return UNBOUNDED
 
     def _places(self, epoch: int, items: Indices) -> Indices | None:
         """Where in ``epoch`` the items at indices of the only input come; both of shape (n,).

@@ -75,6 +75,7 @@ class PassThrough(IndexedTransform[T]):
 
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = SavedState("nothing", levels=0)
+    _in_path = False
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return self.upstream.start(epoch)

@@ -134,6 +134,12 @@ class Mix(LookedUp[T], Combine[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("stop", self.stop, ("first", "all", "cycle"))
+        for upstream in self.upstreams if self.stop == "cycle" else ():
+            if upstream._changes:
+                raise InvalidArgument(
+                    "stop must not be 'cycle' over pipelines that change with the epoch, as from by_epoch, since "
+                    f"the mix counts epochs of its own for each, got {upstream!r}; repeat() them instead"
+                )
         if self.stop == "cycle" and 0 in self.lengths:
             raise InvalidArgument(without_items(self.upstreams[self.lengths.index(0)]))
         if self.stop == "cycle":

@@ -31,6 +31,7 @@ from ..core import (
     derived,
 )
 from ..core.arguments import check_below
+from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
 from ..errors import InvalidArgument
 from ..state.merging import PARTITIONS, states_of_partitions
@@ -295,6 +296,14 @@ def dealt(stage: Stage[T], index: int, count: int, uneven: str | None) -> Stage[
     """
     if isinstance(stage, Partition):
         return stage.dealt(index, count, uneven or stage.uneven)
+    if isinstance(stage, ByEpoch) and has_partitions(stage):
+        pairs = [(one, dealt(one, index, count, uneven)) for one in stage.upstreams]
+        if not all(shared for _, shared in pairs):
+            raise InvalidArgument(
+                "shard deals out either partitions or items, but some pipelines of a by_epoch have partitions "
+                f"and others have none, got {stage!r}"
+            )
+        return with_inputs(stage, tuple(shared for _, shared in pairs if shared))
     if stage.flow.by_item:
         (upstream,) = stage.inputs
         shared = dealt(upstream, index, count, uneven)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from ..core import Stage, check_callable, check_int
+from ..core.epochs import ByEpoch, by_epoch
 from ..core.stage import as_stage
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..state.merging import MOST_PARTITIONS
@@ -39,7 +40,7 @@ def partition(
     named = dict(_labelled(sources))
     for source in named.values():
         _check_random_access(source)
-    parts: dict[str, Part[Any]] = {label: Part(one, 0, count) for label, one in named.items()}
+    parts = {label: by_epoch(Part(one, 0, count)) for label, one in named.items()}
     built = as_stage(_called(fn, sources, list(map(wrap, parts.values()))), "the result of fn")
     _check_built(built, parts, count)
     return Partition(built, **options)
@@ -109,15 +110,16 @@ def _called(fn: Callable[..., Any], sources: Sources, parts: list[Any]) -> Any:
     return fn(*by_place, **by_name)
 
 
-def _check_built(built: Stage[Any], parts: Mapping[str, Part[Any]], count: int) -> None:
+def _check_built(built: Stage[Any], parts: Mapping[str, Stage[Any]], count: int) -> None:
     """Refuse a pipeline of a partition that leaves out a part, or has another source."""
-    beginnings = list(_beginnings(built, list(parts.values())))
+    dealt = [one for part in parts.values() for one in _each(part)]
+    beginnings = list(_beginnings(built, dealt))
     for label, part in parts.items():
-        if all(found is not part for found in beginnings):
+        if not any(found is one for found in beginnings for one in _each(part)):
             which = "the pipeline" if len(parts) == 1 else f"the part of source {label}"
             raise InvalidArgument(f"fn must build upon {which} that it gets, got {built!r}")
     for found in beginnings:
-        if all(found is not part for part in parts.values()):
+        if all(found is not part for part in dealt):
             raise InvalidArgument(
                 f"fn must build upon the parts that it gets alone, got {found} in it: each of the "
                 f"{count} partitions would deliver all of its items; to deal it out too, write "
@@ -125,7 +127,12 @@ def _check_built(built: Stage[Any], parts: Mapping[str, Part[Any]], count: int) 
             )
 
 
-def _beginnings(stage: Stage[Any], parts: Sequence[Part[Any]]) -> Iterator[Stage[Any]]:
+def _each(part: Stage[Any]) -> Sequence[Stage[Any]]:
+    """The parts of a source: several if it is another one from some epoch on."""
+    return part.upstreams if isinstance(part, ByEpoch) else (part,)
+
+
+def _beginnings(stage: Stage[Any], parts: Sequence[Stage[Any]]) -> Iterator[Stage[Any]]:
     """The ``parts`` upon which ``stage`` is built, and the sources that stand on none of them."""
     if not stage.inputs or any(stage is part for part in parts):
         yield stage

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..core import CallsFunction, PassThrough, Stage
 from ..core.callables import StandIn
+from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
 from ..order.random_bits import derive, generator
 from .filter import Filter
@@ -34,6 +35,8 @@ The place is position * number of partitions + number of the partition.
 def keeps_places(stage: Stage[Any]) -> bool:
     """Whether each item of ``stage`` is made of one item of a partition, and of nothing else."""
     while not isinstance(stage, Partition):
+        if isinstance(stage, ByEpoch):
+            return all(map(keeps_places, stage.upstreams))
         if not makes_one_of_one(stage):
             return False
         (stage,) = stage.inputs
@@ -54,6 +57,8 @@ def with_places(stage: Stage[Any]) -> Stage[InPartition]:
     """A copy of ``stage``, which `keeps_places`, that delivers its items with their places."""
     if isinstance(stage, Partition):
         return dataclasses.replace(stage, placing=True)
+    if isinstance(stage, ByEpoch):
+        return with_inputs(stage, tuple(map(with_places, stage.upstreams)))
     (upstream,) = map(with_places, stage.inputs)
     if isinstance(stage, CallsPerItem):
         # What a random map calls takes the place with the item.

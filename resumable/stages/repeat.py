@@ -9,8 +9,6 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
 
-import numpy as np
-
 from ..core import (
     EPOCHS,
     ITEMS,
@@ -35,8 +33,9 @@ from ..core import (
     pulled_blocks,
 )
 from ..core.block import concatenate
+from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch
 from ..core.function_state import restore_functions
-from ..core.graph import walk, why_first_epoch_only
+from ..core.graph import walk, why_first_epoch_only, with_inputs
 from ..core.reach import Reach, reached_all
 from ..core.record_number import origin_by_index
 from ..core.stage import MOST_ITEMS, runs_ahead
@@ -44,11 +43,10 @@ from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
+from .epoch_runs import ENDLESS, EpochRuns
 
 T = TypeVar("T")
 
-# An endless repeat may be cut short and repeated in turn; its epochs must not get equal numbers.
-ENDLESS_EPOCHS = 1 << 32
 # Epochs whose random access is kept at a time.
 MOST_EPOCHS = 64
 
@@ -65,7 +63,7 @@ class Repeat(Transform[T]):
     started anew if what their function refers to has changed since the previous epoch.
 
     State: O(1), the number of epochs finished and upstream's state. Random access is kept over an
-    upstream of finite length.
+    upstream of finite length. With `by_epoch` before it, the length may differ from epoch to epoch.
 
     Args:
       upstream: stage to repeat.
@@ -96,57 +94,115 @@ class Repeat(Transform[T]):
             object.__setattr__(self, "epochs", check_int("epochs", self.epochs, minimum=0))
         if self.length not in (None, math.inf) and self.length > MOST_ITEMS:
             raise InvalidArgument(
-                f"epochs must make at most 2**62 items, got {self.epochs} of {self.upstream.length}"
+                f"epochs must make at most 2**62 items, got {self.epochs} of {self._lengths_shown}"
             )
 
     @derived
+    def split(self) -> Stage[T]:
+        """Upstream, as a `ByEpoch` if it changes with the epoch."""
+        return by_epoch(self.upstream)
+
+    @property
+    def _lengths_shown(self) -> str:
+        return " and ".join(map(str, self._runs_from(self._first_epoch).lengths))
+
+    @derived
     def length(self) -> Length:
-        items = self.upstream.length
-        if self.epochs == 0 or items == 0:
-            return 0
-        if items is None:
-            return None
-        return math.inf if self.epochs is None else items * self.epochs
+        return self._runs_from(self._first_epoch).total
+
+    @derived
+    def _changes(self) -> tuple[int, ...]:
+        if self.epochs == 0 or not self.split._changes:
+            return ()
+        epochs = self._epochs_counted
+        if self.epochs is None and self.length in (None, math.inf):
+            return ()  # a later epoch is as long as the first one
+        own = range(self._first_epoch // epochs + 1, self._last_epoch // epochs + 1)
+        # One in the midst of an epoch changes this one and the next.
+        changed = {-(-number // epochs) for number in self.split._changes}
+        changed |= {number // epochs for number in self.split._changes}
+        return tuple(sorted(epoch for epoch in changed if epoch in own))
+
+    def _in_epoch(self, epoch: int) -> Stage[Any]:
+        upstream, first = self.split, self.epoch_of(epoch, 0)
+        if isinstance(upstream, ByEpoch):
+            upstream = upstream.within(first, first + self._epochs_counted)
+        return self if upstream is self.upstream else with_inputs(self, (upstream,))
+
+    @property
+    def _first_epoch(self) -> int:
+        """The epoch of upstream in which it begins in the first epoch of its own that it is made for."""
+        return self.split.starts[0] if isinstance(self.split, ByEpoch) else 0
+
+    @property
+    def _last_epoch(self) -> int:
+        """The last epoch of upstream for which it is made, or the last that changes upstream and one more epoch of its own."""
+        stop = self.split.stop if isinstance(self.split, ByEpoch) else math.inf
+        if stop != math.inf:
+            return int(stop) - 1
+        return self.split._changes[-1] + self._epochs_counted
+
+    @property
+    def _epochs_counted(self) -> int:
+        return ENDLESS_EPOCHS if self.epochs is None else self.epochs
+
+    def runs(self, epoch: int) -> EpochRuns:
+        """Where upstream's epochs lie among the items of this stage's own ``epoch``."""
+        return self._runs_from(self.epoch_of(epoch, 0))
+
+    def _runs_from(self, first: int) -> EpochRuns:
+        return EpochRuns.of(self.split, first, ENDLESS if self.epochs is None else self.epochs)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return RepeatIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream, length = self.upstream, self.upstream.length
+        epoch = max(epoch, self._first_epoch // max(self._epochs_counted, 1))
+        upstream, runs = self.split, self.runs(epoch)
         # Only a finite length tells which epoch an index is in.
-        if length is None or length == math.inf or not upstream.random_access:
+        if not runs.known or not upstream.random_access:
             return None
-        length = int(length)
-        first = by_index(upstream, self.epoch_of(epoch, 0))
-        if first.every_epoch and length:
+        first = self._upstream_by_index(epoch, 0)
+        length = runs.length_of(0)
+        if first.every_epoch and length and not upstream._changes:
             return Indexed.reordered(first, lambda indices: indices % length, every_epoch=True)
-        indexed = lru_cache(MOST_EPOCHS)(
-            lambda number: by_index(upstream, self.epoch_of(epoch, number))
-        )
-
+        indexed = lru_cache(MOST_EPOCHS)(lambda number: self._upstream_by_index(epoch, number))
         return Indexed.chosen(
             indexed,
-            lambda indices: np.divmod(indices, length),
-            indices_per_epoch=min(length, first.indices_per_epoch),
+            runs.places,
+            indices_per_epoch=min([first.indices_per_epoch, *filter(None, runs.lengths)]),
         )
 
+    def _upstream_by_index(self, epoch: int, number: int) -> Indexed[T]:
+        within = self.epoch_of(epoch, number)
+        return by_index(in_epoch(self.split, within), within)
+
     def _inputs_reached(self, count: float) -> Sequence[float]:
-        length = self.upstream.length
+        length = self.split.length
         return [count if length is not None and count <= length else UNBOUNDED]
+
+    def _epochs_begun(self, count: float) -> float:
+        runs = self.runs(0)
+        if not count and not self._first_epoch:
+            return 1
+        if self._first_epoch or not runs.known or count == UNBOUNDED or count > (runs.total or 0):
+            return UNBOUNDED
+        return runs.epoch_with(max(int(count) - 1, 0)) + 1
 
     @derived
     def alike(self) -> bool:
         """Whether all epochs have the same items, and every item is looked up by its index."""
-        upstream = self.upstream
+        upstream = self.split
         if not upstream.random_access or not upstream.length or upstream.length == math.inf:
+            return False
+        if upstream._changes:
             return False
         ahead = any(runs_ahead(stage) for stage, _ in walk(upstream))
         return not ahead and by_index(upstream).every_epoch
 
     def epoch_of(self, epoch: int, number: int) -> int:
         """Upstream's epoch that is number ``number`` within this stage's own ``epoch``."""
-        epochs = ENDLESS_EPOCHS if self.epochs is None else self.epochs
-        return epoch * epochs + number
+        return epoch * self._epochs_counted + number
 
 
 def check_later_epochs(upstream: Stage[Any]) -> None:
@@ -168,7 +224,8 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         self._stage = stage
         self._start_epoch = epoch
         # Epochs without an item need not be begun; there may be 2**62 of them.
-        self._epochs = 0 if stage.length == 0 else stage.epochs
+        self._epoch_runs = stage.runs(epoch)
+        self._epochs = 0 if self._epoch_runs.total == 0 else stage.epochs
         self._finished = 0  # the number of epochs before this one
         self._delivered = False  # whether this epoch has delivered an item
         # Keeps workers between two epochs; an outer repeat replaces it by its own.
@@ -234,7 +291,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         place = None if indexed is None or self._whole is not None else self._place()
         if indexed is None or place is None:
             return (self._whole or self._upstream).origin(back)
-        position = self._finished * len(self._stage.upstream) + place
+        position = int(self._epoch_runs.items_before(self._finished)) + place
         # A block may reach over the end of an epoch, so items are counted over all epochs.
         return origin_by_index(self._stage, indexed, position - back)
 
@@ -249,7 +306,18 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         return super().epoch
 
     def _reached(self) -> Iterator[Reach]:
-        return reached_all(self._stage.upstream) if self._finished else self._upstream._reached()
+        self._catch_up()
+        begun: float = self._stage.epoch_of(self._start_epoch, self._finished) + 1
+        if (
+            self._epochs != self._finished + 1
+            and self._epoch_runs.after(self._finished) == self._epoch_runs.epochs
+        ):
+            begun = UNBOUNDED  # it may have ended, since no later epoch has items
+        yield Reach(self._stage, UNBOUNDED, begun)
+        if self._finished:
+            yield from reached_all(self._stage.split)
+        else:
+            yield from self._upstream._reached()
 
     def get_state(self) -> State:
         if self._whole is not None:
@@ -280,20 +348,21 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
         super().close()
 
     def _advance_over(self, count: int) -> int:
-        """Skip all but the last whole epoch in ``count`` items; returns the number of items skipped.
+        """Go to the epoch of the last of ``count`` items; returns the number of items skipped.
 
         Called at the start of an epoch.
         """
-        length = self._stage.upstream.length
-        if not self._stage.upstream.random_access or not length or length == math.inf:
+        runs = self._epoch_runs
+        total = runs.total
+        if not self._stage.upstream.random_access or not runs.known or not total:
             return 0
-        epochs = count // int(length)
-        if self._epochs is not None:
-            epochs = min(epochs, self._epochs - self._finished)
-        if epochs < 2:
+        before = int(runs.items_before(self._finished))
+        last = int(min(before + count, total)) - 1
+        number = runs.epoch_with(last) if last >= before else self._finished
+        if number == self._finished:
             return 0
-        self._begin(self._finished + epochs - 1)
-        return (epochs - 1) * int(length)
+        self._begin(number)
+        return int(runs.items_before(number)) - before
 
     def _looked_up(self) -> IndexedIterator[T] | None:
         """All epochs as one that looks up its items, from here on; None if they may differ."""
@@ -306,7 +375,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
 
     def _place(self) -> int | None:
         """How many items of its epoch upstream has handed out, if it looks them up."""
-        length = len(self._stage.upstream)
+        length = self._epoch_runs.length_of(self._finished)
         rest = self._upstream.state_at(length)
         return rest and length - rest[1]
 
@@ -329,11 +398,12 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
 
     def _next_epoch(self) -> bool:
         """Begin the next epoch; returns whether there is one."""
-        if self._finished + 1 == self._epochs or (self._epochs is None and not self._delivered):
+        following = self._epoch_runs.after(self._finished)
+        if following == self._epochs or (self._epochs is None and not self._delivered):
             self._own_idle.close()
             return False
         restore_functions(self._upstream)
-        self._begin(self._finished + 1)
+        self._begin(following)
         return True
 
     def _begin(self, number: int) -> None:
@@ -344,6 +414,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
     def _started(self, number: int) -> StageIterator[Any]:
         """Upstream at the start of epoch ``number``."""
         stage = self._stage
-        upstream = stage.upstream.start(stage.epoch_of(self._start_epoch, number))
+        epoch = stage.epoch_of(self._start_epoch, number)
+        upstream = in_epoch(stage.split, epoch).start(epoch)
         reuse_workers(upstream, self._source)
         return upstream

@@ -101,6 +101,9 @@ def _combinations() -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(inputs, st.integers(1, 3)).map(
             lambda pair: rs.interleave(*pair[0], block_length=pair[1])
         ),
+        st.tuples(inputs, st.integers(1, 2), st.booleans()).map(
+            lambda chosen: _by_epoch(chosen[0], chosen[1], nested=chosen[2])
+        ),
         st.tuples(inputs, st.none() | st.integers(0, 9), st.sampled_from(["first", "all"])).map(
             lambda chosen: rs.mix(
                 *chosen[0], weights=_rising(chosen[0]), seed=chosen[1], stop=chosen[2]
@@ -116,6 +119,11 @@ def _combinations() -> st.SearchStrategy[Pipeline[Any]]:
             )
         ),
     )
+
+
+def _by_epoch(inputs: Sequence[Pipeline[Any]], epochs: int, *, nested: bool) -> Pipeline[Any]:
+    changing = rs.by_epoch({epochs * number: one for number, one in enumerate(inputs)})
+    return changing.repeat(2).repeat(2) if nested else changing.repeat(4)
 
 
 def _rising(inputs: Sequence[object]) -> list[int]:

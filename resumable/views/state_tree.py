@@ -22,6 +22,7 @@ from .drawing import draw_tree
 from .table import table_lines
 
 LONGEST_FIELD: Final = 60
+BY_EPOCH: Final = "ByEpoch"
 LONGEST_INTEGER: Final = 10_000
 
 
@@ -53,24 +54,44 @@ def stage_tree(state: State) -> StageNode:
     """The stages of a state of a `PipelineIterator`; one node for any other state."""
     try:
         node = json.loads(state["fingerprint"])
-        return _node(node, state.get("pipeline"), "pipeline")
+        return _node(node, state.get("pipeline"), "pipeline", state.get("epoch"))
     except (KeyError, TypeError, ValueError, RecursionError):
         return StageNode("state", "state", position=dict(state))
 
 
-def _node(node: Any, saved: Any, path: str) -> StageNode:
+def _node(node: Any, saved: Any, path: str, epoch: Any) -> StageNode:
     # A file from elsewhere may hold anything, also commands for a terminal.
     if not (isinstance(node, list) and node and re.fullmatch(r"\w+(@\d+)?", node[0])):
         raise ValueError("not a fingerprint")
     name, identity, inner = node_parts(node)
     if not all(re.fullmatch(r"\w+", name) for name in identity):
         raise ValueError("not a fingerprint")
+    if name == BY_EPOCH and (number := _number_in(identity.get("starts"), epoch)) is not None:
+        parts = [
+            _node(part, saved if place == number else None, path, epoch)
+            for place, part in enumerate(inner)
+        ]  # its state is that of one of them
+        return StageNode(name, path, identity, {}, tuple(parts))
     position, below_it = _split(saved, len(inner))
+    epoch = position.get("pass", epoch)
     upstreams = [
-        _node(part, below_it.get(number), below(path, inner, number))
+        _node(part, below_it.get(number), below(path, inner, number), epoch)
         for number, part in enumerate(inner)
     ]
     return StageNode(name, path, identity, position, tuple(upstreams))
+
+
+def _number_in(starts: Any, epoch: Any) -> int | None:
+    """Which of the pipelines that begin in the epochs ``starts`` holds in ``epoch``, if both are known.
+
+    ``epoch`` counts from the first of them.
+    """
+    if type(epoch) is not int or not isinstance(starts, list):
+        return None
+    if not starts or any(type(start) is not int for start in starts):
+        return None
+    begun: int = sum(start <= starts[0] + epoch for start in starts)
+    return max(begun - 1, 0)
 
 
 def _split(saved: Any, upstreams: int) -> tuple[dict[str, Any], dict[int, Any]]:

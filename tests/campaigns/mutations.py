@@ -119,12 +119,21 @@ MUTATIONS: Final = [
     Mutation("stages/global_order.py", "count(self._position + rank", "count(self._position"),
     Mutation("stages/global_order.py", "first = self._position + rank", "first = self._position"),
     Mutation("stages/global_order.py", "passed * self._stage.deal.ranks", "passed"),
-    Mutation("stages/repeat.py", "return epoch * epochs + number", "return epoch + number"),
+    Mutation(
+        "stages/repeat.py", "return epoch * self._epochs_counted + number", "return epoch + number"
+    ),
+    Mutation(
+        "core/epochs.py",
+        "return self.upstreams[bisect_right(self.starts, epoch) - 1]",
+        "return self.upstreams[0]",
+    ),
+    Mutation("stages/epoch_runs.py", "max(begin - first, 0)", "begin"),
+    Mutation("stages/epoch_runs.py", 'side="right"', 'side="left"'),
     Mutation("stages/repeat.py", "        restore_functions(self._upstream)\n", ""),
     Mutation(
         "stages/repeat.py",
-        "self._begin(self._finished + epochs - 1)",
-        "self._begin(self._finished + epochs)",
+        "number = runs.epoch_with(last)",
+        "number = runs.epoch_with(last + 1)",
     ),
     Mutation(
         "stages/scan.py", "self._carry = freeze(stage.initial)", "self._carry = stage.initial"

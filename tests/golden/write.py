@@ -166,6 +166,17 @@ OF_ONE_SHAPE = (
 )
 """States with the epoch that was reached, and places of `interleave` in one shape, from 0.3 on."""
 
+BY_EPOCH = (
+    "by epoch",
+    "by epoch alone",
+    "by epoch endless",
+    "by epoch in partitions",
+    "by epoch nested",
+    "by epoch of two",
+    "by epoch with an empty one",
+)
+"""Pipelines that are other ones from some epoch on."""
+
 DRAWN = ("partition drawn", "partition drawn by batches")
 """Partitions whose items meet random numbers behind them."""
 
@@ -377,6 +388,7 @@ def write_missing() -> None:
     write("states-drawn.json", published(DRAWN))
     write("states-exclusions.json", published(WITH_EXCLUSIONS))
     write("states-shapes.json", published(OF_ONE_SHAPE))
+    write("states-by-epoch.json", published(BY_EPOCH))
     tables = {name: TABLES[name] for name in WITH_CONTENTS_OF_TABLES}
     write("states-contents.json", published(WITH_CONTENTS) | states(tables))
     write("block_orders.json", block_orders())

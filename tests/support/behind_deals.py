@@ -123,6 +123,10 @@ TAILS: dict[str, Tail] = {
     ),
     "repeat": lambda numbers: numbers.repeat(2),
     "repeat batch": lambda numbers: numbers.repeat(2).batch(4),
+    "by epoch": lambda numbers: rs.by_epoch({0: numbers, 1: numbers.skip(4)}).repeat(2),
+    "by epoch batch": lambda numbers: (
+        rs.by_epoch({0: numbers.skip(4), 1: numbers}).batch(4).repeat(2)
+    ),
     "take": lambda numbers: numbers.take(5),
     "skip": lambda numbers: numbers.skip(4),
     "skip repeat": lambda numbers: numbers.skip(4).repeat(2),

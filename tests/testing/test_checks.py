@@ -82,10 +82,13 @@ ONE_OF_EACH = {
     "enumerate stream", "zip", "concatenate streams", "interleave", "interleave fn", "mix all",
     "scan", "prefetch",
     "windows of a stream", "take_while", "cache of a stream", "partition in workers",
+    "by epoch alone",
 }  # fmt: skip
 LEFT_OUT = {
     # Its `concatenate` has the state of the input that it is in.
     "partition of several evened out",
+    # Its `by_epoch` has the state of the pipeline of the epoch.
+    "by epoch endless",
     # NumPy does not keep the byte order of dates in a pickle.
     "arrays of any dtype",
     "arrays of any dtype in one",

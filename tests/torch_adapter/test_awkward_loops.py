@@ -350,6 +350,22 @@ def test_positions_belong_to_samples_of_the_run(uneven: str) -> None:
         ResumableSampler(rs.range(10).shard(0, 2).shuffle(0), with_position=True)
 
 
+def test_positions_count_on_over_epochs_of_different_lengths() -> None:
+    samples: dict[int, int] = {}
+    for world in (1, 2, 3):
+        for rank in range(world):
+            order = rs.by_epoch({0: rs.range(10), 2: rs.range(10, 17)}).shuffle(0)
+            sampler = ResumableSampler(order.shard(rank, world, uneven="pad"), with_position=True)
+            for epoch in range(4):
+                sampler.set_epoch(epoch)
+                found = list(sampler)
+                assert len(found) == len(sampler) == -(-(10 if epoch < 2 else 7) // world)
+                for index, position in found:
+                    assert samples.setdefault(position, index) == index
+    assert set(samples) == set(range(34))
+    assert sorted(samples[position] for position in range(20, 27)) == [*range(10, 17)]
+
+
 def test_every_rank_gives_the_same_bytes_in_a_short_last_round() -> None:
     states = set()
     for rank in range(3):

@@ -18,6 +18,30 @@ PASSING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "repeat zero": lambda: rs.range(4).repeat(0),
     "repeat empty endless": lambda: rs.range(0).repeat(),
     "repeat stream": lambda: stream(6).repeat(3),
+    "by epoch": lambda: (
+        rs.by_epoch({0: rs.range(7), 2: rs.range(20, 31)}).shuffle(1).repeat(4).batch(4)
+    ),
+    "by epoch alone": lambda: rs.by_epoch({0: rs.range(9).map(double), 1: stream(5)}).batch(2),
+    "by epoch endless": lambda: (
+        rs.by_epoch({0: stream(5), 2: rs.range(20, 26)}).shuffle(1, window=3).repeat().take(40)
+    ),
+    "by epoch in partitions": lambda: rs.by_epoch({0: rs.range(7), 2: rs.range(9)}).partition(
+        3, lambda part: part.shuffle(2).repeat(4)
+    ),
+    "by epoch nested": lambda: (
+        rs.by_epoch({0: rs.range(3), 3: rs.range(5), 4: rs.range(2)})
+        .shuffle(1)
+        .repeat(2)
+        .skip(1)
+        .repeat(3)
+    ),
+    "by epoch of two": lambda: rs.zip(
+        rs.by_epoch({0: rs.range(6), 1: rs.range(4)}).shuffle(2),
+        rs.by_epoch({0: rs.range(9), 3: rs.range(10, 12)}),
+    ).repeat(5),
+    "by epoch with an empty one": lambda: (
+        rs.by_epoch({0: rs.range(5), 1: rs.range(0), 3: rs.range(4)}).repeat(5).skip(1)
+    ),
     "cache": lambda: rs.range(20).map(double).cache().shuffle(1).repeat(2),
     "cache of a shuffle": lambda: rs.range(12).shuffle(1).map(double).cache().repeat(3),
     "cache of a stream": lambda: stream(9).random_map(with_noise, 2).cache().repeat(3),

@@ -1,0 +1,201 @@
+"""Pipelines that are other ones from some epoch on."""
+
+# All stages but those that count epochs, such as `repeat`, start their inputs in their own epoch. So a
+# stage over inputs that change with the epoch is itself one that changes: in each epoch it is the stage
+# over what they are then. `by_epoch` splits a pipeline in this way, so that what it is in each epoch is
+# a pipeline like any other, and no stage needs to know more than one length of an input.
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, ClassVar, Final, TypeVar, final
+
+from ..errors import InvalidArgument, InvalidType, shorten
+from .arguments import check_int
+from .derived import derived
+from .graph import with_inputs
+from .identity import IdentityField, IdentityFields
+from .indexed import Indexed
+from .layout import Layout, common_layout
+from .reliance import ALWAYS, NOTHING, Reliance
+from .saved_state import SavedState
+from .stage import Length, Stage, as_stage
+from .stage_iterator import StageIterator
+
+T = TypeVar("T")
+
+ENDLESS_EPOCHS: Final = 1 << 32
+"""How many epochs an endless `repeat` counts for, since it may be cut short and repeated in turn."""
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class ByEpoch(Stage[T]):
+    """In each epoch the items of one of several pipelines: the last one that begins by then.
+
+    Stages that are put behind it stand behind each of the pipelines, except for a `repeat`, which counts
+    the epochs on.
+
+    State: that of the pipeline of the epoch. Random access is kept if all have it.
+
+    Args:
+      upstreams: the pipelines.
+      starts: the epoch in which each begins, ascending.
+
+    Attributes:
+      length: in the first epoch.
+
+    >>> pipeline = rs.by_epoch({0: rs.range(3), 2: rs.range(10, 12)})
+    >>> list(pipeline.repeat(3))
+    [0, 1, 2, 0, 1, 2, 10, 11]
+    """
+
+    identity: ClassVar[IdentityFields] = {
+        "starts": IdentityField(ALWAYS, shown_as="first epochs of pipelines")
+    }
+    relies_on: ClassVar[Reliance] = NOTHING
+    state_cost = SavedState("nothing", levels=0)
+    _in_path = False
+
+    upstreams: tuple[Stage[Any], ...]
+    starts: tuple[int, ...]
+    # Before which epoch the last one ends, where this is what a pipeline is in some epochs alone.
+    stop: float = field(default=math.inf, repr=False)
+
+    @property
+    def inputs(self) -> tuple[Stage[Any], ...]:
+        return self.upstreams
+
+    def _with_inputs(self, inputs: tuple[Stage[Any], ...]) -> Stage[T]:
+        return replace(self, upstreams=inputs)
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        return [count] * len(self.upstreams)
+
+    @derived
+    def length(self) -> Length:
+        return self.upstreams[0].length
+
+    @derived
+    def block_layout(self) -> Layout:
+        return common_layout([one.block_layout for one in self.upstreams])
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return self._in_epoch(epoch).start(epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        if not all(one.random_access for one in self.upstreams):
+            return None
+        return self._in_epoch(max(epoch, self.starts[0])).indexed(epoch)
+
+    @derived
+    def _changes(self) -> tuple[int, ...]:
+        found = set(self.starts[1:])
+        for upstream, (first, stop) in zip(self.upstreams, self.spans, strict=True):
+            found |= {epoch for epoch in upstream._changes if first < epoch < stop}
+        return tuple(sorted(found))
+
+    def _in_epoch(self, epoch: int) -> Stage[Any]:
+        return in_epoch(self.of(epoch), epoch)
+
+    @property
+    def spans(self) -> list[tuple[int, float]]:
+        """The epoch in which each pipeline begins, and the one in which it no longer holds."""
+        return list(zip(self.starts, [*self.starts[1:], self.stop], strict=True))
+
+    def of(self, epoch: int) -> Stage[T]:
+        """The pipeline of ``epoch``."""
+        if epoch < self.starts[0]:
+            raise InvalidArgument(
+                f"this part of a pipeline begins in epoch {self.starts[0]}, got epoch {epoch}: {self!r}"
+            )
+        return self.upstreams[bisect_right(self.starts, epoch) - 1]
+
+    def within(self, first: int, stop: int) -> Stage[T]:
+        """The same for the epochs from ``first`` to ``stop`` alone; one pipeline if it holds for all of them."""
+        spans = [
+            (max(begin, first), upstream)
+            for upstream, (begin, end) in zip(self.upstreams, self.spans, strict=True)
+            if begin < stop and end > first
+        ]
+        starts, upstreams = zip(*spans, strict=True)
+        if (starts, stop) == (self.starts, self.stop):
+            return self
+        return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts, stop)
+
+
+def in_epoch(stage: Stage[Any], epoch: int) -> Stage[Any]:
+    """What ``stage`` is in ``epoch``: a copy whose inputs are those of that epoch."""
+    if not stage._changes:
+        return stage
+    own = stage._in_epoch(epoch)
+    if own is not None:
+        return own
+    inputs = tuple(in_epoch(upstream, epoch) for upstream in stage.inputs)
+    return with_inputs(stage, inputs)
+
+
+def by_epoch(stage: Stage[Any]) -> Stage[Any]:
+    """``stage`` as a `ByEpoch` of what it is in each epoch; itself if it is the same in all of them.
+
+    Raises:
+      InvalidArgument: if what it is in some epoch cannot be built.
+    """
+    if not stage._changes:
+        return stage.upstreams[0] if isinstance(stage, ByEpoch) else stage
+    first = stage.starts[0] if isinstance(stage, ByEpoch) else 0
+    starts, upstreams = list[int](), list[Stage[Any]]()
+    for epoch in (first, *stage._changes):
+        upstream = in_epoch(stage, epoch)
+        if not upstreams or upstream is not upstreams[-1]:
+            starts.append(epoch)
+            upstreams.append(upstream)
+    if len(upstreams) == 1:
+        return upstreams[0]
+    if isinstance(stage, ByEpoch) and tuple(upstreams) == stage.upstreams:
+        return stage
+    return ByEpoch(
+        tuple(upstreams), tuple(starts), stage.stop if isinstance(stage, ByEpoch) else math.inf
+    )
+
+
+def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
+    """What is each of some stages from an epoch on; the epochs ascend."""
+    starts, upstreams = zip(*pairs, strict=True)
+    return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts)
+
+
+def of_each_epoch(stage: Stage[Any]) -> list[tuple[tuple[int, float], Stage[Any]]]:
+    """What ``stage`` is in each epoch, with the first epoch of each and the one in which it no longer holds."""
+    split = by_epoch(stage)
+    if isinstance(split, ByEpoch):
+        return list(zip(split.spans, split.upstreams, strict=True))
+    return [((0, math.inf), split)]
+
+
+def checked_pipelines(pipelines: Any) -> Stage[Any]:
+    """The stage of the ``pipelines`` of a user, by the epoch from which on they hold.
+
+    Raises:
+      InvalidArgument: if there is none, or the epochs do not ascend from 0.
+      InvalidType: if they are no dict, an epoch is no integer, or one is not a pipeline.
+    """
+    if not isinstance(pipelines, Mapping):
+        raise InvalidType(
+            "pipelines must be a dict with the epoch from which on each holds, such as "
+            f"{{0: old, 3: new}}, got {shorten(pipelines)}"
+        )
+    starts = tuple(
+        check_int("epochs of pipelines", epoch, minimum=0, maximum=ENDLESS_EPOCHS - 1)
+        for epoch in pipelines
+    )
+    if starts[:1] != (0,) or any(left >= right for left, right in pairwise(starts)):
+        raise InvalidArgument(
+            f"epochs of pipelines must ascend from 0, got {shorten(list(starts))}"
+        )
+    upstreams = tuple(as_stage(one, f"pipelines[{epoch}]") for epoch, one in pipelines.items())
+    return by_epoch(ByEpoch(upstreams, starts))

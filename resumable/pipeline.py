@@ -31,7 +31,7 @@ from .stages.bucket import Bucket
 from .stages.cache import Cache
 from .stages.concatenate import Concatenate
 from .stages.enumerate import Enumerate
-from .stages.exclude import Exclude, Records
+from .stages.exclude import Exclude, RecordsByItem
 from .stages.filter import Filter
 from .stages.flat_map import FlatMap
 from .stages.interleave import Interleave
@@ -365,7 +365,7 @@ class Pipeline(Generic[T]):
         return Pipeline(WindowShuffle(self.stage, seed, window=window, carry=carry))
 
     @explained_by(Exclude)
-    def exclude(self, records: Records) -> Pipeline[T]:
+    def exclude(self, records: RecordsByItem) -> Pipeline[T]:
         """Leave out records of the source; see `resumable.stages.exclude.Exclude`."""
         return Pipeline(Exclude(self.stage, records))
 

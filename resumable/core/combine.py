@@ -18,7 +18,9 @@ from .derived import derived
 from .identity import IdentityField
 from .indexed import Indexed
 from .layout import LISTS, common_layout
+from .left_out import AtPlaces, LeftOut
 from .prepared_items import grouped
+from .records import Records
 from .reliance import ALWAYS
 from .saved_state import SavedState
 from .stage import MOST_ITEMS, Length, Stage, as_stage
@@ -110,6 +112,23 @@ class Combine(Stage[T]):
                 f"objects, since functions are given blocks of them, got {new!r}"
             )
         return None
+
+    def records_of_inputs(self, records: Records) -> list[Records]:
+        """The ``records`` of each upstream, which are given by their names."""
+        named = records.of_names(self.names, type(self).__name__)
+        return [named[name] for name in self.names or ()] or [Records.NONE] * len(self.inputs)
+
+    def left_out_of_inputs(self, epoch: int, records: Sequence[Records]) -> list[LeftOut] | None:
+        """What is left out of each upstream, if that is known of those that have ``records``."""
+        found = [
+            self._left_out_of(upstream, epoch, part) if part else AtPlaces.NOTHING
+            for upstream, part in zip(self.upstreams, records, strict=True)
+        ]
+        known = [one for one in found if one is not None]
+        return known if len(known) == len(found) else None
+
+    def _left_out_of(self, upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:
+        return upstream._left_out(epoch, records)
 
     def indexed_upstreams(self, epoch: int) -> list[Indexed[Any]] | None:
         """Random access to each upstream; None unless all have it."""

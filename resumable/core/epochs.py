@@ -21,6 +21,8 @@ from .graph import with_inputs
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import Layout, common_layout
+from .left_out import LeftOut
+from .records import Records
 from .reliance import ALWAYS, NOTHING, Reliance
 from .saved_state import SavedState
 from .stage import Length, Stage, as_stage
@@ -91,6 +93,9 @@ class ByEpoch(Stage[T]):
         if not all(one.random_access for one in self.upstreams):
             return None
         return self._in_epoch(max(epoch, self.starts[0])).indexed(epoch)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        return self._in_epoch(max(epoch, self.starts[0]))._left_out(epoch, records.lenient)
 
     @derived
     def _changes(self) -> tuple[int, ...]:

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,10 +22,12 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import Block, Indices, block_items
+from .left_out import AtPlaces, LeftOut
 from .origin import Origin
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
 from .record_number import origin_by_index
+from .records import Records
 from .reliance import ITEMS, PARTS, Reliance
 from .stage import MOST_ITEMS, Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
@@ -70,6 +73,24 @@ class LookedUp(Stage[T]):
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
+
+
+def left_out_of_some(
+    stage: Stage[Any],
+    epoch: int,
+    records: Records,
+    first: int = 0,
+    step: int = 1,
+    stop: float = math.inf,
+) -> LeftOut | None:
+    """`Stage._left_out` of a stage that has upstream's items ``first``, ``first + step`` and so on before ``stop``."""
+    (upstream,) = stage.inputs
+    before = upstream._left_out(epoch, records)
+    if before is None or not before.can_be_listed:
+        return None
+    length = countable(known_length(upstream))
+    places = AtPlaces.of(before.up_to(length), alike=before.alike)
+    return places.dealt(first, step, min(stop, length), alike=by_index(upstream).every_epoch)
 
 
 def countable(length: int | float) -> int:

@@ -14,14 +14,17 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from ..errors import InvalidType, UnknownLength, shorten
+from ..state.value import unpack, unpack_count
 from .arguments import check_int
-from .block import Indices, block_items
+from .block import block_items
 from .callables import callables_in
 from .derived import derived
 from .flow import Flow
 from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
+from .left_out import AtPlaces, LeftOut
+from .records import Records
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .saved_state import SavedState
 from .stage_iterator import StageIterator
@@ -128,12 +131,35 @@ class Stage(ABC, Generic[T]):
         """How many epochs of its input were begun, at most, for its first ``count`` items in epoch 0."""
         return UNBOUNDED
 
-    def _places(self, epoch: int, items: Indices) -> Indices | None:
-        """Where in ``epoch`` the items at indices of the only input come; both of shape (n,).
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        """The items of ``epoch`` that are made of ``records`` of the sources.
 
-        None if not every item comes once in each epoch, or if that is not known.
+        None if an item may be made of several records, if that is not known, or if not every epoch has
+        equally many.
         """
-        return items if self.flow.one_for_each and self.random_access else None
+        if not self.random_access:
+            return None
+        if not self.inputs:
+            return AtPlaces.of(records.below(known_length(self)))
+        if self.flow.one_for_each and len(self.inputs) == 1:
+            return self.inputs[0]._left_out(epoch, records)
+        return None
+
+    _counts_items: ClassVar[bool] = False
+    """Whether `_position_in` knows the position of a source that has no random access."""
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        """The index of the next item where an iterator over ``epoch`` has ``state``.
+
+        For stages with random access, and sources that count their items.
+
+        Raises:
+          StateMismatch: if ``state`` cannot have come from this stage, or has only an index.
+        """
+        if len(self.inputs) == 1 and isinstance(state, dict) and state.keys() == {"upstream"}:
+            return self.inputs[0]._position_in(state["upstream"], epoch)
+        (position,) = unpack(self, state, "position")
+        return unpack_count(self, "position", position)
 
     _may_begin: ClassVar[bool] = False
     """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields

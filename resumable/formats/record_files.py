@@ -18,7 +18,9 @@ from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
+from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
+from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidType, shorten
 from .ahead import ReadAheadItems
@@ -26,6 +28,7 @@ from .contents import FILES, evidence_of_indexes
 from .data_files import AnyFile, found_data_files
 from .io.open_files import ReadingAhead
 from .io.paths import Paths, file_name
+from .named_files import left_out_of_files
 from .record import Format, LocatedRecord
 from .record_file import AnyRecords, RecordFile, open_record_files
 from .remote_records import FewRequests, RemoteRecords, read_remote
@@ -138,6 +141,18 @@ class RecordFiles(LookedUp[T]):
     def file_paths(self) -> list[str]:
         """The paths of the files, or their URLs."""
         return [file.path for file in self._files]
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        return left_out_of_files(records, self.length, self.file_paths, self._items_of)
+
+    def _items_of(self, place: int, records: Records) -> Indices:
+        """The items of ``records`` of the file at ``place``."""
+        positions = self._files[place].positions
+        numbers = records.below(positions.records)
+        if self._passes_over:
+            numbers = positions.among_kept(numbers)
+        items: Indices = numbers + self._begins[place]
+        return items
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:

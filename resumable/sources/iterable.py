@@ -118,6 +118,12 @@ class FromIterable(ExternalSource[T]):
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
+    _counts_items = True
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        position = state.get("position") if isinstance(state, dict) else None
+        return unpack_count(self, "position", position)
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         check_choice("external_state_policy", self.external_state_policy, POLICIES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar, TypeVar, final
@@ -29,11 +30,14 @@ from ..core import (
     block_length,
     blocks_of,
     derived,
+    known_length,
 )
 from ..core.block import concatenate
 from ..core.combine import NAMES
 from ..core.graph import walk
+from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_all, reached_by_index
+from ..core.records import Records
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
@@ -110,20 +114,46 @@ class Concatenate(Combine[T]):
         return _ConcatenateIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        inputs, lengths = self.indexed_upstreams(epoch), self.lengths[:-1]
-        if inputs is None or math.inf in lengths:
+        inputs = self.indexed_upstreams(epoch)
+        if inputs is None or math.inf in self.lengths[:-1]:
             return None
-        ends = np.cumsum(np.array(lengths, np.int64))
-        starts = np.concatenate([[0], ends])
-
-        def route(indices: Indices) -> tuple[Indices, Indices]:
-            numbers = np.searchsorted(ends, indices, side="right")
-            return numbers, indices - starts[numbers]
-
         return Indexed.chosen(
             inputs.__getitem__,
-            route,
+            self._route,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+        )
+
+    @derived
+    def _starts(self) -> Indices:
+        """The index of the first item of each upstream, if all but the last are finite."""
+        return np.cumsum(np.array([0, *self.lengths[:-1]], np.int64))
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        if not isinstance(state, dict) or "index" not in state:
+            return super()._position_in(state, epoch)
+        index, upstream = unpack(self, state, "index", "upstream")
+        number = unpack_count(self, "index", index, len(self.upstreams) - 1)
+        within: int = self.upstreams[number]._position_in(upstream, epoch)
+        return int(self._starts[number]) + within
+
+    def _route(self, indices: Indices) -> tuple[Indices, Indices]:
+        numbers = np.searchsorted(self._starts[1:], indices, side="right")
+        return numbers, indices - self._starts[numbers]
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        if not self.random_access:
+            return None
+        starts = self._starts.tolist()
+        parts = records.dealt(starts) if len(records.numbers) else self.records_of_inputs(records)
+        found = self.left_out_of_inputs(epoch, parts)
+        if found is None:
+            return None
+        return OfInputs(
+            found,
+            known_length(self),
+            self._route,
+            lambda index: [max(index - start, 0) for start in starts],
+            lambda number, item: starts[number] + item,
         )
 
 
@@ -188,15 +218,15 @@ class _ConcatenateIterator(MovesInBlocks[T], StageIterator[T]):
         return count - missing
 
     def _reached(self) -> Iterator[Reach]:
-        before, after = (
-            self._stage.upstreams[: self._index],
-            self._stage.upstreams[self._index + 1 :],
-        )
-        yield from chain.from_iterable(map(reached_all, before))
-        yield from self._upstream._reached()
-        yield from chain.from_iterable(reached_by_index(one, 0) for one in after)
+        upstreams, index = self._stage.upstreams, self._index
+        state = self._upstream.get_state()
         # Of its own items it matters only whether the end may have been seen.
         yield Reach(self._stage, 0 if self.skip(1) else UNBOUNDED)
+        yield from chain.from_iterable(map(reached_all, upstreams[:index]))
+        with closing(upstreams[index].start(self._epoch)) as here:
+            here.set_state(state)
+            yield from here._reached()
+        yield from chain.from_iterable(reached_by_index(one, 0) for one in upstreams[index + 1 :])
 
     def get_state(self) -> State:
         return {"index": self._index, "upstream": self._upstream.get_state()}

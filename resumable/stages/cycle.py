@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, final
 
 from ..core import Indexed, IndexedIterator, Indices, Stage
+from ..core.left_out import LeftOut
+from ..core.records import Records
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count
 from .mix_iterator import NO_TURNS, MixIterator
@@ -21,6 +23,14 @@ def cycle_indexed(upstream: Stage[T], epoch: int) -> Indexed[T] | None:
     if upstream.length == math.inf:
         return upstream.indexed(repeat.epoch_of(epoch, 0))
     return repeat.indexed(epoch)
+
+
+def cycle_left_out(upstream: Stage[Any], epoch: int, records: Records) -> LeftOut | None:
+    """What is left out of an endless repeat of ``upstream``, which may be endless itself."""
+    repeat: Repeat[Any] = Repeat(upstream)
+    if upstream.length == math.inf:
+        return upstream._left_out(repeat.epoch_of(epoch, 0), records)
+    return repeat._left_out(epoch, records)
 
 
 @final

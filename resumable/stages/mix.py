@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, TypeVar, final
 
+import numpy as np
+
 from ..core import (
     ALWAYS,
     EPOCHS,
@@ -27,12 +29,17 @@ from ..core import (
     SavedState,
     Stage,
     StageIterator,
+    by_index,
     check_bool,
     check_choice,
     check_seed,
     countable,
     derived,
+    known_length,
 )
+from ..core.indexed import Route
+from ..core.left_out import LeftOut, OfInputs
+from ..core.records import Records
 from ..core.reliance import SO_FAR
 from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
@@ -48,7 +55,7 @@ from ..order.weights import (
     timeline_of,
     weights_by_item,
 )
-from .cycle import CyclingMixIterator, cycle_indexed, without_items
+from .cycle import CyclingMixIterator, cycle_indexed, cycle_left_out, without_items
 from .mix_iterator import MixIterator
 from .repeat import check_later_epochs
 
@@ -281,20 +288,73 @@ class Mix(LookedUp[T], Combine[T]):
         inputs = self.indexed_upstreams(epoch)
         if inputs is None:
             return None
+        return Indexed.chosen(
+            inputs.__getitem__,
+            self._route(epoch),
+            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+        )
+
+    def _route(self, epoch: int) -> Route:
         schedule = cache(lambda: self.schedule(epoch))  # it may need the length
 
         def route(indices: Indices) -> tuple[Indices, Indices]:
             turns = schedule()
             if self.stop == "all":
-                assert not isinstance(turns, ChangingSchedule)
-                indices = turns.turns_with_items(indices)
+                indices = _turns_with_items(turns, indices)
             return turns.items_of(indices)
 
-        return Indexed.chosen(
-            inputs.__getitem__,
-            route,
-            indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+        return route
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        if not self.random_access:
+            return None
+        found = self.left_out_of_inputs(epoch, self.records_of_inputs(records))
+        if found is None:
+            return None
+        schedule = cache(lambda: self.schedule(epoch))
+        return OfInputs(
+            found,
+            known_length(self),
+            self._route(epoch),
+            lambda index: self._items_before(schedule(), index),
+            lambda number, item: self._place_of(schedule(), number, item),
+            alike=self._leaves_out_equally(epoch, found),
         )
+
+    def _items_before(self, schedule: AnySchedule, index: int) -> Sequence[int | float]:
+        """How many items of each upstream are before an index."""
+        if self.stop != "all":
+            return schedule.turns_before(index)
+        if not index:
+            return [0] * len(self.upstreams)
+        last = int(_turns_with_items(schedule, np.array([index - 1], np.int64))[0])
+        return self._items_in(schedule, last + 1)
+
+    def _items_in(self, schedule: AnySchedule, turn: int) -> Sequence[int | float]:
+        """How many items of each upstream the turns before ``turn`` have, where it ends with the last one."""
+        turns = zip(schedule.turns_before(turn), self.lengths, strict=True)
+        return [count if length is None else min(count, length) for count, length in turns]
+
+    def _place_of(self, schedule: AnySchedule, number: int, item: int) -> int:
+        """The index of an item of an upstream."""
+        turn = schedule.turn_of(number, item)
+        return int(sum(self._items_in(schedule, turn))) if self.stop == "all" else turn
+
+    def _leaves_out_equally(self, epoch: int, inputs: Sequence[LeftOut]) -> bool:
+        """Whether as many items are left out in every epoch."""
+        if self.stop == "all" or self.length == math.inf:
+            return True
+        items = self.schedule(epoch).turns_before(int(self.length or 0))
+        return all(
+            count % max(known_length(upstream), 1) == 0 or by_index(upstream).every_epoch
+            for one, count, upstream in zip(inputs, items, self.upstreams, strict=True)
+            if one.total
+        )
+
+    def _left_out_of(self, upstream: Stage[T], epoch: int, records: Records) -> LeftOut | None:
+        if self.stop == "cycle":
+            return cycle_left_out(upstream, epoch, records)
+        return upstream._left_out(epoch, records)
 
     def _indexed(self, upstream: Stage[T], epoch: int) -> Indexed[T] | None:
         if self.stop == "cycle":
@@ -318,3 +378,8 @@ class Mix(LookedUp[T], Combine[T]):
 
 
 _schedule = lru_cache(maxsize=64)(schedule_of)
+
+
+def _turns_with_items(schedule: AnySchedule, indices: Indices) -> Indices:
+    assert not isinstance(schedule, ChangingSchedule)  # weights that change leave out no turns
+    return schedule.turns_with_items(indices)

@@ -18,6 +18,9 @@ from ..core import (
     check_reach,
     derived,
 )
+from ..core.left_out import LeftOut
+from ..core.lookup import left_out_of_some
+from ..core.records import Records
 from .dealing import Deals
 
 T = TypeVar("T")
@@ -54,6 +57,9 @@ class Part(Deals[T]):
         if items is None or items == math.inf:
             return items
         return max(-(-(int(items) - self.index) // self.count), 0)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        return left_out_of_some(self, epoch, records, self.index, self.count)
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [(count - 1) * self.count + self.index + 1 if count else 0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
 from itertools import chain
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, cast, final
 
 from ..core import (
     EPOCHS,
@@ -36,14 +36,17 @@ from ..core.block import concatenate
 from ..core.epochs import ENDLESS_EPOCHS, ByEpoch, by_epoch, in_epoch
 from ..core.function_state import restore_functions
 from ..core.graph import walk, why_first_epoch_only, with_inputs
+from ..core.left_out import LeftOut
 from ..core.reach import Reach, reached_all
 from ..core.record_number import origin_by_index
+from ..core.records import Records
 from ..core.stage import MOST_ITEMS, runs_ahead
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_count, unpack_flag
 from ..workers.idle_workers import IdleWorkers, ReusesWorkers, WorkerSource, reuse_workers
 from .epoch_runs import ENDLESS, EpochRuns
+from .left_out_in_epochs import LeftOutInEpochs
 
 T = TypeVar("T")
 
@@ -174,8 +177,45 @@ class Repeat(Transform[T]):
         )
 
     def _upstream_by_index(self, epoch: int, number: int) -> Indexed[T]:
-        within = self.epoch_of(epoch, number)
-        return by_index(in_epoch(self.split, within), within)
+        return by_index(self.in_pass(epoch, number), self.epoch_of(epoch, number))
+
+    def in_pass(self, epoch: int, number: int) -> Stage[T]:
+        """Upstream in pass ``number`` of ``epoch``."""
+        return in_epoch(self.split, self.epoch_of(epoch, number))
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        if not isinstance(state, dict) or "pass" not in state:
+            return super()._position_in(state, epoch)
+        number, _, upstream = unpack(self, state, "pass", "delivered", "upstream")
+        finished = unpack_count(self, "pass", number)
+        inner, its_epoch = self.in_pass(epoch, finished), self.epoch_of(epoch, finished)
+        before = int(self.runs(epoch).items_before(finished))
+        return before + inner._position_in(upstream, its_epoch)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        epoch = max(epoch, self._first_epoch // max(self._epochs_counted, 1))
+        runs = self.runs(epoch)
+        if not runs.known:
+            return None
+        known = records.lenient if self.split._changes else records
+
+        def in_run(number: int) -> LeftOut | None:
+            return self.in_pass(epoch, number)._left_out(self.epoch_of(epoch, number), known)
+
+        found = [in_run(first) for first in runs.firsts]
+        kept = [
+            runs.length_of(first) - int(one.total)
+            for first, one in zip(runs.firsts, found, strict=True)
+            if one is not None and one.alike
+        ]
+        if len(kept) < len(found):
+            return None
+        for first, remaining in zip(runs.firsts, kept, strict=True):
+            if not remaining and runs.length_of(first):
+                raise InvalidArgument(
+                    f"records must leave some of the source, got all {runs.length_of(first)} of them"
+                )
+        return LeftOutInEpochs(runs, kept, cast("Callable[[int], LeftOut]", in_run))
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         length = self.split.length

@@ -19,6 +19,8 @@ from ..core import (
     check_seed,
     known_length,
 )
+from ..core.left_out import AtPlaces, LeftOut
+from ..core.records import Records
 from ..core.stage import MOST_ITEMS
 from ..errors import InvalidArgument
 from ..order.block_permutation import BlockPermutation, block_permutation
@@ -86,8 +88,15 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
         if length > MOST_ITEMS:
             raise InvalidArgument(f"shuffle takes at most 2**62 items, got {length}")
 
-    def _places(self, epoch: int, items: Indices) -> Indices | None:
-        return self._order(epoch).inverse(items) if len(items) else items
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        before = self.upstream._left_out(epoch, records)
+        if before is None or not before.can_be_listed:
+            return None
+
+        def places() -> Indices:
+            return self._order(epoch).inverse(before.up_to(len(self.upstream)))
+
+        return AtPlaces(int(before.total), places, alike=before.alike)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
         upstream = self.upstream.indexed(epoch)

@@ -27,6 +27,9 @@ from ..core import (
     check_reach,
     derived,
 )
+from ..core.left_out import LeftOut
+from ..core.lookup import left_out_of_some
+from ..core.records import Records
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")
@@ -67,6 +70,9 @@ class Skip(LookedUp[T], Transform[T]):
     def length(self) -> Length:
         items = self.upstream.length
         return None if items is None else max(items - self.count, 0)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        return left_out_of_some(self, epoch, records, self.count)
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [self.count + count if count else 0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 from ..core import (
     ITEMS,
@@ -29,6 +29,10 @@ from ..core import (
     derived,
 )
 from ..core.identity import COUNT_HINT
+from ..core.left_out import LeftOut
+from ..core.lookup import left_out_of_some
+from ..core.records import Records
+from ..state.value import unpack, unpack_count
 
 T = TypeVar("T")
 
@@ -72,6 +76,15 @@ class Take(Transform[T]):
         if items is None:
             return 0 if self.count == 0 else None
         return min(countable(items), self.count)
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        if not isinstance(state, dict) or "upstream" not in state:
+            return super()._position_in(state, epoch)
+        position, _ = unpack(self, state, "position", "upstream")
+        return unpack_count(self, "position", position)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        return left_out_of_some(self, epoch, records, stop=self.count)
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [min(count, self.count)]

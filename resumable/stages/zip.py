@@ -8,6 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from itertools import chain, islice
 from typing import Any, ClassVar, final
 
+import numpy as np
+
 from ..core import (
     ITEMS,
     PARTS,
@@ -28,14 +30,19 @@ from ..core import (
     block_length,
     blocks_of,
     check_bool,
+    countable,
     derived,
     joined_layout,
+    known_length,
     pulled_blocks,
     slice_block,
 )
 from ..core.combine import NAMES
+from ..core.left_out import AtPlaces, LeftOut
+from ..core.records import Records
 from ..core.stage import MOST_ITEMS
-from ..errors import InvalidArgument
+from ..errors import InvalidArgument, StateMismatch
+from ..state.value import unpack
 
 
 @final
@@ -95,6 +102,26 @@ class Zip(Combine[Any]):
         if self.names is None:
             return joined_layout(layouts)
         return joined_layout(dict(builtins.zip(self.names, layouts, strict=True)))
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        if not isinstance(state, dict) or "upstreams" not in state:
+            return super()._position_in(state, epoch)
+        (states,) = unpack(self, state, "upstreams")
+        if not isinstance(states, list) or len(states) != len(self.upstreams):
+            raise StateMismatch(f"the state must be of {len(self.upstreams)} upstreams", self)
+        return self.upstreams[0]._position_in(states[0], epoch)
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        # A row is left out if its records have the same number in all sources.
+        if not self.random_access or len(set(self.lengths)) > 1:
+            return None
+        found = [upstream._left_out(epoch, records) for upstream in self.upstreams]
+        places = [
+            one.up_to(countable(known_length(self))).tolist() for one in found if one is not None
+        ]
+        if len(places) < len(found) or any(one != places[0] for one in places):
+            return None
+        return AtPlaces.of(np.array(places[0], np.int64))
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [count] * len(self.upstreams)

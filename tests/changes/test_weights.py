@@ -321,3 +321,16 @@ def test_damaged_weights_are_refused_as_a_state_that_does_not_fit(weights: str) 
     assert damaged != state
     with pytest.raises(rs.StateMismatch, match="weights="):
         make({0: (2, 1), 20: (1, 1)}).resume(damaged)
+
+
+@pytest.mark.parametrize("cut", [9, 12])
+def test_asking_an_input_how_far_it_was_read_leaves_it_where_it_was(cut: int) -> None:
+    def make(weights: tuple[int, int]) -> rs.Pipeline[Any]:
+        mixed = rs.mix(rs.range(10), rs.range(100, 110), weights=weights).batch(4, collate=list)
+        return rs.concatenate(rs.range(5), mixed.unbatch().map_batches(without_first, 4))
+
+    _, state = read(make((4, 1)), cut)
+    with pytest.raises(
+        rs.StateMismatch, match=r"to change it from there on, write weights=\{0: \(4, 1\)"
+    ):
+        make((1, 1)).resume(state)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import pickle
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.tiers import thinned
 
@@ -29,9 +31,9 @@ SOURCES: Mapping[str, Callable[[int], rs.Pipeline[int]]] = {
 REPEATED = st.sampled_from([0, 1, 2, 3, None])
 
 
-def by_looking(items: list[int], records: Mapping[int, list[int]]) -> list[int]:
+def by_looking(items: list[Any], records: Mapping[int, Collection[Any]]) -> list[Any]:
     """The items that remain, one after the other."""
-    remaining = list[int]()
+    remaining = list[Any]()
     for item in items:
         now = max(first for first in records if first <= len(remaining))
         if item not in records[now]:
@@ -64,6 +66,123 @@ def test_what_remains_is_in_its_order(
     assert list(indexed.gather(backwards)) == expected[::-1]
     if excluded.stage.length is not None and excluded.stage.length < MOST:
         assert len(excluded) == len(expected)
+
+
+@st.composite
+def several(draw: st.DrawFn, depth: int = 2, name: str = "") -> tuple[rs.Pipeline[str], Any]:
+    """A pipeline of one or several sources, whose items tell their records, and some of these records."""
+    kind = "source"
+    if depth:
+        kind = draw(st.sampled_from(["source", "mix", "mix", "concatenate", "in a row", "zip"]))
+    if kind == "source":
+        count = draw(st.integers(1, 12))
+        made = rs.range(count).map(lambda number: f"{name}{number}")
+        records: Any = draw(st.lists(st.integers(0, count - 1), max_size=4))
+    elif kind == "in a row":
+        counts = draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+        starts = [sum(counts[:at]) for at in range(len(counts))]
+        made = rs.concatenate(
+            *[
+                rs.range(start, start + count).map(lambda number: f"{name}{number}")
+                for start, count in zip(starts, counts, strict=True)
+            ]
+        )
+        records = draw(st.lists(st.integers(0, sum(counts) - 1), max_size=4))
+    elif kind == "zip":
+        count = draw(st.integers(1, 9))
+        made = rs.zip(rs.range(count), rs.range(100, 100 + count)).map(
+            lambda row: f"{name}{row[0]}"
+        )
+        records = draw(st.lists(st.integers(0, count - 1), max_size=4))
+    else:
+        names = "abc"[: draw(st.integers(1, 3))]
+        inputs = {one: draw(several(depth - 1, f"{name}{one}.")) for one in names}
+        pipelines = {one: pipeline for one, (pipeline, _) in inputs.items()}
+        chosen = {one for one in names if draw(st.booleans())}
+        records = {one: inputs[one][1] for one in chosen}
+        made = joined(draw, kind, pipelines)
+    for _ in range(draw(st.integers(0, 2))):
+        made = then(draw, made)
+    return made, records
+
+
+def joined(draw: st.DrawFn, kind: str, pipelines: Mapping[str, rs.Pipeline[str]]) -> Any:
+    if kind == "concatenate":
+        return rs.concatenate(pipelines)
+    stop = draw(st.sampled_from(["first", "all", "cycle"]))
+    parts = st.tuples(*[st.integers(1, 3) for _ in pipelines])
+    weights: Any = draw(parts)
+    if stop == "cycle" and any(one.stage.length == 0 for one in pipelines.values()):
+        reject()
+    if stop != "all" and draw(st.booleans()):
+        weights = {0: weights, draw(st.integers(1, 20)): draw(parts)}
+    seed = draw(st.none() | st.integers(0, 5))
+    reshuffle = seed is not None and draw(st.booleans())
+    return rs.mix(pipelines, weights=weights, seed=seed, stop=stop, reshuffle=reshuffle)
+
+
+def then(draw: st.DrawFn, made: rs.Pipeline[str]) -> rs.Pipeline[str]:
+    step = draw(st.sampled_from(["shuffle", "blocks", "repeat", "endless", "take", "skip", "map"]))
+    is_finite = made.stage.random_access and made.stage.length != math.inf
+    if step == "shuffle" and is_finite:
+        return made.shuffle(draw(st.integers(0, 3)))
+    if step == "blocks" and is_finite:
+        return made.shuffle(1, block=3)
+    if step == "repeat":
+        return made.repeat(draw(st.integers(1, 3)))
+    if step == "endless":
+        return made.repeat()
+    if step == "take":
+        return made.take(draw(st.integers(1, 30)))
+    if step == "skip":
+        return made.skip(draw(st.integers(0, 5)))
+    return made.map(str)
+
+
+def items_of(records: Any, name: str = "") -> set[str]:
+    """The items of ``records``."""
+    if isinstance(records, Mapping):
+        return set().union(*(items_of(one, f"{name}{key}.") for key, one in records.items()))
+    return {f"{name}{number}" for number in records}
+
+
+@given(made=several(), cut=st.integers(0, 40), first=st.integers(0, 30), epoch=st.integers(0, 2))
+def test_records_of_several_sources_are_left_out_by_name(
+    made: tuple[rs.Pipeline[str], Any], cut: int, first: int, epoch: int
+) -> None:
+    pipeline, records = made
+    left_out = items_of(records)
+    whole = list(islice(pipeline.start(epoch), 10 * MOST))
+    try:
+        excluded = pipeline.exclude({0: [], first: records})
+    except rs.InvalidArgument as error:
+        if re.search(
+            "as many of them in every epoch|must leave some|another number of items", str(error)
+        ):
+            reject()
+        raise
+    if epoch and excluded.stage._first_epoch_only:
+        return
+    remaining = by_looking(whole, {0: set(), first: left_out})
+    expected = remaining[:MOST]
+    with excluded.start(epoch) as iterator:
+        assert list(islice(iterator, MOST)) == expected
+    indexed = excluded.stage.indexed(epoch)
+    assert indexed is not None
+    backwards = np.arange(len(expected))[::-1]
+    assert list(indexed.gather(backwards)) == expected[::-1]
+    assert list(indexed.gather(backwards[::3])) == expected[::-3]
+    if excluded.stage.length not in (None, math.inf):
+        assert excluded.stage.length == len(remaining)
+    if epoch or not whole:
+        return
+    # A run that has not planned it may be anywhere before.
+    cut = min(cut, first, len(whole) - 1)  # who was at the end may have seen it
+    with iter(pipeline) as iterator:
+        passed = list(islice(iterator, cut))
+        state = iterator.get_state()
+    with excluded.resume(state) as iterator:
+        assert passed + list(islice(iterator, MOST)) == remaining[: MOST + cut]
 
 
 @pytest.mark.parametrize("repeated", [None, 2])
@@ -127,14 +246,43 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (lambda: rs.range(3).exclude("1"), rs.InvalidType, "must be several integers, got '1'"),  # type: ignore[arg-type]
         (lambda: rs.range(3).exclude([True]), rs.InvalidType, "records"),
         (lambda: rs.range(9).filter(bool).exclude([1]), rs.InvalidArgument, "put it after the source"),
-        (lambda: rs.range(9).take(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.range(9).shuffle(0).take(4).repeat(2).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
+        (
+            lambda: rs.range(9).shuffle(0).take(4).exclude([8]).repeat(2),
+            rs.InvalidArgument,
+            "another number of items in each epoch where .* must stand behind repeat, got .* begins again",
+        ),
+        (lambda: rs.range(9).repeat().skip(4).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
+        (lambda: rs.range(9).exclude([1]).exclude([1]), rs.InvalidArgument, "put it after the source"),
         (lambda: rs.range(9).batch(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
-        (lambda: rs.from_iterable(lambda: iter([1])).exclude([0]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.from_iterable(lambda: iter([1])).map(int).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
         (
             lambda: rs.mix(rs.range(9), rs.range(9)).exclude([1]),
             rs.InvalidArgument,
-            "put it after the source",
+            "records of Mix must be by name, since it has several inputs, which have no names here, got",
         ),
+        (
+            lambda: rs.mix({"web": rs.range(9)}).exclude([1]),
+            rs.InvalidArgument,
+            r"records of Mix must be a dict such as \{'web': \[12\]\}, since it has several inputs, got \[1\]",
+        ),
+        (
+            lambda: rs.mix({"web": rs.range(9)}).exclude({"wbe": [1]}),
+            rs.InvalidArgument,
+            r"must name an input or a file of Mix, which has \['web'\], got 'wbe'",
+        ),
+        (
+            lambda: rs.range(9).exclude({"a": [1]}),
+            rs.InvalidArgument,
+            "must be numbers where a source has no files that can be named, got 'a'",
+        ),
+        (
+            lambda: rs.mix({"a": rs.range(9).shuffle(1), "b": rs.range(5)}).exclude({"a": [1]}).repeat(2),
+            rs.InvalidArgument,
+            "another number of items in each epoch",
+        ),
+        (lambda: rs.range(9).exclude({"a": {2: [1]}}), rs.InvalidType, "names in records must be strings, got 2"),
+        (lambda: rs.range(9).exclude({0: [], "a": [1]}), rs.InvalidType, "names in records must be strings, got 0"),  # type: ignore[arg-type]
         (
             lambda: rs.range(9).exclude({0: [], 3: [1]}).repeat(2),
             rs.InvalidArgument,
@@ -165,7 +313,11 @@ def test_records_are_read_from_a_file(tmp_path: Path) -> None:
     assert list(rs.range(9).exclude(rs.read_exclusions(path))) == [0, 1, 2, 3, 5, 6, 7]
     path.write_text("[0, 1]")
     assert list(rs.range(4).exclude(rs.read_exclusions(path))) == [2, 3]
-    for text in ("", "3", '{"a": [1]}', '{"0": 1}', "[1.5]", '["1"]', "[[1]]"):
+    path.write_text('{"0": [], "1": {"a": [1]}}')
+    assert rs.read_exclusions(path) == {0: [], 1: {"a": [1]}}
+    path.write_text('{"a": {"b": [1]}}')
+    assert rs.read_exclusions(path) == {0: {"a": {"b": [1]}}}
+    for text in ("", "3", '{"a": 1}', '{"0": 1}', "[1.5]", '["1"]', "[[1]]", "[-1]"):
         path.write_text(text)
         with pytest.raises(rs.InvalidArgument, match=r"bad\.json must hold a JSON list of numbers"):
             rs.read_exclusions(path)

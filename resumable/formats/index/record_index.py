@@ -80,6 +80,19 @@ class RecordIndex(ABC):
             return kept
         return kept + np.searchsorted(self.kept_before(), kept, side="right")
 
+    def among_kept(self, numbers: Indices) -> Indices:
+        """Numbers among those that are not passed over, for ``numbers`` among all records.
+
+        Those that are passed over are no items, so the result, shape (m,), may be shorter than the
+        argument, shape (n,).
+        """
+        if not self.passed_over:
+            return numbers
+        passed_over = self.kept_before() + np.arange(self.passed_over)
+        before = np.searchsorted(passed_over, numbers)
+        kept = ~np.isin(numbers, passed_over)
+        return numbers[kept] - before[kept]
+
 
 class HeldIndex(RecordIndex):
     """An index that stays in memory, because its cache cannot be written: 8 bytes a record."""

@@ -21,8 +21,10 @@ from ...core.evidence import Evidence
 from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
+from ...core.left_out import LeftOut
 from ...core.lookup import LookedUp
 from ...core.prepared_items import grouped
+from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...core.stage import MOST_ITEMS
 from ...errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
@@ -32,6 +34,7 @@ from ..data_files import found_data_files
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.paths import Paths, file_name
+from ..named_files import left_out_of_files
 from .file_access import TableFileAccess
 from .rows import Rows
 
@@ -208,6 +211,16 @@ class TableFiles(LookedUp[dict[str, Any]]):
         # Only decoding a column tells whether it has nulls, and so no array for its numbers.
         names = frozenset(self.names)
         return STACKED if all(names <= file.stackable for file in self._files) else LISTS
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        paths = [file.access.path for file in self._files]
+        return left_out_of_files(records, self.length, paths, self._items_of)
+
+    def _items_of(self, place: int, records: Records) -> Indices:
+        """The items of ``records`` of the file at ``place``."""
+        first = int(np.searchsorted(self._file_of, place))
+        begin = self._begin(first)
+        return records.below(int(self._files[place].rows.sum())) + begin
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
         return Indexed(

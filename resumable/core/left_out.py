@@ -1,0 +1,254 @@
+"""Which items of an order are left out, and which remain."""
+
+# An order may be endless, as a mix of corpora that are repeated. So it is asked how many items before an
+# index are left out, rather than for all of them.
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import ClassVar, Final, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from .block import Indices
+
+Mask: TypeAlias = npt.NDArray[np.bool_]
+
+NONE: Final[Indices] = np.empty(0, np.int64)
+MOST_LISTED: Final = 1 << 25
+LOOKED_AT_ONCE: Final = 1 << 16
+"""So many consecutive items are looked at together, where it is not known which of them remain."""
+FEWEST_AT_ONCE: Final = 64
+STEPS: Final = 8
+"""So often the index of an item is guessed from the one before, which suffices where few are left out."""
+
+
+class LeftOut(ABC):
+    """The items of an order that are left out.
+
+    Attributes:
+      total: how many; infinite if they do not end.
+      alike: whether there are as many in every epoch.
+    """
+
+    total: int | float
+    alike: bool = True
+
+    @property
+    def can_be_listed(self) -> bool:
+        """Whether there are few enough to be listed by `up_to`."""
+        return self.total <= MOST_LISTED
+
+    @abstractmethod
+    def before(self, index: int) -> int:
+        """How many of the items before ``index`` are left out."""
+
+    @abstractmethod
+    def among(self, indices: Indices) -> Mask:
+        """Whether each of the items at ``indices`` is left out; both of shape (n,)."""
+
+    @abstractmethod
+    def up_to(self, stop: int) -> Indices:
+        """The indices before ``stop`` of the items that are left out, ascending; shape (n,)."""
+
+    def kept_before(self, index: int) -> int:
+        """How many of the items before ``index`` remain."""
+        return index - self.before(index) if index else 0
+
+    def remaining(self, places: Indices) -> Indices:
+        """The index of each of ``places`` among the items that remain; both of shape (n,)."""
+        order = np.argsort(places, kind="stable")
+        ascending = places[order]
+        found = np.empty_like(places)
+        start = 0
+        while start < len(places):
+            first = int(ascending[start])
+            stop = int(np.searchsorted(ascending, first + LOOKED_AT_ONCE))
+            found[order[start:stop]] = self._in_a_row(first, ascending[start:stop] - first)
+            start = stop
+        return found
+
+    def _in_a_row(self, first: int, offsets: Indices) -> Indices:
+        """`remaining` for places ``offsets`` after ``first``, ascending."""
+        missing, index = int(offsets[-1]) + 1, self._index_of(first)
+        kept = list[Indices]()
+        while missing > 0:
+            size = min(max(missing + missing // 8, FEWEST_AT_ONCE), LOOKED_AT_ONCE)
+            some = np.arange(index, index + size, dtype=np.int64)
+            kept.append(some[~self.among(some)])
+            missing -= len(kept[-1])
+            index += size
+        return np.concatenate(kept)[offsets]
+
+    def _index_of(self, place: int) -> int:
+        """`remaining` for one place."""
+        # The index of the item is at least one that has so many left-out items up to it.
+        index = place
+        for _ in range(STEPS):
+            guess = place + self.before(index + 1)
+            if guess == index:
+                return index
+            index = guess
+        step = 1
+        while self.kept_before(index + step) <= place:
+            index, step = index + step, 2 * step
+        # Of the items before `index + step` more than `place` remain, and of those before `index` not so many.
+        while step > 1:
+            half = step // 2
+            if self.kept_before(index + half) <= place:
+                index, step = index + half, step - half
+            else:
+                step = half
+        return index
+
+
+@final
+class AtPlaces(LeftOut):
+    """Items that are left out at some indices.
+
+    Args:
+      count: how many.
+      places: returns their indices, in any order, shape (count,); it is called once, when they are needed.
+      alike: whether there are as many in every epoch.
+    """
+
+    NOTHING: ClassVar[AtPlaces]
+
+    def __init__(self, count: int, places: Callable[[], Indices], *, alike: bool = True) -> None:
+        self.total = count
+        self.alike = alike or not count
+        self._unordered = places
+
+    @classmethod
+    def of(cls, places: Indices, *, alike: bool = True) -> AtPlaces:
+        """Items at ``places``, shape (n,)."""
+        return cls(len(places), lambda: places, alike=alike)
+
+    @cached_property
+    def places(self) -> Indices:
+        """Their indices, ascending; shape (total,)."""
+        return np.sort(self._unordered()) if self.total else NONE
+
+    @cached_property
+    def _before_gaps(self) -> Indices:
+        """How many items remain before each one that is left out, ascending."""
+        return self.places - np.arange(len(self.places))
+
+    def before(self, index: int) -> int:
+        return int(np.searchsorted(self.places, index))
+
+    def among(self, indices: Indices) -> Mask:
+        if _follow_each_other(indices):
+            first = int(indices[0])
+            start, stop = np.searchsorted(self.places, [first, first + len(indices)]).tolist()
+            mask: Mask = np.zeros(len(indices), np.bool_)
+            mask[self.places[start:stop] - first] = True
+            return mask
+        found = np.searchsorted(self.places, indices)
+        mask = found < len(self.places)
+        mask[mask] = self.places[found[mask]] == indices[mask]
+        return mask
+
+    def up_to(self, stop: int) -> Indices:
+        return self.places[: self.before(stop)]
+
+    def remaining(self, places: Indices) -> Indices:
+        if not self.total or not len(places):
+            return places
+        return places + _counts_up_to(self._before_gaps, places)
+
+    def dealt(self, first: int, step: int, stop: float, *, alike: bool) -> AtPlaces:
+        """Those among the items ``first``, ``first + step`` and so on before ``stop``.
+
+        ``alike`` tells whether every epoch has the same items in the same order.
+        """
+        places = self.places
+        here = (places >= first) & (places < stop) & ((places - first) % step == 0)
+        # Where the order changes, other records are among them in another epoch.
+        found = AtPlaces.of((places[here] - first) // step)
+        found.alike = alike or not len(places)
+        return found
+
+
+AtPlaces.NOTHING = AtPlaces.of(NONE)
+
+
+@final
+class OfInputs(LeftOut):
+    """Items of several inputs, each of which has items that are left out.
+
+    Args:
+      inputs: the items of each that are left out.
+      length: number of items.
+      route: returns the input of the item at each index, and its index there; all of shape (n,).
+      counts: returns how many items of each input are before an index.
+      place_of: returns the index of an item of an input.
+      alike: whether all epochs have the same items of each input.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[LeftOut],
+        length: int | float,
+        route: Callable[[Indices], tuple[Indices, Indices]],
+        counts: Callable[[int], Sequence[int | float]],
+        place_of: Callable[[int, int], int],
+        *,
+        alike: bool = True,
+    ) -> None:
+        self._inputs = inputs
+        self._having = [number for number, one in enumerate(inputs) if one.total]
+        self._length = length
+        self._route = route
+        self._counts = counts
+        self._place_of = place_of
+        self.total = 0
+        self.alike = not self._having or (alike and all(one.alike for one in inputs))
+        if self._having:
+            self.total = math.inf if length == math.inf else self.before(int(length))
+
+    def before(self, index: int) -> int:
+        counts = self._counts(int(min(index, self._length)))
+        return sum(self._inputs[number].before(int(counts[number])) for number in self._having)
+
+    def among(self, indices: Indices) -> Mask:
+        mask = np.zeros(len(indices), np.bool_)
+        within = np.flatnonzero(indices < self._length)
+        numbers, items = self._route(indices[within])
+        for number in self._having:
+            here = numbers == number
+            mask[within[here]] = self._inputs[number].among(items[here])
+        return mask
+
+    def up_to(self, stop: int) -> Indices:
+        counts = self._counts(int(min(stop, self._length)))
+        places = [
+            self._place_of(number, item)
+            for number in self._having
+            for item in self._inputs[number].up_to(int(counts[number])).tolist()
+        ]
+        return np.array(sorted(places), np.int64)
+
+
+def _follow_each_other(numbers: Indices) -> bool:
+    """Whether each of ``numbers``, shape (n,), is one more than the one before; False if there are none."""
+    if not len(numbers) or int(numbers[-1]) - int(numbers[0]) != len(numbers) - 1:
+        return False
+    return not np.any(np.diff(numbers) != 1)
+
+
+def _counts_up_to(ascending: Indices, numbers: Indices) -> Indices:
+    """How many of ``ascending`` are at most each of ``numbers``; both of shape (n,)."""
+    first, last = int(numbers[0]), int(numbers[-1])
+    if not _follow_each_other(numbers):
+        counts: Indices = np.searchsorted(ascending, numbers, side="right")
+        return counts
+    # For consecutive numbers it takes a tenth of the time to count those that lie between them.
+    before, until = np.searchsorted(ascending, [first, last], side="right").tolist()
+    added = np.bincount(ascending[before:until] - first, minlength=len(numbers))
+    added[0] += before
+    return np.cumsum(added)

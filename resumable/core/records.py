@@ -1,0 +1,191 @@
+"""Records of sources, by number and by name."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final, TypeAlias, final
+
+import numpy as np
+
+from ..errors import InvalidArgument, InvalidType, shorten
+from .arguments import check_int
+from .block import Indices
+
+RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
+"""Records as users write them: numbers, or for several inputs or files a dict of these by name."""
+
+MOST_SHOWN: Final = 32
+"""So many numbers stand in the fingerprint as they are; of more, it has the digest."""
+DEEPEST: Final = 64
+NO_NUMBERS: Final[Indices] = np.empty(0, np.int64)
+
+
+@final
+@dataclass(frozen=True)
+class Records:
+    """Records of a source, or of what joins several.
+
+    Args:
+      numbers: of records, from 0, ascending; shape (n,), int64.
+      named: records of an input or of a file, by its name.
+      may_lack: whether there may be fewer records than the numbers say, as in the pipelines of some epochs.
+    """
+
+    NONE: ClassVar[Records]
+
+    numbers: Indices = field(default_factory=lambda: NO_NUMBERS)
+    named: Mapping[str, Records] = field(default_factory=dict)
+    may_lack: bool = False
+
+    @classmethod
+    def of(cls, given: Any, depth: int = 0) -> Records:
+        """The records that a user gives.
+
+        Raises:
+          InvalidArgument: if a number is below 0.
+          InvalidType: if they are neither integers nor a dict of these by name.
+        """
+        if not isinstance(given, Mapping):
+            return cls(_numbers(given))
+        for name in given:
+            if not isinstance(name, str):
+                raise InvalidType(f"names in records must be strings, got {shorten(name)}")
+        if depth > DEEPEST:
+            raise InvalidArgument(f"records must be nested at most {DEEPEST} deep")
+        named = {name: cls.of(given[name], depth + 1) for name in sorted(given)}
+        return cls(named={name: one for name, one in named.items() if one})
+
+    def __bool__(self) -> bool:
+        return bool(len(self.numbers) or self.named)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Records) and self.known_as == other.known_as
+
+    def __repr__(self) -> str:
+        return shown_records(self.known_as)
+
+    def __hash__(self) -> int:
+        return hash(self.known_as)
+
+    @property
+    def lenient(self) -> Records:
+        """The same, where there may be fewer."""
+        return replace(self, may_lack=True)
+
+    def of_names(self, names: Iterable[str] | None, what: str) -> dict[str, Records]:
+        """The records by the ``names`` of inputs or files, of which ``what`` has none but these.
+
+        Raises:
+          InvalidArgument: if they are numbers, or there is no such name.
+        """
+        known = list(names or ())
+        if len(self.numbers):
+            by_name = f"a dict such as {{{known[0]!r}: [12]}}" if known else "by name"
+            raise InvalidArgument(
+                f"records of {what} must be {by_name}, since it has several inputs"
+                f"{'' if known else ', which have no names here'}, got {shorten(self.numbers.tolist())}"
+            )
+        for name in self.named:
+            if name not in known and not self.may_lack:
+                raise InvalidArgument(
+                    f"records must name an input or a file of {what}, which has {shorten(known)}, got {name!r}"
+                )
+        return {
+            name: replace(self.named.get(name, self.NONE), may_lack=self.may_lack) for name in known
+        }
+
+    def dealt(self, starts: Sequence[int]) -> list[Records]:
+        """The numbers of each of several sources, if they go on from one to the next.
+
+        Args:
+          starts: the number of the first record of each.
+        """
+        cuts = np.searchsorted(self.numbers, starts[1:])
+        parts = zip(np.split(self.numbers, cuts), starts, strict=True)
+        return [replace(self, numbers=numbers - start) for numbers, start in parts]
+
+    def below(self, length: int | float) -> Indices:
+        """The numbers, shape (n,), of a source with ``length`` records.
+
+        Raises:
+          InvalidArgument: if there are fewer, or if they are given by name.
+        """
+        for name in self.named:
+            raise InvalidArgument(
+                f"records must be numbers where a source has no files that can be named, got {name!r}"
+            )
+        numbers = self.numbers
+        if len(numbers) and int(numbers[-1]) >= length:
+            if self.may_lack:
+                return numbers[: np.searchsorted(numbers, length)]
+            raise InvalidArgument(
+                f"records must be less than the number of those of the source, {length}, got {int(numbers[-1])}"
+            )
+        return numbers
+
+    @property
+    def known_as(self) -> tuple[Any, ...]:
+        """What a fingerprint says of them: the numbers, or of many how many and their digest; pairs with names."""
+        if self.named:
+            return tuple((name, one.known_as) for name, one in self.named.items())
+        if len(self.numbers) <= MOST_SHOWN:
+            return tuple(self.numbers.tolist())
+        digest = hashlib.sha256(self.numbers.astype("<i8").tobytes()).hexdigest()
+        return f"{len(self.numbers)} records", digest
+
+
+Records.NONE = Records()
+
+
+def records_known_as(value: tuple[Any, ...]) -> Records:
+    """The records that `Records.known_as` is ``value``; none where only their digest is known."""
+    if value and isinstance(value[0], tuple):
+        return Records(named={name: records_known_as(one) for name, one in value})
+    return Records.NONE if _is_digest(value) else Records(np.array(value, np.int64))
+
+
+def shown_records(value: tuple[Any, ...]) -> str:
+    """``value``, which is a `Records.known_as`, as users write it."""
+    if value and isinstance(value[0], tuple):
+        return f"{{{', '.join(f'{name!r}: {shown_records(one)}' for name, one in value)}}}"
+    return f"<{value[0]}>" if _is_digest(value) else str(list(value))
+
+
+def read_known_as(value: Any, depth: int = 0) -> tuple[Any, ...] | None:
+    """``value``, from a state, as a `Records.known_as`; None if it is none."""
+    if not isinstance(value, (list, tuple)) or depth > DEEPEST:
+        return None
+    if value and all(isinstance(one, (list, tuple)) for one in value):
+        pairs = list[tuple[str, Any]]()
+        for one in value:
+            if len(one) != 2 or type(one[0]) is not str:
+                return None
+            inner = read_known_as(one[1], depth + 1)
+            if not inner:
+                return None
+            pairs.append((one[0], inner))
+        names = [name for name, _ in pairs]
+        return tuple(pairs) if names == sorted(set(names)) else None
+    if all(type(one) is str for one in value):
+        return tuple(value) if len(value) in (0, 2) else None
+    if not all(type(one) is int and 0 <= one < 1 << 62 for one in value):
+        return None
+    return tuple(value) if list(value) == sorted(set(value)) else None
+
+
+def _is_digest(value: tuple[Any, ...]) -> bool:
+    return bool(value) and isinstance(value[0], str)
+
+
+def _numbers(given: Any) -> Indices:
+    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
+        raise InvalidType(f"records must be several integers, got {shorten(given)}")
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
+        numbers = given.astype(np.int64).ravel()
+    else:
+        numbers = np.array([check_int("records", each, minimum=0) for each in given], np.int64)
+    if len(numbers) and int(numbers.min()) < 0:
+        raise InvalidArgument(f"records must be at least 0, got {int(numbers.min())}")
+    return np.unique(numbers)

@@ -1,0 +1,89 @@
+"""What a repeat leaves out in each of its epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Final, final
+
+import numpy as np
+
+from ..core import Indices
+from ..core.left_out import LeftOut, Mask
+from .epoch_runs import EpochRuns
+
+KEPT_EPOCHS: Final = 8
+"""Epochs of which it is kept at a time what is left out."""
+
+
+@final
+class LeftOutInEpochs(LeftOut):
+    """Items of several epochs, in each of which some are left out.
+
+    Args:
+      runs: where the epochs lie among all items.
+      kept: how many items remain in an epoch of each run.
+      in_epoch: returns what is left out in an epoch, counted from that of the first item.
+    """
+
+    def __init__(
+        self, runs: EpochRuns, kept: Sequence[int], in_epoch: Callable[[int], LeftOut]
+    ) -> None:
+        self._runs = runs
+        self._kept = EpochRuns(runs.firsts, kept, runs.epochs)
+        self._in_epoch = lru_cache(KEPT_EPOCHS)(in_epoch)
+        left_out = [
+            length - remaining
+            for length, remaining in zip(map(runs.length_of, runs.firsts), kept, strict=False)
+        ]
+        self.total = (
+            EpochRuns(runs.firsts, left_out, runs.epochs).total or 0 if any(left_out) else 0
+        )
+
+    def before(self, index: int) -> int:
+        if index >= (self._runs.total or 0):
+            return int(self.total)
+        epoch = self._runs.epoch_with(index)
+        start = self._runs.items_before(epoch)
+        within = self._in_epoch(epoch).before(index - int(start))
+        return int(start - self._kept.items_before(epoch)) + within
+
+    def among(self, indices: Indices) -> Mask:
+        mask = np.zeros(len(indices), np.bool_)
+        existing = indices < (self._runs.total or 0)
+        if not existing.all():
+            mask[existing] = self.among(indices[existing])
+            return mask
+        epochs, within = self._runs.places(indices)
+        for epoch, here in _each(epochs):
+            mask[here] = self._in_epoch(epoch).among(within[here])
+        return mask
+
+    def up_to(self, stop: int) -> Indices:
+        if not stop or not self.total:
+            return np.empty(0, np.int64)
+        last = self._runs.epoch_with(min(stop, int(min(self._runs.total or 0, stop))) - 1)
+        starts = [int(self._runs.items_before(epoch)) for epoch in range(last + 1)]
+        found = [
+            start + self._in_epoch(epoch).up_to(stop - start) for epoch, start in enumerate(starts)
+        ]
+        return np.concatenate(found)
+
+    def remaining(self, places: Indices) -> Indices:
+        if not self.total or not len(places):
+            return places
+        epochs, within = self._kept.places(places)
+        found = np.empty_like(places)
+        for epoch, here in _each(epochs):
+            before = int(self._runs.items_before(epoch))
+            found[here] = self._in_epoch(epoch).remaining(within[here]) + before
+        return found
+
+
+def _each(epochs: Indices) -> Iterator[tuple[int, Mask | slice]]:
+    """The different ones of ``epochs``, shape (n,), and where each of them is."""
+    if len(epochs) and (epochs[0] == epochs).all():
+        yield int(epochs[0]), slice(None)
+        return
+    for epoch in np.unique(epochs).tolist():
+        yield epoch, epochs == epoch

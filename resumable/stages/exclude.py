@@ -117,16 +117,8 @@ class Exclude(LookedUp[T], Transform[T]):
         object.__setattr__(self, "records", records)
         changes = tuple((first, each.known_as) for first, each in records.items())
         object.__setattr__(self, "changes", changes if changes != NOTHING_LEFT_OUT else ())
-        for each in (Records.NONE, *records.values()):
-            left_out = self._of_upstream(0, each)
-            if left_out is None:
-                raise InvalidArgument(
-                    "exclude needs items by their index, each made of one record of the source, and before a "
-                    f"repeat as many of them in every epoch, got {self.upstream!r}; put it after the source, "
-                    "its shuffle or a mix, and before stages that drop, add or join items, or right behind "
-                    "from_iterable"
-                )
-            count = known_length(self.upstream) if self.upstream.random_access else math.inf
+        count = self._items_of_upstream
+        for left_out in self._at_first:
             if 0 < count < math.inf and left_out.total == count:
                 raise InvalidArgument(
                     f"records must leave some of the source, got all {count} of them"
@@ -155,17 +147,35 @@ class Exclude(LookedUp[T], Transform[T]):
             )
         return None
 
-    @derived
+    @property
     def _varies(self) -> bool:
         """Whether another number of items is left out in each epoch."""
-        found = [self._of_upstream(0, each) for each in self._by_item.values()]
-        return not all(one is None or one.alike for one in found)
+        return not all(one.alike for one in self._at_first)
 
-    def _of_upstream(self, epoch: int, records: Records) -> LeftOut | None:
-        """What is left out of upstream's items in an epoch."""
-        if self.upstream._counts_items:
-            return AtPlaces.of(records.below(math.inf))
-        return self.upstream._left_out(epoch, records)
+    @derived
+    def _at_first(self) -> Sequence[LeftOut]:
+        """What is left out in the first epoch, from each item at which that changes."""
+        return self._left_out_in(0)
+
+    def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
+        upstream, records = self.upstream, self._by_item.values()
+        if upstream._counts_items:
+            return [AtPlaces.of(each.below(math.inf)) for each in records]
+        found = [upstream._left_out(epoch, each) for each in records]
+        known = [each for each in found if each is not None]
+        if len(known) < len(found):
+            raise InvalidArgument(
+                "exclude needs items by their index, each made of one record of the source, and before a "
+                f"repeat as many of them in every epoch, got {upstream!r}; put it after the source, its "
+                "shuffle or a mix, and before stages that drop, add or join items, or right behind "
+                "from_iterable"
+            )
+        return known
+
+    @derived
+    def _items_of_upstream(self) -> int | float:
+        """How many there are; infinite if that is not known."""
+        return known_length(self.upstream) if self.upstream.random_access else math.inf
 
     @derived
     def length(self) -> Length:
@@ -192,10 +202,8 @@ class Exclude(LookedUp[T], Transform[T]):
         # Only when an item is asked for: who has come to the end may have begun another epoch.
         if epoch and self._first_epoch_only:
             raise InvalidArgument(f"{self._first_epoch_only}, got epoch {epoch}")
-        left_out = [self._of_upstream(epoch, each) for each in self._by_item.values()]
-        known = cast("Sequence[LeftOut]", left_out)
-        length = known_length(self.upstream) if self.upstream.random_access else math.inf
-        return Remaining(length, list(self._by_item), known)
+        left_out = self._left_out_in(epoch) if epoch else self._at_first
+        return Remaining(self._items_of_upstream, list(self._by_item), left_out)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return None if self.changes else self.upstream._left_out(epoch, records)

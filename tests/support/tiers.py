@@ -21,10 +21,16 @@ EXAMPLES: Final = {"quick": 10, "deep": 80}
 
 
 def begin(tier: str) -> None:
-    """Let all tests that are imported from now on be of ``tier``."""
+    """Let all tests that are imported from now on be of ``tier``.
+
+    Examples are the same in every run, so that a failure tells of the change that was made. Whoever
+    asks for more of them searches, and gets others each time.
+    """
+    examples = int(os.environ.get("RESUMABLE_EXAMPLES") or EXAMPLES[tier])
     settings.register_profile(
         tier,
-        max_examples=int(os.environ.get("RESUMABLE_EXAMPLES") or EXAMPLES[tier]),
+        max_examples=examples,
+        derandomize=examples <= EXAMPLES[tier],
         deadline=None,
         print_blob=True,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

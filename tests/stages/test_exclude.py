@@ -185,6 +185,59 @@ def test_records_of_several_sources_are_left_out_by_name(
         assert passed + list(islice(iterator, MOST)) == remaining[: MOST + cut]
 
 
+OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
+    "concatenate": (rs.concatenate(rs.range(9), rs.range(9, 14), rs.range(14, 30)), [11, 16, 22]),
+    "concatenate, named": (
+        rs.concatenate({"a": rs.range(9), "b": rs.range(9, 30).shuffle(1)}),
+        {"b": [2, 7, 13]},
+    ),
+    "zip": (rs.zip(rs.range(30), rs.range(30)).map(lambda row: row[0]), [11, 16, 22]),
+    "zip, shuffled alike": (
+        rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(4)).map(lambda row: row[0]),
+        [11, 16, 22],
+    ),
+    "take": (rs.range(40).take(30), [11, 16, 22]),
+    "take, shuffled": (rs.range(40).shuffle(2).take(30), [11, 16, 22]),
+    "skip": (rs.range(40).skip(9).shuffle(1), [11, 16, 22]),
+    "by epoch": (rs.by_epoch({0: rs.range(5), 2: rs.range(11)}).shuffle(2).repeat(5), [1, 9]),
+    "mix of all": (
+        rs.mix({"a": rs.range(20).shuffle(1), "b": rs.range(100, 110)}, seed=3, stop="all").repeat(
+            2
+        ),
+        {"a": [11, 16, 18]},
+    ),
+    "mix, cycling": (
+        rs.mix({"a": rs.range(20), "b": rs.range(100, 104).shuffle(0)}, stop="cycle"),
+        {"a": [11, 16, 18], "b": [1]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OVER)
+def test_a_run_goes_on_from_anywhere(name: str) -> None:
+    pipeline, records = OVER[name]
+    whole = list(pipeline)
+    gone = {item for item in whole if item not in set(pipeline.exclude(records))}
+    assert gone
+    for cut in range(len(whole) - 1):
+        changed = pipeline.exclude({0: [], cut: records})
+        expected = by_looking(whole, {0: set(), cut: gone})
+        with iter(pipeline) as iterator:
+            passed = list(islice(iterator, cut))
+            state = iterator.get_state()
+        with changed.resume(state) as iterator:
+            passed += islice(iterator, 3)
+            state = iterator.get_state()
+        assert passed + list(changed.resume(state)) == expected
+
+
+def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
+    apart = rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5))
+    with pytest.raises(rs.InvalidArgument, match="each made of one record of the source"):
+        apart.exclude([3])
+    assert len(rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5)).exclude([])) == 30
+
+
 @pytest.mark.parametrize("repeated", [None, 2])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_resume_goes_on_at_every_cut(source: str, repeated: int | None) -> None:

@@ -212,6 +212,16 @@ def test_a_stream_is_cleaned_at_every_cut(
     assert passed + rest == list(make(after))
 
 
+def test_what_a_stream_passed_over_at_its_end_does_not_come_back() -> None:
+    def make(records: Any) -> rs.Pipeline[int]:
+        return rs.from_iterable(lambda: iter(range(5)), identity="numbers").exclude(records)
+
+    passed, state = read(make([4]), MOST)
+    assert passed == [0, 1, 2, 3]
+    with pytest.raises(rs.StateMismatch, match="items before 5 were read"):
+        make({0: [4], 4: []}).resume(state)
+
+
 @pytest.mark.parametrize("kind", SOURCES)
 def test_what_was_to_be_left_out_later_may_stay(kind: str) -> None:
     pipeline = SOURCES[kind]()

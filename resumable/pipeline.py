@@ -422,10 +422,10 @@ class Pipeline(Generic[T]):
         how: str = "best_fit",
         key: str | None = None,
         tail: str = "pad",
-        pad: int | Mapping[str, int] = 0,
+        pad: float | Mapping[str, float] = 0,
         too_long: str = "cut",
     ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
-        """Pack documents into rows, dicts of arrays of shape (length,).
+        """Pack documents into rows, dicts of arrays of shape (length, ...).
 
         See `resumable.stages.pack.BestFitPack`, which comes first here, and
         `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..core.block import Block, Indices, block_items
+from ..core.block import Block, Indices, block_items, is_masked
 from ..errors import MalformedItem, shorten
 
-Tokens: TypeAlias = npt.NDArray[np.integer[Any]]
+Tokens: TypeAlias = npt.NDArray[Any]
+"""Of shape (length, ...)."""
 
 PLAIN = "tokens"
 """The field of documents that are no dicts."""
@@ -23,7 +24,8 @@ class Documents(NamedTuple):
     """Documents with at least one token.
 
     Attributes:
-      fields: the arrays of each document, shape (its length,), under the name of the field.
+      fields: the arrays of each document, shape (its length, ...), under the name of the field. Those of a
+        field have one dtype, and one shape behind the first axis.
       lengths: of the documents, shape (documents,), int64.
     """
 
@@ -84,7 +86,7 @@ def documents_of(block: Block, key: str | None) -> Documents:
     """The documents that are the items of ``block``, without those that have no token.
 
     Args:
-      block: its items are 1-D arrays or lists of integers, or dicts of such with one length.
+      block: its items are arrays or lists of numbers, or dicts of such with one length.
       key: the only field of dicts that is wanted; None for all.
 
     Raises:
@@ -125,16 +127,16 @@ def _check_names(names: list[str]) -> None:
 
 
 def _tokens_of(documents: list[Any]) -> list[Tokens]:
-    found = [each if isinstance(each, np.ndarray) else _as_tokens(each) for each in documents]
+    found = [each if type(each) is np.ndarray else _as_tokens(each) for each in documents]
+    if any(tokens.ndim != 1 for tokens in found):
+        _check_shapes(found, documents)
     # Where there is no token there is no dtype to speak of: `np.array([])` is float64.
-    dtypes = {tokens.dtype for tokens in found if tokens.size}
-    if any(tokens.ndim != 1 for tokens in found) or any(dtype.kind not in "iu" for dtype in dtypes):
-        for tokens, document in zip(found, documents, strict=True):
-            if tokens.ndim != 1 or (tokens.size and tokens.dtype.kind not in "iu"):
-                raise _no_document(document)
+    dtypes = {tokens.dtype for tokens in found if len(tokens)}
+    if any(dtype.hasobject for dtype in dtypes):
+        raise _no_document(next(each for each in found if each.dtype.hasobject))
     if not all(dtype.isnative for dtype in dtypes):
         found = [tokens.astype(tokens.dtype.newbyteorder("="), copy=False) for tokens in found]
-        dtypes = {tokens.dtype for tokens in found if tokens.size}
+        dtypes = {tokens.dtype for tokens in found if len(tokens)}
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
         raise MalformedItem(f"documents to pack must be of one dtype, got {names}")
@@ -142,17 +144,33 @@ def _tokens_of(documents: list[Any]) -> list[Tokens]:
 
 
 def _as_tokens(document: Any) -> Tokens:
-    """A list as an array: Python integers are int64 on every system."""
+    """What is no plain array as one: Python integers are int64 on every system."""
+    if isinstance(document, np.ndarray) and not is_masked(document):
+        return document
     try:
         tokens = np.asarray(document)
-        return tokens.astype(np.int64) if tokens.dtype.kind == "i" else tokens
     except (ValueError, OverflowError):  # ragged
         raise _no_document(document) from None
+    if is_masked(document) or tokens.dtype.kind not in "biufc":
+        raise _no_document(document)
+    return tokens.astype(np.int64) if tokens.dtype.kind == "i" else tokens
+
+
+def _check_shapes(found: list[Tokens], documents: list[Any]) -> None:
+    for tokens, document in zip(found, documents, strict=True):
+        if not tokens.ndim:
+            raise _no_document(document)
+    shapes = {tokens.shape[1:] for tokens in found if len(tokens)}
+    if len(shapes) > 1:
+        names = " and ".join(map(str, sorted(shapes)))
+        raise MalformedItem(
+            f"documents to pack must have one shape behind the first axis, got {names}"
+        )
 
 
 def _no_document(value: Any) -> MalformedItem:
     return MalformedItem(
-        f"documents to pack must be 1-D integer arrays or lists, got {shorten(value)}"
+        f"documents to pack must be arrays or lists of numbers, got {shorten(value)}"
     )
 
 

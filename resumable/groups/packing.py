@@ -17,12 +17,12 @@ from ..core.block import Indices
 from ..errors import InvalidArgument
 from .documents import POSITIONS, SEGMENT_IDS, Documents, Tokens
 
-Padding: TypeAlias = "int | Mapping[str, int]"
+Padding: TypeAlias = "float | Mapping[str, float]"
 Columns: TypeAlias = dict[str, Tokens]
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**64 - 1
-"""What the dtypes of tokens can hold."""
+"""What the dtypes of integers can hold."""
 
 
 def best_fit(lengths: Indices, capacity: int) -> Indices:
@@ -73,14 +73,15 @@ def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) 
       padding: what stands behind the tokens: a value, or one for each field.
 
     Returns:
-      by name, arrays of shape (rows, length): each field, ``segment_ids`` and ``positions``, both int32.
+      by name, arrays of shape (rows, length, ...): each field, ``segment_ids`` and ``positions``, both int32.
     """
     parts = _parts_of(documents.lengths, rows, length)
+    count = int(rows.max()) + 1
     columns = {}
     for name, found in documents.fields.items():
-        dtype = found[0].dtype
-        pad = np.full(length, padding_of(name, dtype, padding), dtype)
-        columns[name] = parts.joined(found, pad).reshape(-1, length)
+        dtype, shape = found[0].dtype, found[0].shape[1:]
+        pad = np.full((length, *shape), padding_of(name, dtype, padding), dtype)
+        columns[name] = parts.joined(found, pad).reshape(count, length, *shape)
     columns[SEGMENT_IDS] = np.repeat(parts.segments, parts.lengths).reshape(-1, length)
     columns[POSITIONS] = parts.positions(length).reshape(-1, length)
     return columns
@@ -145,33 +146,41 @@ def ends_short(columns: Columns) -> list[Columns]:
 
 
 def ends_padded(columns: Columns, length: int, padding: Padding) -> Columns:
-    """``columns``, of shape (rows, fewer), as columns of shape (rows, length)."""
+    """``columns``, of shape (rows, fewer, ...), as columns of shape (rows, length, ...)."""
     added = {SEGMENT_IDS: 0, POSITIONS: 0}
     padded = {}
     for name, column in columns.items():
         pad = added[name] if name in added else padding_of(name, column.dtype, padding)
-        padded[name] = np.full((len(column), length), pad, column.dtype)
+        shape = len(column), length, *column.shape[2:]
+        padded[name] = np.full(shape, pad, column.dtype)
         padded[name][:, : column.shape[1]] = column
     return padded
 
 
 def check_padding(padding: Any) -> Padding:
-    """Return ``padding`` with integers of Python.
+    """Return ``padding`` with numbers of Python.
 
     Raises:
-      InvalidType: if it is neither an integer nor a mapping of names to integers.
-      InvalidArgument: if no dtype can hold it.
+      InvalidType: if it is neither a number nor a mapping of names to numbers.
+      InvalidArgument: if it is an integer that no dtype can hold, or NaN.
     """
     if isinstance(padding, Mapping):
-        return {
-            name: check_int(f"pad[{name!r}]", value, minimum=LEAST, maximum=MOST)
-            for name, value in padding.items()
-        }
-    return check_int("pad", padding, minimum=LEAST, maximum=MOST)
+        return {name: _check_value(f"pad[{name!r}]", value) for name, value in padding.items()}
+    return _check_value("pad", padding)
 
 
-def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> int:
-    """What a field is padded with.
+def _check_value(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if not isinstance(value, (float, np.floating)):
+        return check_int(name, value, minimum=LEAST, maximum=MOST)
+    if value != value:
+        raise InvalidArgument(f"{name} must equal itself, so that a state can say it, got nan")
+    return float(value)
+
+
+def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> Any:
+    """What a field is padded with, as an array without axes; 0 is the zero of any dtype.
 
     Raises:
       InvalidArgument: if there is nothing for the field, or ``dtype`` cannot hold it.
@@ -182,9 +191,27 @@ def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> int:
         value = padding[name]
     else:
         value = padding
-    limits = np.iinfo(dtype)
-    if not limits.min <= value <= limits.max:
+    if not value:
+        return np.zeros((), dtype)
+    if not _fits(value, dtype):
         raise InvalidArgument(
             f"pad must fit the tokens of {name!r}, which are {dtype}, got {value}"
         )
-    return value
+    return np.full((), value).astype(dtype)
+
+
+def _fits(value: float, dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` holds ``value``, rounded if it is one of floating-point numbers."""
+    if dtype.kind == "b":
+        return value == 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return value == value // 1 and limits.min <= value <= limits.max
+    if dtype.kind in "fc":
+        with np.errstate(over="ignore"):
+            return not np.isinf(np.full((), value).astype(dtype)) or abs(value) == np.inf
+    try:  # a dtype of another package, such as bfloat16, which NumPy says nothing else about
+        np.full((), value).astype(dtype)
+    except (TypeError, ValueError):
+        return False
+    return dtype.isbuiltin == 2

@@ -7,7 +7,7 @@ from typing import final
 import numpy as np
 
 from ..errors import MalformedItem
-from .documents import Documents
+from .documents import Documents, Tokens
 from .packing import Columns, rows_of
 
 
@@ -27,14 +27,14 @@ class TokenRun:
         """Put ``documents`` behind what is there.
 
         Raises:
-          MalformedItem: if their fields or dtypes are others than those before.
+          MalformedItem: if their fields, dtypes or shapes are others than those before.
         """
         if not len(documents.lengths):
             return
-        kinds = {name: str(found[0].dtype) for name, found in documents.fields.items()}
+        kinds = {name: _kind_of(found[0]) for name, found in documents.fields.items()}
         if self._kinds and kinds != self._kinds:
             raise MalformedItem(
-                "documents to pack must have the same fields and dtypes in all of an epoch, got "
+                "documents to pack must have the same fields, dtypes and shapes in all of an epoch, got "
                 f"{kinds} after {self._kinds}"
             )
         before = self._documents
@@ -54,7 +54,7 @@ class TokenRun:
             self._documents = Documents(fields, left.lengths)
 
     def rows(self, count: int, length: int) -> Columns:
-        """The first ``count`` rows of ``length`` tokens, as columns of shape (count, length).
+        """The first ``count`` rows of ``length`` tokens, as columns of shape (count, length, ...).
 
         They are the fields, ``segment_ids`` and ``positions``, the last two int32. A part of a
         document that begins before the row is a segment like any other.
@@ -62,3 +62,9 @@ class TokenRun:
         pieces = self._documents.section(0, count * length, every=length)
         rows = (np.cumsum(pieces.lengths) - pieces.lengths) // length
         return rows_of(pieces, rows, length, padding=0)
+
+
+def _kind_of(tokens: Tokens) -> str:
+    """The dtype, and the shape behind the first axis if there is one."""
+    shape = tokens.shape[1:]
+    return f"{tokens.dtype}{shape}" if shape else str(tokens.dtype)

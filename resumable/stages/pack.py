@@ -92,7 +92,8 @@ class BestFitPack(Packs):
     packing algorithms*, MIT, 1973).
     A row has its documents in upstream's order. Rows come in the order of their first documents.
 
-    An item is a dict of arrays of shape (length,). The tokens have the dtype of the documents. The
+    An item is a dict of arrays of shape (length, ...). The tokens have the dtype of the documents, and
+    their shape behind the first axis, so that a token may be a number, a bool or an embedding. The
     ``segment_ids``, int32, number the documents of the row from 1, and are 0 for padding. The
     ``positions``, int32, count the tokens of each segment. Every token comes once. Documents without
     tokens leave nothing behind.
@@ -101,22 +102,23 @@ class BestFitPack(Packs):
     offset. A resume reads and packs that group again.
 
     Args:
-      upstream: stage of documents: 1-D integer arrays, lists of integers, or dicts of these with
-        one length. Documents of a group that have tokens must have one dtype; lists are int64.
+      upstream: stage of documents: arrays of any dtype but objects, lists of numbers, or dicts of these
+        with one length. The documents of a group that have tokens must have one dtype, and one shape
+        behind the first axis. Lists of integers are int64.
       length: tokens in a row, at least 1, less than 2**31.
       window: documents in a group, at least 1.
       how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
       key: the only field that is packed of documents that are dicts; by default all are. Documents
         that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
-      pad: the padding, or a dict with the padding of each field.
+      pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: what becomes of documents of more than ``length`` tokens: ``"cut"`` makes several of
         one, ``"drop"`` leaves it out, ``"error"`` raises.
 
     Raises:
       InvalidArgument: if ``length`` or ``window`` is out of its range, or ``how``, ``tail`` or ``too_long`` is
-        another word; while iterating, if ``pad`` is no token.
-      InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
+        another word; while iterating, if the dtype cannot hold ``pad``.
+      InvalidType: if ``key`` is no string, or ``pad`` neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -181,20 +183,21 @@ class ConcatenatePack(Packs):
     ``window``.
 
     Args:
-      upstream: stage of documents as in `BestFitPack`, with the same fields and dtypes in an epoch.
+      upstream: stage of documents as in `BestFitPack`, with the same fields, dtypes and shapes in an
+        epoch.
       length: tokens in a row, at least 1, less than 2**31.
       window: documents that are read at once, at least 1.
       how: ``"concatenate"``.
       key: the only field that is packed of documents that are dicts; by default all are.
       tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
         with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
-      pad: the padding, or a dict with the padding of each field.
+      pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: only ``"cut"``, as no document is too long.
 
     Raises:
       InvalidArgument: if ``length`` or ``window`` is out of its range, or ``tail`` is another word; while
-        iterating, if ``pad`` is no token.
-      InvalidType: if ``key`` is no string, or ``pad`` neither an integer nor a dict of them.
+        iterating, if the dtype cannot hold ``pad``.
+      InvalidType: if ``key`` is no string, or ``pad`` neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])

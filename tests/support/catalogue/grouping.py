@@ -14,6 +14,7 @@ from .samples import (
     SummedBatches,
     document,
     double,
+    exotic_fields,
     fails_on_thirds,
     named_columns,
     twice,
@@ -63,6 +64,14 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "pack short rows": lambda: stream(40).map(document).pack(5, window=4, tail="short"),
     "pack fields": lambda: (
         stream(20).map(two_fields).pack(16, pad={"x": -1, "y": 7}, window=7).batch(2)
+    ),
+    "pack any dtype": lambda: (
+        stream(20)
+        .map(exotic_fields)
+        .pack(16, pad={"mask": True, "weights": -0.5, "vectors": 0}, window=7)
+    ),
+    "pack concatenated any dtype": lambda: (
+        stream(20).map(exotic_fields).pack(7, how="concatenate", window=3).repeat(2)
     ),
     "pack concatenated": lambda: (
         rs.range(40).map(document).pack(16, how="concatenate", window=9).repeat(2)

@@ -153,6 +153,15 @@ def two_fields(number: int) -> dict[str, Any]:
     return {"x": document(number), "y": [number] * len(document(number))}
 
 
+def exotic_fields(number: int) -> dict[str, Any]:
+    tokens = document(number)
+    return {
+        "mask": tokens % 2 == 0,
+        "weights": tokens / np.float32(4),
+        "vectors": np.stack([tokens, -tokens], axis=1).astype(np.int16),
+    }
+
+
 def named_columns(batch: Any) -> dict[str, Any]:
     return {"number": batch, "pair": (batch / 2, np.stack([batch, batch], axis=1))}
 

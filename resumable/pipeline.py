@@ -416,7 +416,7 @@ class Pipeline(Generic[T]):
     @explained_by(BestFitPack, ConcatenatePack)
     def pack(
         self,
-        length: int,
+        length: int | Mapping[str, int],
         *,
         window: int = WINDOW,
         how: str = "best_fit",

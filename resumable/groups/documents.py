@@ -10,14 +10,13 @@ import numpy.typing as npt
 
 from ..core.block import Block, Indices, block_items, is_masked
 from ..errors import MalformedItem, shorten
+from .row_format import POSITIONS, SEGMENT_IDS, RowFormat
 
 Tokens: TypeAlias = npt.NDArray[Any]
 """Of shape (length, ...)."""
 
 PLAIN = "tokens"
 """The field of documents that are no dicts."""
-SEGMENT_IDS = "segment_ids"
-POSITIONS = "positions"
 
 
 class Documents(NamedTuple):
@@ -26,52 +25,12 @@ class Documents(NamedTuple):
     Attributes:
       fields: the arrays of each document, shape (its length, ...), under the name of the field. Those of a
         field have one dtype, and one shape behind the first axis.
-      lengths: of the documents, shape (documents,), int64.
+      lengths: of the documents, shape (documents, capacities), int64; a column for each field of which rows
+        have a number of tokens of its own, or one for all.
     """
 
     fields: dict[str, list[Tokens]]
     lengths: Indices
-
-    def cut(self, length: int) -> Documents:
-        """The same tokens, with several documents for each of more than ``length`` tokens."""
-        counts = -(-self.lengths // length)
-        lengths = np.full(counts.sum(), length, np.int64)
-        lengths[np.cumsum(counts) - 1] = self.lengths - (counts - 1) * length
-        fields = {
-            name: [
-                document[start : start + length]
-                for document in documents
-                for start in range(0, len(document), length)
-            ]
-            for name, documents in self.fields.items()
-        }
-        return Documents(fields, lengths)
-
-    def section(self, start: int, stop: int, every: int | None = None) -> Documents:
-        """The tokens from ``start`` to ``stop`` of all documents joined.
-
-        A section that begins or ends within a document has a part of it.
-
-        Args:
-          start: a number of tokens.
-          stop: not before it, and not behind the last token.
-          every: documents are also cut after each ``every`` tokens from ``start`` on.
-        """
-        ends = np.cumsum(self.lengths)
-        inner = ends[(ends > start) & (ends < stop)]
-        begins = np.sort(np.append(np.arange(start, stop, every or max(stop, 1)), inner))
-        begins = begins[np.diff(begins, prepend=-1) > 0]
-        numbers = np.searchsorted(ends, begins, "right")
-        offsets = begins - (ends - self.lengths)[numbers]
-        lengths = np.diff(begins, append=stop)
-        places = list(
-            zip(numbers.tolist(), offsets.tolist(), (offsets + lengths).tolist(), strict=True)
-        )
-        fields = {
-            name: [documents[number][first:last] for number, first, last in places]
-            for name, documents in self.fields.items()
-        }
-        return Documents(fields, lengths)
 
     def chosen(self, numbers: Sequence[int]) -> Documents:
         """Those with these numbers, in this order."""
@@ -82,35 +41,45 @@ class Documents(NamedTuple):
         return Documents(chosen, self.lengths[list(numbers)])
 
 
-def documents_of(block: Block, key: str | None) -> Documents:
+def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
     """The documents that are the items of ``block``, without those that have no token.
 
     Args:
-      block: its items are arrays or lists of numbers, or dicts of such with one length.
+      block: its items are arrays or lists of numbers, or dicts of such.
       key: the only field of dicts that is wanted; None for all.
+      form: of the rows; where fields share a capacity, those of a document must have one length.
 
     Raises:
       MalformedItem: if an item is something else.
     """
     items = block_items(block)
+    if form.fields is not None:
+        fields = {
+            name: _tokens_of(_field_of(items, name, form.fields, some=True)) for name in form.fields
+        }
+        lengths = np.stack([_lengths_of(found) for found in fields.values()], axis=1)
+    else:
+        fields = _fields_of_one_length(items, key)
+        lengths = _common_lengths(fields)[:, None]
+    documents = Documents(fields, lengths)
+    are_filled = lengths.any(axis=1)
+    return documents if are_filled.all() else documents.chosen(np.flatnonzero(are_filled).tolist())
+
+
+def _fields_of_one_length(items: list[Any], key: str | None) -> dict[str, list[Tokens]]:
     if items and isinstance(items[0], Mapping):
         names = list(items[0]) if key is None else [key]
         _check_names(names)
-        fields = {name: _tokens_of(_field_of(items, name, names, key)) for name in names}
-    elif key is not None and items:
+        some = key is not None
+        return {name: _tokens_of(_field_of(items, name, names, some=some)) for name in names}
+    if key is not None and items:
         raise MalformedItem(f"key={key!r} needs items that are dicts, got {shorten(items[0])}")
-    else:
-        fields = {PLAIN: _tokens_of(items)}
-    lengths = _common_lengths(fields)
-    if len(lengths) and not lengths.all():
-        filled = np.flatnonzero(lengths).tolist()
-        return Documents(fields, lengths).chosen(filled)
-    return Documents(fields, lengths)
+    return {PLAIN: _tokens_of(items)}
 
 
-def _field_of(items: list[Any], name: str, names: list[str], key: str | None) -> list[Any]:
+def _field_of(items: list[Any], name: str, names: list[str], *, some: bool) -> list[Any]:
     for item in items:
-        if not isinstance(item, Mapping) or (name not in item if key else item.keys() != {*names}):
+        if not isinstance(item, Mapping) or (name not in item if some else item.keys() != {*names}):
             raise MalformedItem(
                 f"documents to pack must be dicts with the fields {names}, got {shorten(item)}"
             )
@@ -140,7 +109,15 @@ def _tokens_of(documents: list[Any]) -> list[Tokens]:
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
         raise MalformedItem(f"documents to pack must be of one dtype, got {names}")
-    return found
+    return with_equal_empty_ones(found)
+
+
+def with_equal_empty_ones(found: list[Tokens]) -> list[Tokens]:
+    """``found``, in which arrays without tokens have the dtype and the shape of the others."""
+    if all(map(len, found)):
+        return found
+    like = next((tokens for tokens in found if len(tokens)), found[0])
+    return [tokens if len(tokens) else like[:0] for tokens in found]
 
 
 def _as_tokens(document: Any) -> Tokens:
@@ -174,10 +151,14 @@ def _no_document(value: Any) -> MalformedItem:
     )
 
 
+def _lengths_of(documents: list[Tokens]) -> Indices:
+    return np.fromiter(map(len, documents), np.int64, len(documents))
+
+
 def _common_lengths(fields: Mapping[str, list[Tokens]]) -> Indices:
     lengths = None
     for name, documents in fields.items():
-        found = np.fromiter(map(len, documents), np.int64, len(documents))
+        found = _lengths_of(documents)
         if lengths is None:
             first, lengths = name, found
         elif (found != lengths).any():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, final
+
+import numpy as np
 
 from ..core import (
     ALWAYS,
@@ -16,6 +19,7 @@ from ..core import (
     Flow,
     IdentityField,
     IdentityFields,
+    Indices,
     Layout,
     Reliance,
     SavedState,
@@ -25,22 +29,18 @@ from ..core import (
     check_int,
     derived,
 )
-from ..errors import InvalidType, MalformedItem, shorten
+from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.concatenating import ConcatenatingIterator
+from ..groups.cutting import CutRows
 from ..groups.documents import Documents, documents_of
+from ..groups.filling import Padding, check_padding
 from ..groups.motion import GroupIterator, Groups
-from ..groups.packing import (
-    Columns,
-    Padding,
-    best_fit,
-    check_padding,
-    ends_padded,
-    ends_short,
-    rows_of,
-)
+from ..groups.packing import best_fit
+from ..groups.row_format import RowFormat, RowLength, check_length
+from ..groups.rows import Columns, ends_short, rows_of
+from ..groups.segments import Segments
 
 WINDOW = 1024
-LONGEST = 2**31 - 1  # positions are int32
 ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
 
 
@@ -52,7 +52,7 @@ class Packs(Transform[Columns]):
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     tails: ClassVar[tuple[str, ...]]
 
-    row_length: int
+    row_length: RowLength
     _: KW_ONLY
     window: int = WINDOW
     key: str | None = None
@@ -61,13 +61,26 @@ class Packs(Transform[Columns]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        length = check_int("length", self.row_length, minimum=1, maximum=LONGEST)
-        object.__setattr__(self, "row_length", length)
+        object.__setattr__(self, "row_length", check_length(self.row_length))
         object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
         object.__setattr__(self, "pad", check_padding(self.pad))
         check_choice("tail", self.tail, self.tails)
         if self.key is not None and not isinstance(self.key, str):
             raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
+        if self.key is not None and self.form.fields:
+            raise InvalidArgument(
+                f"key must be None where length names the fields, got key={self.key!r}"
+            )
+
+    @derived
+    def form(self) -> RowFormat:
+        """What a row consists of."""
+        return RowFormat.of(self.row_length, self.pad if self.is_padded else 0)
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether padding may be delivered."""
+        return True
 
     @derived
     def block_layout(self) -> Layout:
@@ -79,7 +92,12 @@ class Packs(Transform[Columns]):
 
     def documents(self, block: Block) -> Documents:
         """Those of ``block`` that have tokens."""
-        return documents_of(block, self.key)
+        return documents_of(block, self.key, self.form)
+
+    def rows(self, documents: Documents, segments: Segments, rows: Indices) -> Block:
+        """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
+        columns = rows_of(documents, segments, rows, self.form)
+        return ends_short(columns, self.form) if self.tail == "short" else columns
 
 
 @final
@@ -98,6 +116,11 @@ class BestFitPack(Packs):
     ``positions``, int32, count the tokens of each segment. Every token comes once. Documents without
     tokens leave nothing behind.
 
+    If ``length`` is a dict, such as ``{"inputs": 1024, "targets": 256}``, each of these fields of a document
+    has a length of its own, and the row has ``inputs``, ``inputs_segment_ids``, ``inputs_positions`` and so
+    on. A document goes into a row only if all its fields fit. It comes the earlier, the larger the share of a
+    row is that one of its fields takes, and goes to the row with the least space for that field.
+
     State: O(1), upstream's from before the group it is inside, the number of that group, and an
     offset. A resume reads and packs that group again.
 
@@ -105,20 +128,22 @@ class BestFitPack(Packs):
       upstream: stage of documents: arrays of any dtype but objects, lists of numbers, or dicts of these
         with one length. The documents of a group that have tokens must have one dtype, and one shape
         behind the first axis. Lists of integers are int64.
-      length: tokens in a row, at least 1, less than 2**31.
+      length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field in a
+        row, for documents that are dicts. Other fields are then left out.
       window: documents in a group, at least 1.
       how: ``"best_fit"``, or ``"concatenate"`` for `ConcatenatePack`.
       key: the only field that is packed of documents that are dicts; by default all are. Documents
         that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
-      too_long: what becomes of documents of more than ``length`` tokens: ``"cut"`` makes several of
-        one, ``"drop"`` leaves it out, ``"error"`` raises.
+      too_long: what becomes of documents with a field of more tokens than a row has: ``"cut"`` makes
+        several of one, ``"drop"`` leaves it out, ``"error"`` raises.
 
     Raises:
       InvalidArgument: if ``length`` or ``window`` is out of its range, or ``how``, ``tail`` or ``too_long`` is
         another word; while iterating, if the dtype cannot hold ``pad``.
-      InvalidType: if ``key`` is no string, or ``pad`` neither a number nor a dict of them.
+      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``
+        is neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -148,26 +173,30 @@ class BestFitPack(Packs):
         return GroupIterator(self, self.groups(epoch), self._rows)
 
     def _rows(self, block: Block, group: int) -> Block:
-        documents = self._fitting(self.documents(block))
-        if not len(documents.lengths):
+        documents = self.documents(block)
+        segments = self._fitting(documents)
+        if not len(segments.numbers):
             return []
-        rows = best_fit(documents.lengths, self.row_length)
-        columns = rows_of(documents, rows, self.row_length, self.pad)
-        return ends_short(columns) if self.tail == "short" else columns
+        return self.rows(documents, segments, best_fit(segments.lengths, self.form.lengths))
 
-    def _fitting(self, documents: Documents) -> Documents:
+    def _fitting(self, documents: Documents) -> Segments:
         """``documents``; the ones that are too long are cut, left out or refused."""
-        too_long = documents.lengths > self.row_length
+        most = self.form.lengths
+        too_long = documents.lengths > most
+        segments = Segments.whole(documents)
         if not too_long.any():
-            return documents
+            return segments
         if self.too_long == "cut":
-            return documents.cut(self.row_length)
+            return Segments.cut(documents, most)
         if self.too_long == "error":
+            place = int(too_long.any(axis=0).argmax())
+            field = self.form.capacities[place].field
             raise MalformedItem(
-                f"documents to pack must have at most {self.row_length} tokens, got "
-                f"{documents.lengths.max()}; too_long='cut' or 'drop' takes longer ones"
+                f"documents to pack must have at most {most[place]} tokens"
+                f"{'' if field is None else f' of {field!r}'}, got "
+                f"{documents.lengths[:, place].max()}; too_long='cut' or 'drop' takes longer ones"
             )
-        return documents.chosen((~too_long).nonzero()[0].tolist())
+        return segments.chosen(np.flatnonzero(~too_long.any(axis=1)))
 
 
 @final
@@ -176,16 +205,17 @@ class ConcatenatePack(Packs):
     """Rows of ``length`` tokens out of one stream of all documents, cut wherever a row is full.
 
     A document that is cut goes on in the next row. Items are as in `BestFitPack`. Each part
-    of a document in a row is a segment, whose positions begin at 0.
+    of a document in a row is a segment, whose positions begin at 0. If ``length`` is a dict, a row ends
+    where one field is full; of the document that does not fit, it has as many tokens of each field as fit.
 
     State: O(1), upstream's from before the group of documents in which the next row begins, and how
-    many of its tokens come before that row. A resume reads that group again, and may choose another
+    many of its tokens come before that row, of each field if ``length`` is a dict. A resume reads that group again, and may choose another
     ``window``.
 
     Args:
       upstream: stage of documents as in `BestFitPack`, with the same fields, dtypes and shapes in an
         epoch.
-      length: tokens in a row, at least 1, less than 2**31.
+      length: tokens in a row, at least 1, less than 2**31; or a dict with the tokens of each field in a row.
       window: documents that are read at once, at least 1.
       how: ``"concatenate"``.
       key: the only field that is packed of documents that are dicts; by default all are.
@@ -197,7 +227,8 @@ class ConcatenatePack(Packs):
     Raises:
       InvalidArgument: if ``length`` or ``window`` is out of its range, or ``tail`` is another word; while
         iterating, if the dtype cannot hold ``pad``.
-      InvalidType: if ``key`` is no string, or ``pad`` neither a number nor a dict of them.
+      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``
+        is neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -216,12 +247,16 @@ class ConcatenatePack(Packs):
         "an offset; a resume reads the documents that were read with it again", resumes_before=True
     )
 
+    @property
+    def is_padded(self) -> bool:
+        return self.tail == "pad" or (self.tail == "drop" and isinstance(self.row_length, Mapping))
+
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
         return ConcatenatingIterator(
-            self, self.groups(epoch), self.documents, self.row_length, self._last
+            self, self.groups(epoch), self.documents, self.form, self._rows
         )
 
-    def _last(self, row: Columns) -> Block:
-        if self.tail == "drop":
+    def _rows(self, documents: Documents, cut: CutRows, last: bool) -> Block:
+        if last and self.tail == "drop":
             return []
-        return row if self.tail == "short" else ends_padded(row, self.row_length, self.pad)
+        return self.rows(documents, cut.segments, cut.rows)

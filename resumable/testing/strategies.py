@@ -14,6 +14,7 @@ from .samples import (
     Counter,
     any_dtype,
     as_document,
+    as_two_fields,
     columns,
     fails_on_some,
     stream,
@@ -152,6 +153,11 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
             lambda chosen: pipeline.map(as_document).pack(
                 chosen[0], window=chosen[1], how=chosen[2], key="tokens"
+            )
+        ),
+        st.tuples(sizes, sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
+            lambda chosen: pipeline.map(as_two_fields).pack(
+                {"x": chosen[0], "y": chosen[1]}, window=chosen[2], how=chosen[3]
             )
         ),
         st.tuples(sizes, sizes, seeds).map(

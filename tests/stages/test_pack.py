@@ -110,7 +110,7 @@ def test_a_resume_at_any_row_is_exact_over_three_generations(
 
 @given(st.lists(st.integers(1, 50), max_size=80), st.integers(50, 70))
 def test_best_fit_needs_few_rows(lengths: list[int], capacity: int) -> None:
-    rows = best_fit(np.array(lengths, np.int64), capacity)
+    rows = best_fit(np.array(lengths, np.int64).reshape(-1, 1), np.array([capacity]))
     filled = np.bincount(rows, lengths)
     assert (filled <= capacity).all()
     assert (filled > 0).all()
@@ -317,6 +317,12 @@ def test_padding_that_is_no_token_is_refused(pad: int) -> None:
         list(rs.from_sequence([np.zeros(3, np.uint8)]).pack(4, pad=pad))
     with pytest.raises(rs.InvalidArgument, match="pad must have a value for each field"):
         list(rs.from_sequence([[1]]).pack(4, pad={"other": 1}))
+
+
+@pytest.mark.parametrize("tail", ["short", "drop"])
+def test_padding_that_is_never_put_in_may_be_anything(tail: str) -> None:
+    pipeline = rs.from_sequence([[1, 2, 3]]).pack(2, how="concatenate", tail=tail, pad={"other": 1})
+    assert next(iter(pipeline))["tokens"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("how", WAYS)

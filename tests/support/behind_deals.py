@@ -118,6 +118,9 @@ TAILS: dict[str, Tail] = {
     "pack concatenated": lambda numbers: numbers.map(graphs.document).pack(
         16, how="concatenate", window=4
     ),
+    "pack fields": lambda numbers: numbers.map(graphs.inputs_and_targets).pack(
+        {"inputs": 16, "targets": 12}, how="concatenate", window=4
+    ),
     "bucket": lambda numbers: numbers.map(graphs.document).bucket(
         length_of, batch_size=3, window=6, collate=rs.padded(-1)
     ),

@@ -16,6 +16,7 @@ from .samples import (
     double,
     exotic_fields,
     fails_on_thirds,
+    inputs_and_targets,
     named_columns,
     twice,
     two_fields,
@@ -78,6 +79,15 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     ),
     "pack concatenated short": lambda: (
         stream(40).map(document).pack(5, how="concatenate", window=4, tail="short").repeat(2)
+    ),
+    "pack fields of their own lengths": lambda: (
+        stream(30).map(inputs_and_targets).pack({"inputs": 16, "targets": 9}, window=7).batch(2)
+    ),
+    "pack concatenated fields": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack({"inputs": 11, "targets": 9}, how="concatenate", window=4, tail="short")
+        .repeat(2)
     ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
     "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),

@@ -153,6 +153,10 @@ def two_fields(number: int) -> dict[str, Any]:
     return {"x": document(number), "y": [number] * len(document(number))}
 
 
+def inputs_and_targets(number: int) -> dict[str, Any]:
+    return {"inputs": document(number), "targets": [number] * (number * 7 % 12), "id": number}
+
+
 def exotic_fields(number: int) -> dict[str, Any]:
     tokens = document(number)
     return {

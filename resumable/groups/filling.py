@@ -1,0 +1,77 @@
+"""Numbers that stand in rows where there is no token of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from ..core.arguments import check_int
+from ..errors import InvalidArgument
+
+Padding: TypeAlias = "float | Mapping[str, float]"
+
+LEAST: Final = -(2**63)
+MOST: Final = 2**64 - 1
+"""What the dtypes of integers can hold."""
+
+
+def check_padding(padding: Any) -> Padding:
+    """Return ``padding`` with numbers of Python.
+
+    Raises:
+      InvalidType: if it is neither a number nor a mapping of names to numbers.
+      InvalidArgument: if it is an integer that no dtype can hold, or NaN.
+    """
+    if isinstance(padding, Mapping):
+        return {name: _check_value(f"pad[{name!r}]", value) for name, value in padding.items()}
+    return _check_value("pad", padding)
+
+
+def _check_value(name: str, value: Any) -> float:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if not isinstance(value, (float, np.floating)):
+        return check_int(name, value, minimum=LEAST, maximum=MOST)
+    if value != value:
+        raise InvalidArgument(f"{name} must equal itself, so that a state can say it, got nan")
+    return float(value)
+
+
+def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> Any:
+    """What a field is padded with, as an array without axes; 0 is the zero of any dtype.
+
+    Raises:
+      InvalidArgument: if there is nothing for the field, or ``dtype`` cannot hold it.
+    """
+    if isinstance(padding, Mapping):
+        if name not in padding:
+            raise InvalidArgument(f"pad must have a value for each field, got none for {name!r}")
+        value = padding[name]
+    else:
+        value = padding
+    if not value:
+        return np.zeros((), dtype)
+    if not _fits(value, dtype):
+        raise InvalidArgument(
+            f"pad must fit the tokens of {name!r}, which are {dtype}, got {value}"
+        )
+    return np.full((), value).astype(dtype)
+
+
+def _fits(value: float, dtype: np.dtype[Any]) -> bool:
+    """Whether ``dtype`` holds ``value``, rounded if it is one of floating-point numbers."""
+    if dtype.kind == "b":
+        return value == 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return value == value // 1 and limits.min <= value <= limits.max
+    if dtype.kind in "fc":
+        with np.errstate(over="ignore"):
+            return not np.isinf(np.full((), value).astype(dtype)) or abs(value) == np.inf
+    try:  # a dtype of another package, such as bfloat16, which NumPy says nothing else about
+        np.full((), value).astype(dtype)
+    except (TypeError, ValueError):
+        return False
+    return dtype.isbuiltin == 2

@@ -424,28 +424,40 @@ class Pipeline(Generic[T]):
         tail: str = "pad",
         pad: float | Mapping[str, float] = 0,
         too_long: str = "cut",
+        align: int | Mapping[str, int] = 1,
+        bos: float | Mapping[str, float] | None = None,
+        eos: float | Mapping[str, float] | None = None,
+        max_documents: int | None = None,
+        shuffle_rows: int | None = None,
     ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
         See `resumable.stages.pack.BestFitPack`, which comes first here, and
         `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
         """
+        options: dict[str, Any] = {
+            "window": window,
+            "key": key,
+            "tail": tail,
+            "pad": pad,
+            "align": align,
+            "bos": bos,
+            "eos": eos,
+            "max_documents": max_documents,
+        }
         if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
             return Pipeline(
                 BestFitPack(
-                    self.stage,
-                    length,
-                    window=window,
-                    key=key,
-                    tail=tail,
-                    pad=pad,
-                    too_long=too_long,
+                    self.stage, length, too_long=too_long, shuffle_rows=shuffle_rows, **options
                 )
             )
         check_choice("too_long", too_long, ("cut",))
-        return Pipeline(
-            ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
-        )
+        if shuffle_rows is not None:
+            raise InvalidArgument(
+                "shuffle_rows must be None for how='concatenate', whose rows have the order of the stream, "
+                f"got {shorten(shuffle_rows)}"
+            )
+        return Pipeline(ConcatenatePack(self.stage, length, **options))
 
     @explained_by(Bucket, fn_version="version")
     def bucket(

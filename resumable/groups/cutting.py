@@ -29,14 +29,14 @@ def cut_rows(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows:
     """As many rows as are complete whatever comes next.
 
     A row ends where a field is full, and the document that does not fit goes on in the next row. Of its other
-    fields, a row has as many tokens as fit, too.
+    fields, a row has as many tokens as fit, too. It also ends with the most documents that it may have.
 
     Args:
       lengths: of the documents, shape (documents, capacities).
       form: of the rows.
       last: whether nothing comes next, so that the last row may have fewer tokens.
     """
-    if len(form.capacities) == 1:
+    if form.is_plain:
         return _cut_evenly(lengths[:, 0], form.capacities[0].length, last=last)
     return _cut_one_by_one(lengths, form, last=last)
 
@@ -57,7 +57,7 @@ def _cut_evenly(lengths: Indices, length: int, *, last: bool) -> CutRows:
 
 
 def _cut_one_by_one(lengths: Indices, form: RowFormat, *, last: bool) -> CutRows:
-    filler = _Filler(form.lengths.tolist())
+    filler = _Filler(form)
     for number, length in enumerate(lengths.tolist()):
         filler.add(number, length)
     if last and filler.is_begun:
@@ -69,13 +69,15 @@ class _Filler:
     """Fills rows with documents, one by one.
 
     Args:
-      capacities: of a row.
+      form: of the rows.
     """
 
-    def __init__(self, capacities: list[int]) -> None:
-        self._capacities = capacities
-        self._spaces = capacities
-        self._read = [0] * len(capacities)  # tokens that are in rows
+    def __init__(self, form: RowFormat) -> None:
+        self._capacities = form.capacities
+        self._most_documents = form.max_documents
+        self._places = [0] * len(form.capacities)  # that are taken in the last row
+        self._documents = 0  # in the last row
+        self._read = [0] * len(form.capacities)  # tokens that are in rows
         self._numbers: list[int] = []
         self._begins: list[list[int]] = []
         self._lengths: list[list[int]] = []
@@ -92,24 +94,41 @@ class _Filler:
         begin = [0] * len(length)
         while begin != length:
             left = [whole - passed for whole, passed in zip(length, begin, strict=True)]
-            taken = list(map(min, left, self._spaces))
+            taken = [max(min(pair), 0) for pair in zip(left, self._spaces, strict=True)]
             if any(taken):
                 self._numbers.append(number)
                 self._begins.append(begin)
                 self._lengths.append(taken)
                 self._rows.append(len(self._ends))
-                self._spaces = [
-                    space - count for space, count in zip(self._spaces, taken, strict=True)
-                ]
                 self._read = list(map(sum, zip(self._read, taken, strict=True)))
+                self._place(taken)
                 begin = list(map(sum, zip(begin, taken, strict=True)))
-            if begin != length or not any(self._spaces):
+            if begin != length or self._is_full:
                 self.end_row()
+
+    @property
+    def _spaces(self) -> list[int]:
+        """How many tokens of each capacity fit into the last row; below 1 for none."""
+        return [
+            capacity.most - places
+            for capacity, places in zip(self._capacities, self._places, strict=True)
+        ]
+
+    @property
+    def _is_full(self) -> bool:
+        return self._documents == self._most_documents or max(self._spaces) < 1
+
+    def _place(self, taken: list[int]) -> None:
+        self._documents += 1
+        self._places = [
+            capacity.aligned(places + count + capacity.added) if count else places
+            for capacity, places, count in zip(self._capacities, self._places, taken, strict=True)
+        ]
 
     def end_row(self) -> None:
         """Begin another row."""
         self._ends.append(self._read)
-        self._spaces = self._capacities
+        self._places, self._documents = [0] * len(self._capacities), 0
 
     def cut(self) -> CutRows:
         """The rows that have ended."""

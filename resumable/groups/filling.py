@@ -10,26 +10,26 @@ import numpy as np
 from ..core.arguments import check_int
 from ..errors import InvalidArgument
 
-Padding: TypeAlias = "float | Mapping[str, float]"
+Numbers: TypeAlias = "float | Mapping[str, float]"
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**64 - 1
 """What the dtypes of integers can hold."""
 
 
-def check_padding(padding: Any) -> Padding:
-    """Return ``padding`` with numbers of Python.
+def check_numbers(name: str, value: Any) -> Numbers:
+    """Return ``value`` with numbers of Python.
 
     Raises:
       InvalidType: if it is neither a number nor a mapping of names to numbers.
       InvalidArgument: if it is an integer that no dtype can hold, or NaN.
     """
-    if isinstance(padding, Mapping):
-        return {name: _check_value(f"pad[{name!r}]", value) for name, value in padding.items()}
-    return _check_value("pad", padding)
+    if isinstance(value, Mapping):
+        return {field: _check_number(f"{name}[{field!r}]", each) for field, each in value.items()}
+    return _check_number(name, value)
 
 
-def _check_value(name: str, value: Any) -> float:
+def _check_number(name: str, value: Any) -> float:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     if not isinstance(value, (float, np.floating)):
@@ -39,23 +39,25 @@ def _check_value(name: str, value: Any) -> float:
     return float(value)
 
 
-def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> Any:
-    """What a field is padded with, as an array without axes; 0 is the zero of any dtype.
+def filling(argument: str, numbers: Numbers, field: str, dtype: np.dtype[Any]) -> Any:
+    """What ``argument`` puts into a field, as an array without axes; 0 is the zero of any dtype.
 
     Raises:
       InvalidArgument: if there is nothing for the field, or ``dtype`` cannot hold it.
     """
-    if isinstance(padding, Mapping):
-        if name not in padding:
-            raise InvalidArgument(f"pad must have a value for each field, got none for {name!r}")
-        value = padding[name]
+    if isinstance(numbers, Mapping):
+        if field not in numbers:
+            raise InvalidArgument(
+                f"{argument} must have a value for each field, got none for {field!r}"
+            )
+        value = numbers[field]
     else:
-        value = padding
+        value = numbers
     if not value:
         return np.zeros((), dtype)
     if not _fits(value, dtype):
         raise InvalidArgument(
-            f"pad must fit the tokens of {name!r}, which are {dtype}, got {value}"
+            f"{argument} must fit the tokens of {field!r}, which are {dtype}, got {value}"
         )
     return np.full((), value).astype(dtype)
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..core.block import Indices
 from .documents import Documents, Tokens
-from .filling import padding_of
+from .filling import filling
 from .row_format import Capacity, RowFormat
 from .segments import Segments
 
@@ -45,9 +45,14 @@ def rows_of(documents: Documents, segments: Segments, rows: Indices, form: RowFo
         for name in documents.fields if capacity.field is None else [capacity.field]:
             found = documents.fields[name]
             dtype, inner = found[0].dtype, found[0].shape[1:]
-            pad = np.full((capacity.length, *inner), padding_of(name, dtype, form.pad), dtype)
+            pad = np.full((capacity.length, *inner), filling("pad", form.pad, name, dtype), dtype)
             tokens = found if are_whole else placed.tokens(found, number)
-            columns[name] = parts.joined(tokens, pad).reshape(*shape, *inner)
+            column = parts.within(capacity).joined(tokens, pad)
+            if capacity.bos and form.bos is not None:
+                column[parts.begins] = filling("bos", form.bos, name, dtype)
+            if capacity.eos and form.eos is not None:
+                column[parts.ends - 1] = filling("eos", form.eos, name, dtype)
+            columns[name] = column.reshape(*shape, *inner)
         columns[capacity.segment_ids] = np.repeat(parts.ids, parts.lengths).reshape(shape)
         columns[capacity.positions] = parts.positions(capacity.length).reshape(shape)
     return columns
@@ -78,17 +83,45 @@ class _Division(NamedTuple):
 
 
 class _RowParts(NamedTuple):
-    """What the rows consist of: the segments of each, and its padding if it is not full.
+    """What the rows consist of: the segments of each, and the padding behind them.
 
     Attributes:
       numbers: of the arrays with the tokens; -1 for padding.
-      lengths: in tokens.
+      lengths: in places.
       ids: what is in ``segment_ids``, int32.
     """
 
     numbers: list[int]
     lengths: list[int]
     ids: npt.NDArray[np.int32]
+
+    @property
+    def begins(self) -> Indices:
+        """The first place of each segment that has tokens, in all rows joined, shape (n,)."""
+        begins: Indices = np.cumsum([0, *self.lengths[:-1]])
+        return begins[self._are_tokens]
+
+    @property
+    def ends(self) -> Indices:
+        """The place behind the last one of each, shape (n,)."""
+        ends: Indices = np.cumsum(self.lengths)
+        return ends[self._are_tokens]
+
+    @property
+    def _are_tokens(self) -> npt.NDArray[np.bool_]:
+        return (np.array(self.numbers) >= 0) & (np.array(self.lengths) > 0)
+
+    def within(self, capacity: Capacity) -> _RowParts:
+        """The same with what is put around segments as parts of their own, which are padding."""
+        if not capacity.added:
+            return self
+        numbers, lengths = list[int](), list[int]()
+        for number, length in zip(self.numbers, self.lengths, strict=True):
+            is_segment = number >= 0 and length > 0
+            before, behind = (is_segment and capacity.bos, is_segment and capacity.eos)
+            numbers += [*[-1] * before, number, *[-1] * behind]
+            lengths += [*[1] * before, length - before - behind, *[1] * behind]
+        return _RowParts(numbers, lengths, self.ids)
 
     def joined(self, tokens: Sequence[Tokens], padding: Tokens) -> Tokens:
         """The tokens of all parts; ``padding`` is as long as a row."""
@@ -114,11 +147,15 @@ def _parts_of(
     lengths: Indices, numbers: Indices, division: _Division, capacity: Capacity
 ) -> _RowParts:
     """Those of segments of these lengths, whose tokens are in the arrays with these numbers."""
-    spaces = capacity.length - np.add.reduceat(lengths, division.begins)
-    behind = division.ends[spaces > 0]
+    places = capacity.places(lengths) if capacity.added else lengths
+    aligned = capacity.aligned(places) if capacity.align > 1 else places
+    spaces = aligned - places  # behind each segment
+    spaces[division.ends - 1] += capacity.length - np.add.reduceat(aligned, division.begins)
+    padded = np.flatnonzero(spaces)
+    behind = padded + 1
     return _RowParts(
         np.insert(numbers, behind, -1).tolist(),
-        np.insert(lengths, behind, spaces[spaces > 0]).tolist(),
+        np.insert(places, behind, spaces[padded]).tolist(),
         np.insert(division.ids, behind, 0).astype(np.int32),
     )
 
@@ -134,7 +171,11 @@ def ends_short(columns: Columns, form: RowFormat) -> list[Columns]:
 
 def _ended(columns: Columns, capacity: Capacity) -> list[Columns]:
     """Those of one capacity."""
-    lengths = np.count_nonzero(columns[capacity.segment_ids], axis=1).tolist()
+    ids = columns[capacity.segment_ids]
+    lengths = np.count_nonzero(ids, axis=1).tolist()
+    if capacity.align > 1:  # there is padding between segments, too
+        last = capacity.length - (ids[:, ::-1] > 0).argmax(axis=1)
+        lengths = np.where(ids.any(axis=1), last, 0).tolist()
     if capacity.field is not None:
         names = capacity.field, capacity.segment_ids, capacity.positions
         columns = {name: columns[name] for name in names}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import ClassVar, Final, final
 
 import numpy as np
@@ -14,6 +14,7 @@ from ..core import (
     LISTS,
     PARTS,
     RANK,
+    SEED,
     STACKED,
     Block,
     Flow,
@@ -27,21 +28,25 @@ from ..core import (
     Transform,
     check_choice,
     check_int,
+    check_seed,
     derived,
 )
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.concatenating import ConcatenatingIterator
 from ..groups.cutting import CutRows
 from ..groups.documents import Documents, documents_of
-from ..groups.filling import Padding, check_padding
+from ..groups.filling import Numbers, check_numbers
 from ..groups.motion import GroupIterator, Groups
 from ..groups.packing import best_fit
-from ..groups.row_format import RowFormat, RowLength, check_length
+from ..groups.row_format import RowFormat, RowLength, check_align, check_length, row_format
 from ..groups.rows import Columns, ends_short, rows_of
 from ..groups.segments import Segments
+from ..order.permutation import permutation
+from ..order.random_bits import derive
 
 WINDOW = 1024
 ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
+ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,17 +62,28 @@ class Packs(Transform[Columns]):
     window: int = WINDOW
     key: str | None = None
     tail: str = "pad"
-    pad: Padding = 0
+    pad: Numbers = 0
+    align: RowLength = 1
+    bos: Numbers | None = None
+    eos: Numbers | None = None
+    max_documents: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "row_length", check_length(self.row_length))
         object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
-        object.__setattr__(self, "pad", check_padding(self.pad))
+        object.__setattr__(self, "pad", check_numbers("pad", self.pad))
+        object.__setattr__(self, "align", check_align(self.align))
+        for name in ("bos", "eos"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_numbers(name, value))
+        if self.max_documents is not None:
+            most = check_int("max_documents", self.max_documents, minimum=1)
+            object.__setattr__(self, "max_documents", most)
         check_choice("tail", self.tail, self.tails)
         if self.key is not None and not isinstance(self.key, str):
             raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
-        if self.key is not None and self.form.fields:
+        if self.form.fields and self.key is not None:
             raise InvalidArgument(
                 f"key must be None where length names the fields, got key={self.key!r}"
             )
@@ -75,12 +91,14 @@ class Packs(Transform[Columns]):
     @derived
     def form(self) -> RowFormat:
         """What a row consists of."""
-        return RowFormat.of(self.row_length, self.pad if self.is_padded else 0)
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether padding may be delivered."""
-        return True
+        return row_format(
+            self.row_length,
+            pad=self.pad,
+            bos=self.bos,
+            eos=self.eos,
+            align=self.align,
+            max_documents=self.max_documents,
+        )
 
     @derived
     def block_layout(self) -> Layout:
@@ -94,10 +112,12 @@ class Packs(Transform[Columns]):
         """Those of ``block`` that have tokens."""
         return documents_of(block, self.key, self.form)
 
-    def rows(self, documents: Documents, segments: Segments, rows: Indices) -> Block:
+    def made(
+        self, documents: Documents, segments: Segments, rows: Indices, form: RowFormat
+    ) -> Block:
         """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
-        columns = rows_of(documents, segments, rows, self.form)
-        return ends_short(columns, self.form) if self.tail == "short" else columns
+        columns = rows_of(documents, segments, rows, form)
+        return ends_short(columns, form) if self.tail == "short" else columns
 
 
 @final
@@ -135,15 +155,25 @@ class BestFitPack(Packs):
       key: the only field that is packed of documents that are dicts; by default all are. Documents
         that are no dicts are packed as the field ``tokens``.
       tail: ``"pad"`` fills rows up with ``pad``; with ``"short"`` a row ends with its last token.
+      align: each document begins at a multiple of it, of which ``length`` is one too; or a dict with that of
+        some fields if ``length`` is a dict. The places between have ``pad``, and 0 as segment id.
+      bos: token that is put before each document, and before each part of one that is cut; or a dict with
+        that of each field. If ``length`` is a dict, fields that it does not name get none. The places
+        belong to the segment; where a document has no tokens of a field, none is put there.
+      eos: the same, behind each document or part.
+      max_documents: most documents in a row.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: what becomes of documents with a field of more tokens than a row has: ``"cut"`` makes
         several of one, ``"drop"`` leaves it out, ``"error"`` raises.
+      shuffle_rows: seed, in [0, 2**64), of the order in which the rows of a group come, another one in each
+        epoch; None for that of their first documents.
 
     Raises:
-      InvalidArgument: if ``length`` or ``window`` is out of its range, or ``how``, ``tail`` or ``too_long`` is
-        another word; while iterating, if the dtype cannot hold ``pad``.
-      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``
-        is neither a number nor a dict of them.
+      InvalidArgument: if a number is out of its range, ``length`` is no multiple of ``align``, has no space for
+        a token between ``bos`` and ``eos``, or has other fields than these, or ``how``, ``tail`` or
+        ``too_long`` is another word; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
+      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
+        ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -155,7 +185,8 @@ class BestFitPack(Packs):
 
     identity: ClassVar[IdentityFields] = {
         "row_length": ROW_LENGTH,
-        **dict.fromkeys(("window", "key", "tail", "pad", "too_long"), ALWAYS),
+        **dict.fromkeys(("window", "key", "tail", "pad", "too_long", *ROW_FIELDS), ALWAYS),
+        "shuffle_rows": SEED,
     }
     tails: ClassVar[tuple[str, ...]] = ("pad", "short")
     state_cost = SavedState(
@@ -164,24 +195,31 @@ class BestFitPack(Packs):
 
     _: KW_ONLY
     too_long: str = "cut"
+    shuffle_rows: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("too_long", self.too_long, ("cut", "drop", "error"))
+        if self.shuffle_rows is not None:
+            object.__setattr__(self, "shuffle_rows", check_seed("shuffle_rows", self.shuffle_rows))
 
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
-        return GroupIterator(self, self.groups(epoch), self._rows)
+        return GroupIterator(self, self.groups(epoch), partial(self._rows, epoch))
 
-    def _rows(self, block: Block, group: int) -> Block:
-        documents = self.documents(block)
+    def _rows(self, epoch: int, block: Block, group: int) -> Block:
+        documents, form = self.documents(block), self.form
         segments = self._fitting(documents)
         if not len(segments.numbers):
             return []
-        return self.rows(documents, segments, best_fit(segments.lengths, self.form.lengths))
+        rows = best_fit(form.needs(segments.lengths), form.limits)
+        if self.shuffle_rows is not None:
+            count = int(rows.max()) + 1
+            rows = permutation(count, derive(self.shuffle_rows, epoch), group)(rows)
+        return self.made(documents, segments, rows, form)
 
     def _fitting(self, documents: Documents) -> Segments:
         """``documents``; the ones that are too long are cut, left out or refused."""
-        most = self.form.lengths
+        most = self.form.most
         too_long = documents.lengths > most
         segments = Segments.whole(documents)
         if not too_long.any():
@@ -220,15 +258,20 @@ class ConcatenatePack(Packs):
       how: ``"concatenate"``.
       key: the only field that is packed of documents that are dicts; by default all are.
       tail: what becomes of the tokens at the end of an epoch that fill no row: ``"pad"`` fills one up
-        with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out.
+        with ``pad``, ``"short"`` makes one that is shorter, and ``"drop"`` leaves them out. With
+        ``"short"``, no row has padding behind its last token.
+      align: as in `BestFitPack`; a part that goes on in the next row begins that row.
+      bos: as in `BestFitPack`. A row in which no further token fits with it and ``eos`` ends there.
+      eos: as in `BestFitPack`.
+      max_documents: most documents, and parts of them, in a row.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: only ``"cut"``, as no document is too long.
+      shuffle_rows: only None, as rows have the order of the stream.
 
     Raises:
-      InvalidArgument: if ``length`` or ``window`` is out of its range, or ``tail`` is another word; while
-        iterating, if the dtype cannot hold ``pad``.
-      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``
-        is neither a number nor a dict of them.
+      InvalidArgument: as in `BestFitPack`; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
+      InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
+        ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
@@ -240,23 +283,22 @@ class ConcatenatePack(Packs):
 
     identity: ClassVar[IdentityFields] = {
         "row_length": ROW_LENGTH,
-        **dict.fromkeys(("key", "tail", "pad"), ALWAYS),
+        **dict.fromkeys(("key", "tail", "pad", *ROW_FIELDS), ALWAYS),
     }
     tails: ClassVar[tuple[str, ...]] = ("pad", "short", "drop")
     state_cost = SavedState(
         "an offset; a resume reads the documents that were read with it again", resumes_before=True
     )
 
-    @property
-    def is_padded(self) -> bool:
-        return self.tail == "pad" or (self.tail == "drop" and isinstance(self.row_length, Mapping))
-
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
+        form = self.form
+        if form.is_plain and self.tail != "pad":
+            form = replace(form, pad=0)  # which is never put in, so it may be anything
         return ConcatenatingIterator(
-            self, self.groups(epoch), self.documents, self.form, self._rows
+            self, self.groups(epoch), self.documents, form, partial(self._rows, form)
         )
 
-    def _rows(self, documents: Documents, cut: CutRows, last: bool) -> Block:
+    def _rows(self, form: RowFormat, documents: Documents, cut: CutRows, last: bool) -> Block:
         if last and self.tail == "drop":
             return []
-        return self.rows(documents, cut.segments, cut.rows)
+        return self.made(documents, cut.segments, cut.rows, form)

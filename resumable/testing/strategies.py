@@ -160,6 +160,19 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
                 {"x": chosen[0], "y": chosen[1]}, window=chosen[2], how=chosen[3]
             )
         ),
+        st.tuples(
+            sizes, st.none() | sizes, sizes, st.sampled_from(["best_fit", "concatenate"])
+        ).map(
+            lambda chosen: pipeline.map(as_document).pack(
+                4 * chosen[0],
+                align=2,
+                eos=0,
+                max_documents=chosen[1],
+                window=chosen[2],
+                how=chosen[3],
+                key="tokens",
+            )
+        ),
         st.tuples(sizes, sizes, seeds).map(
             lambda chosen: pipeline.bucket(
                 lambda item: len(repr(item)),

@@ -153,6 +153,58 @@ def test_a_field_without_a_length_is_left_out_and_one_that_a_document_lacks_is_n
         list(rs.from_sequence([{"a": [1], "b": [1]}, {"a": [1]}]).pack({"a": 3, "b": 3}))
 
 
+@pytest.mark.parametrize("align", [1, 4])
+def test_documents_begin_at_multiples_and_fields_have_paddings(align: int) -> None:
+    items = [
+        {"inputs": [1, 2], "targets": [10]},
+        {"inputs": [3, 4, 5], "targets": [20, 30]},
+        {"inputs": [6], "targets": [40, 50, 60]},
+    ]
+    pad = {"inputs": 0, "targets": -1}
+    rows = rows_of(items, {"inputs": 8, "targets": 8}, align=align, pad=pad)
+    if align == 1:
+        (row,) = rows
+        assert row["inputs"] == [1, 2, 3, 4, 5, 6, 0, 0]
+        assert row["targets"] == [10, 20, 30, 40, 50, 60, -1, -1]
+        assert row["targets_segment_ids"] == [1, 2, 2, 3, 3, 3, 0, 0]
+        assert row["inputs_positions"] == [0, 1, 0, 1, 2, 0, 0, 0]
+    else:
+        first, second = rows
+        assert first["inputs"] == [1, 2, 0, 0, 3, 4, 5, 0]
+        assert first["targets"] == [10, -1, -1, -1, 20, 30, -1, -1]
+        assert first["inputs_segment_ids"] == [1, 1, 0, 0, 2, 2, 2, 0]
+        assert first["targets_positions"] == [0, 0, 0, 0, 0, 1, 0, 0]
+        assert second["inputs"] == [6, 0, 0, 0, 0, 0, 0, 0]
+        assert second["targets"] == [40, 50, 60, -1, -1, -1, -1, -1]
+
+
+def test_rows_have_at_most_so_many_documents() -> None:
+    first, second = rows_of(THREE, {"inputs": 6, "targets": 6}, max_documents=2)
+    assert first["inputs"] == [1, 2, 3, 4, 5, 0]
+    assert first["targets"] == [10, 20, 30, 40, 0, 0]
+    assert first["targets_segment_ids"] == [1, 2, 2, 2, 0, 0]
+    assert second["inputs"] == [6, 0, 0, 0, 0, 0]
+    assert second["targets"] == [50, 60, 0, 0, 0, 0]
+    for most in (0, -1):
+        with pytest.raises(
+            rs.InvalidArgument, match=f"max_documents must be at least 1, got {most}"
+        ):
+            rs.from_sequence(THREE).pack({"inputs": 6, "targets": 6}, max_documents=most)
+
+
+def test_shuffled_rows_are_the_same_ones_wherever_a_run_is_cut() -> None:
+    rng = np.random.default_rng(42)
+    texts = [rng.integers(0, 10, size=size) for size in rng.integers(5, 30, size=100).tolist()]
+    plain = rows_of(texts, 100, window=20)
+    shuffled = rows_of(texts, 100, window=20, shuffle_rows=0)
+    assert shuffled != plain
+    assert sorted(map(repr, shuffled)) == sorted(map(repr, plain))
+    seeds = {
+        repr(rows_of(THREE, {"inputs": 3, "targets": 3}, shuffle_rows=seed)) for seed in range(20)
+    }
+    assert len(seeds) == 6
+
+
 def observations(count: int) -> list[list[int]]:
     """1, 2 2, 3 3 3 and so on up to seven 7, over again."""
     return [[number % 7 + 1] * (number % 7 + 1) for number in range(count)]

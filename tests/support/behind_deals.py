@@ -118,6 +118,9 @@ TAILS: dict[str, Tail] = {
     "pack concatenated": lambda numbers: numbers.map(graphs.document).pack(
         16, how="concatenate", window=4
     ),
+    "pack with options": lambda numbers: numbers.map(graphs.document).pack(
+        16, align=4, bos=-1, max_documents=3, window=4
+    ),
     "pack fields": lambda numbers: numbers.map(graphs.inputs_and_targets).pack(
         {"inputs": 16, "targets": 12}, how="concatenate", window=4
     ),

@@ -89,6 +89,26 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
         .pack({"inputs": 11, "targets": 9}, how="concatenate", window=4, tail="short")
         .repeat(2)
     ),
+    "pack with options": lambda: (
+        stream(40)
+        .map(document)
+        .pack(16, align=4, bos=-1, eos=-2, max_documents=3, shuffle_rows=5, window=9)
+        .repeat(2)
+    ),
+    "pack concatenated with options": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack(
+            {"inputs": 12, "targets": 10},
+            how="concatenate",
+            align={"inputs": 4},
+            bos={"inputs": -1},
+            eos=-2,
+            max_documents=3,
+            window=4,
+        )
+        .repeat(2)
+    ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
     "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),
     "rebatch of a stream": lambda: stream(17).batch(6).rebatch(4, drop_last=True).repeat(2),

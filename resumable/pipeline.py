@@ -422,14 +422,16 @@ class Pipeline(Generic[T]):
         how: str = "best_fit",
         key: str | None = None,
         tail: str = "pad",
-        pad: float | Mapping[str, float] = 0,
+        pad: float | Mapping[str, float | None] = 0,
         too_long: str = "cut",
         align: int | Mapping[str, int] = 1,
         bos: float | Mapping[str, float] | None = None,
         eos: float | Mapping[str, float] | None = None,
         max_documents: int | None = None,
+        per_document: Sequence[str] = (),
+        parts: bool = False,
         shuffle_rows: int | None = None,
-    ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
+    ) -> Pipeline[dict[str, Any]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
         See `resumable.stages.pack.BestFitPack`, which comes first here, and
@@ -444,6 +446,8 @@ class Pipeline(Generic[T]):
             "bos": bos,
             "eos": eos,
             "max_documents": max_documents,
+            "per_document": per_document,
+            "parts": parts,
         }
         if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
             return Pipeline(

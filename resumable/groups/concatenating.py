@@ -27,17 +27,20 @@ class _Held(NamedTuple):
     Attributes:
       before: the state before it.
       first: how many tokens come before it, shape (capacities,).
+      number: how many documents come before it in this epoch.
     """
 
     before: DeferredState
     first: Indices
+    number: int
 
 
 class ConcatenatingIterator(BlockIterator[Columns]):
     """Rows of one stream of documents, each of which begins where the one before ends.
 
     State: O(1), that of ``groups`` before the group in which the next row begins, and how many of
-    its tokens come before that row: a number, or one for each capacity of a row if there are several.
+    its tokens come before that row: a number, or one for each capacity of a row if there are several. If
+    rows tell the numbers of documents, also how many documents come before that group.
 
     Args:
       stage: whose motion it is.
@@ -71,6 +74,7 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         self._run = TokenRun(len(form.capacities))
         self._held: list[_Held] = []
         self._ended = False
+        self._count = 0  # documents that were read in this epoch
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -111,8 +115,11 @@ class ConcatenatingIterator(BlockIterator[Columns]):
                 )
             return
         documents = self._documents(found[0])
+        if self._form.parts:
+            documents = documents.numbered_from(self._count, self._stage)
         self._run.append(documents)
-        self._held.append(_Held(before, self._read))
+        self._held.append(_Held(before, self._read, self._count))
+        self._count += block_length(found[0])
         self._read = self._read + documents.lengths.sum(axis=0)
         # After a resume, the first ones were handed out before.
         self._run.drop(np.maximum(self._start - (self._read - self._run.tokens), 0))
@@ -135,13 +142,20 @@ class ConcatenatingIterator(BlockIterator[Columns]):
     def get_state(self) -> State:
         place = self._ends[self._offset - 1] if self._offset else self._start
         if (place >= self._read).all():
-            offset = _shown(place - self._read)
-            return {"offset": offset, "upstream": self._groups.get_state()}
-        held = next(held for held in reversed(self._held) if (held.first <= place).all())
-        return {"offset": _shown(place - held.first), "upstream": held.before()}
+            offset, upstream = place - self._read, self._groups.get_state()
+            number = self._count
+        else:
+            held = next(held for held in reversed(self._held) if (held.first <= place).all())
+            offset, upstream, number = place - held.first, held.before(), held.number
+        state: State = {"offset": _shown(offset), "upstream": upstream}
+        return {"documents": number, **state} if self._form.parts else state
 
     def set_state(self, state: State) -> None:
-        offset, upstream = unpack(self._stage, state, "offset", "upstream")
+        if self._form.parts:
+            number, offset, upstream = unpack(self._stage, state, "documents", "offset", "upstream")
+            self._count = unpack_count(self._stage, "documents", number)
+        else:
+            offset, upstream = unpack(self._stage, state, "offset", "upstream")
         count = len(self._form.capacities)
         offsets = offset if count > 1 else [offset]
         if not isinstance(offsets, list) or len(offsets) != count:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.block import Block, Indices, block_items, is_masked
-from ..errors import MalformedItem, shorten
-from .row_format import POSITIONS, SEGMENT_IDS, RowFormat
+from ..core.stage import MOST_ITEMS, Stage
+from ..errors import MalformedItem, StateMismatch, shorten
+from .row_format import RowFormat
 
 Tokens: TypeAlias = npt.NDArray[Any]
 """Of shape (length, ...)."""
@@ -27,22 +28,43 @@ class Documents(NamedTuple):
         field have one dtype, and one shape behind the first axis.
       lengths: of the documents, shape (documents, capacities), int64; a column for each field of which rows
         have a number of tokens of its own, or one for all.
+      before: how many of its tokens came in rows that were made before, shape (documents, capacities).
+      numbers: of the documents, shape (documents,), ascending.
+      values: what belongs to each document rather than to its tokens, by name.
     """
 
     fields: dict[str, list[Tokens]]
     lengths: Indices
+    before: Indices
+    numbers: Indices
+    values: dict[str, list[Any]]
+
+    def numbered_from(self, first: int, stage: Stage[Any]) -> Documents:
+        """The same, where ``first`` come before them in the epoch.
+
+        Raises:
+          StateMismatch: if no source has as many.
+        """
+        if first > MOST_ITEMS:
+            raise StateMismatch(
+                f"saved number of documents must be at most 2**62, got {first}", stage
+            )
+        return self._replace(numbers=self.numbers + first)
 
     def chosen(self, numbers: Sequence[int]) -> Documents:
         """Those with these numbers, in this order."""
-        chosen = {
-            name: [documents[number] for number in numbers]
-            for name, documents in self.fields.items()
-        }
-        return Documents(chosen, self.lengths[list(numbers)])
+        fields, values = (
+            {name: [found[number] for number in numbers] for name, found in columns.items()}
+            for columns in (self.fields, self.values)
+        )
+        places = list(numbers)
+        return Documents(
+            fields, self.lengths[places], self.before[places], self.numbers[places], values
+        )
 
 
 def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
-    """The documents that are the items of ``block``, without those that have no token.
+    """The documents that are the items of ``block``, numbered from 0, without those that have no token.
 
     Args:
       block: its items are arrays or lists of numbers, or dicts of such.
@@ -55,23 +77,31 @@ def documents_of(block: Block, key: str | None, form: RowFormat) -> Documents:
     items = block_items(block)
     if form.fields is not None:
         fields = {
-            name: _tokens_of(_field_of(items, name, form.fields, some=True)) for name in form.fields
+            name: with_equal_empty_ones(_tokens_of(_field_of(items, name, form.fields, some=True)))
+            for name in form.fields
         }
         lengths = np.stack([_lengths_of(found) for found in fields.values()], axis=1)
     else:
-        fields = _fields_of_one_length(items, key)
+        fields = _fields_of_one_length(items, key, form)
         lengths = _common_lengths(fields)[:, None]
-    documents = Documents(fields, lengths)
+    values = {
+        name: _field_of(items, name, list(form.per_document), some=True)
+        for name in form.per_document
+    }
+    documents = Documents(fields, lengths, np.zeros_like(lengths), np.arange(len(items)), values)
     are_filled = lengths.any(axis=1)
     return documents if are_filled.all() else documents.chosen(np.flatnonzero(are_filled).tolist())
 
 
-def _fields_of_one_length(items: list[Any], key: str | None) -> dict[str, list[Tokens]]:
+def _fields_of_one_length(
+    items: list[Any], key: str | None, form: RowFormat
+) -> dict[str, list[Tokens]]:
     if items and isinstance(items[0], Mapping):
         names = list(items[0]) if key is None else [key]
-        _check_names(names)
+        packed = [name for name in names if name not in form.per_document]
+        _check_names(packed, form)
         some = key is not None
-        return {name: _tokens_of(_field_of(items, name, names, some=some)) for name in names}
+        return {name: _tokens_of(_field_of(items, name, names, some=some)) for name in packed}
     if key is not None and items:
         raise MalformedItem(f"key={key!r} needs items that are dicts, got {shorten(items[0])}")
     return {PLAIN: _tokens_of(items)}
@@ -86,11 +116,10 @@ def _field_of(items: list[Any], name: str, names: list[str], *, some: bool) -> l
     return [item[name] for item in items]
 
 
-def _check_names(names: list[str]) -> None:
-    taken = {SEGMENT_IDS, POSITIONS}.intersection(names)
-    if taken or not names:
+def _check_names(names: list[str], form: RowFormat) -> None:
+    if not names or not set(form.added).isdisjoint(names):
         raise MalformedItem(
-            f"documents to pack must have fields other than {SEGMENT_IDS} and {POSITIONS}, which "
+            f"documents to pack must have fields other than {' and '.join(form.added)}, which "
             f"pack adds, got {names}"
         )
 
@@ -109,7 +138,7 @@ def _tokens_of(documents: list[Any]) -> list[Tokens]:
     if len(dtypes) > 1:
         names = " and ".join(sorted(map(str, dtypes)))
         raise MalformedItem(f"documents to pack must be of one dtype, got {names}")
-    return with_equal_empty_ones(found)
+    return found
 
 
 def with_equal_empty_ones(found: list[Tokens]) -> list[Tokens]:

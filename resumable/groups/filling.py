@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -10,22 +10,32 @@ import numpy as np
 from ..core.arguments import check_int
 from ..errors import InvalidArgument
 
-Numbers: TypeAlias = "float | Mapping[str, float]"
+Numbers: TypeAlias = "float | Mapping[str, float | None]"
 
 LEAST: Final = -(2**63)
 MOST: Final = 2**64 - 1
 """What the dtypes of integers can hold."""
 
 
-def check_numbers(name: str, value: Any) -> Numbers:
+def check_numbers(name: str, value: Any, may_be_none: Container[str] = ()) -> Numbers:
     """Return ``value`` with numbers of Python.
+
+    Args:
+      name: of the argument.
+      value: to check.
+      may_be_none: the fields for which a mapping may have None.
 
     Raises:
       InvalidType: if it is neither a number nor a mapping of names to numbers.
       InvalidArgument: if it is an integer that no dtype can hold, or NaN.
     """
     if isinstance(value, Mapping):
-        return {field: _check_number(f"{name}[{field!r}]", each) for field, each in value.items()}
+        return {
+            field: None
+            if each is None and field in may_be_none
+            else _check_number(f"{name}[{field!r}]", each)
+            for field, each in value.items()
+        }
     return _check_number(name, value)
 
 
@@ -50,7 +60,7 @@ def filling(argument: str, numbers: Numbers, field: str, dtype: np.dtype[Any]) -
             raise InvalidArgument(
                 f"{argument} must have a value for each field, got none for {field!r}"
             )
-        value = numbers[field]
+        value = numbers[field] or 0
     else:
         value = numbers
     if not value:

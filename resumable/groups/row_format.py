@@ -17,6 +17,8 @@ RowLength: TypeAlias = "int | Mapping[str, int]"
 
 SEGMENT_IDS: Final = "segment_ids"
 POSITIONS: Final = "positions"
+OFFSETS: Final = "offsets"
+DOCUMENT_NUMBERS: Final = "document_numbers"
 LONGEST: Final = 2**31 - 1  # positions are int32
 
 
@@ -42,12 +44,20 @@ class Capacity:
     @property
     def segment_ids(self) -> str:
         """The name of what numbers the documents."""
-        return SEGMENT_IDS if self.field is None else f"{self.field}_{SEGMENT_IDS}"
+        return self._named(SEGMENT_IDS)
 
     @property
     def positions(self) -> str:
         """The name of what counts the tokens of each."""
-        return POSITIONS if self.field is None else f"{self.field}_{POSITIONS}"
+        return self._named(POSITIONS)
+
+    @property
+    def offsets(self) -> str:
+        """The name of what tells how many tokens of a document come before its part in a row."""
+        return self._named(OFFSETS)
+
+    def _named(self, name: str) -> str:
+        return name if self.field is None else f"{self.field}_{name}"
 
     @property
     def added(self) -> int:
@@ -79,6 +89,8 @@ class RowFormat:
       bos: stands before each document; None for nothing.
       eos: stands behind it.
       max_documents: most documents in a row; None for any number.
+      per_document: names of what a row has of each document as it is.
+      parts: whether a row tells the number of each document, and the offset of its part.
     """
 
     capacities: tuple[Capacity, ...]
@@ -86,6 +98,21 @@ class RowFormat:
     bos: Numbers | None = None
     eos: Numbers | None = None
     max_documents: int | None = None
+    per_document: tuple[str, ...] = ()
+    parts: bool = False
+
+    @property
+    def is_of_columns(self) -> bool:
+        """Whether all that a row has are arrays of one shape for all rows."""
+        return not self.per_document and not self.parts
+
+    @property
+    def added(self) -> list[str]:
+        """The names of what rows have beside the fields of documents."""
+        names = [DOCUMENT_NUMBERS] * self.parts
+        for capacity in self.capacities:
+            names += [capacity.segment_ids, capacity.positions, *[capacity.offsets] * self.parts]
+        return names
 
     @property
     def fields(self) -> list[str] | None:
@@ -129,6 +156,8 @@ def row_format(
     eos: Numbers | None,
     align: RowLength,
     max_documents: int | None,
+    per_document: tuple[str, ...],
+    parts: bool,
 ) -> RowFormat:
     """The format that these arguments say; each has been checked by itself.
 
@@ -166,7 +195,16 @@ def row_format(
             raise InvalidArgument(
                 f"{shown} must have space for a token between bos and eos, got {capacity.length}"
             )
-    return RowFormat(capacities, pad, bos, eos, max_documents)
+    form = RowFormat(capacities, pad, bos, eos, max_documents, per_document, parts)
+    for argument, names, taken in (
+        ("length", form.fields or (), form.added),
+        ("per_document", per_document, [*form.added, *(form.fields or ())]),
+    ):
+        if found := sorted({*names}.intersection(taken)):
+            raise InvalidArgument(
+                f"{argument} must not have names of what rows have already, got {found}"
+            )
+    return form
 
 
 def _is_for(field: str | None, value: Numbers | None) -> bool:
@@ -205,15 +243,7 @@ def check_length(length: Any) -> RowLength:
     for name in length:
         if not isinstance(name, str):
             raise InvalidType(f"fields of length must be strings, got {shorten(name)}")
-    checked = {
+    return {
         name: check_int(f"length[{name!r}]", length[name], minimum=1, maximum=LONGEST)
         for name in sorted(length)
     }
-    for name in checked:
-        for added in (Capacity(1, name).segment_ids, Capacity(1, name).positions):
-            if added in checked:
-                raise InvalidArgument(
-                    f"length must not have the field {added!r}, which pack adds for {name!r}, "
-                    f"got {shorten(checked)}"
-                )
-    return checked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -20,7 +20,8 @@ class TokenRun:
     """
 
     def __init__(self, capacities: int) -> None:
-        self.documents = Documents({}, np.empty((0, capacities), np.int64))
+        nothing = np.empty((0, capacities), np.int64)
+        self.documents = Documents({}, nothing, nothing, np.empty(0, np.int64), {})
         self._kinds: dict[str, str] = {}  # of the fields that had tokens
 
     @property
@@ -51,7 +52,16 @@ class TokenRun:
         joined = {name: [*before.fields.get(name, ()), *found] for name, found in fields.items()}
         if documents.lengths.shape[1] > 1:
             joined = {name: with_equal_empty_ones(found) for name, found in joined.items()}
-        self.documents = Documents(joined, np.concatenate([before.lengths, documents.lengths]))
+        self.documents = Documents(
+            joined,
+            np.concatenate([before.lengths, documents.lengths]),
+            np.concatenate([before.before, documents.before]),
+            np.concatenate([before.numbers, documents.numbers]),
+            {
+                name: [*before.values.get(name, ()), *found]
+                for name, found in documents.values.items()
+            },
+        )
 
     def drop(self, counts: Indices) -> None:
         """Drop the first tokens; copy the rest, so its originals may change.
@@ -61,17 +71,27 @@ class TokenRun:
         """
         if not counts.any():
             return
-        lengths = self.documents.lengths
+        documents, lengths = self.documents, self.documents.lengths
         passed = np.clip(counts - (np.cumsum(lengths, axis=0) - lengths), 0, lengths)
         left = lengths - passed
         kept = np.flatnonzero(left.any(axis=1))
         begins = passed[kept]
         fields = {}
-        for place, (name, found) in enumerate(self.documents.fields.items()):
+        for place, (name, found) in enumerate(documents.fields.items()):
             column = begins[:, place if begins.shape[1] > 1 else 0].tolist()
             places = zip(kept.tolist(), column, strict=True)
             fields[name] = [found[number][begin:].copy() for number, begin in places]
-        self.documents = Documents(fields, left[kept])
+        numbers = kept.tolist()
+        values = {
+            name: [_copied(found[number]) for number in numbers]
+            for name, found in documents.values.items()
+        }
+        before = documents.before[kept] + begins
+        self.documents = Documents(fields, left[kept], before, documents.numbers[kept], values)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _kind_of(found: list[Tokens]) -> str:

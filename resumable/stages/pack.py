@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from ..core import (
     SavedState,
     StageIterator,
     Transform,
+    block_items,
+    check_bool,
     check_choice,
     check_int,
     check_seed,
@@ -38,6 +41,7 @@ from ..groups.documents import Documents, documents_of
 from ..groups.filling import Numbers, check_numbers
 from ..groups.motion import GroupIterator, Groups
 from ..groups.packing import best_fit
+from ..groups.per_document import add_values, check_per_document
 from ..groups.row_format import RowFormat, RowLength, check_align, check_length, row_format
 from ..groups.rows import Columns, ends_short, rows_of
 from ..groups.segments import Segments
@@ -46,7 +50,7 @@ from ..order.random_bits import derive
 
 WINDOW = 1024
 ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
-ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents")
+ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "parts")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,12 +71,16 @@ class Packs(Transform[Columns]):
     bos: Numbers | None = None
     eos: Numbers | None = None
     max_documents: int | None = None
+    per_document: Sequence[str] = ()
+    parts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "row_length", check_length(self.row_length))
         object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
-        object.__setattr__(self, "pad", check_numbers("pad", self.pad))
+        object.__setattr__(self, "per_document", check_per_document(self.per_document))
+        check_bool("parts", self.parts)
+        object.__setattr__(self, "pad", check_numbers("pad", self.pad, self.per_document))
         object.__setattr__(self, "align", check_align(self.align))
         for name in ("bos", "eos"):
             if (value := getattr(self, name)) is not None:
@@ -83,6 +91,8 @@ class Packs(Transform[Columns]):
         check_choice("tail", self.tail, self.tails)
         if self.key is not None and not isinstance(self.key, str):
             raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
+        if self.key in self.per_document:
+            raise InvalidArgument(f"per_document must not have the key, got {self.key!r}")
         if self.form.fields and self.key is not None:
             raise InvalidArgument(
                 f"key must be None where length names the fields, got key={self.key!r}"
@@ -98,11 +108,13 @@ class Packs(Transform[Columns]):
             eos=self.eos,
             align=self.align,
             max_documents=self.max_documents,
+            per_document=tuple(self.per_document),
+            parts=self.parts,
         )
 
     @derived
     def block_layout(self) -> Layout:
-        return LISTS if self.tail == "short" else STACKED
+        return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
 
     def groups(self, epoch: int) -> StageIterator[Block]:
         """The documents, in blocks of ``window``."""
@@ -116,8 +128,14 @@ class Packs(Transform[Columns]):
         self, documents: Documents, segments: Segments, rows: Indices, form: RowFormat
     ) -> Block:
         """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
-        columns = rows_of(documents, segments, rows, form)
-        return ends_short(columns, form) if self.tail == "short" else columns
+        columns: Block = rows_of(documents, segments, rows, form)
+        if self.tail == "short":
+            columns = ends_short(columns, form)
+        if form.is_of_columns:
+            return columns
+        made: list[dict[str, Any]] = block_items(columns)
+        add_values(made, documents, segments, rows, form)
+        return made
 
 
 @final
@@ -162,6 +180,14 @@ class BestFitPack(Packs):
         belong to the segment; where a document has no tokens of a field, none is put there.
       eos: the same, behind each document or part.
       max_documents: most documents in a row.
+      per_document: names of fields that belong to a document rather than to its tokens, such as an id, a
+        label or an image. A row has a list with the value of each of its documents, in their order. If there is
+        ``max_documents``, numbers, and arrays of one shape, become an array of shape (max_documents, ...), filled
+        up with ``pad``, which is 0 for those that a dict does not name; other values, and those for
+        which it has None, stay a list, filled up with None.
+      parts: add ``document_numbers``, the number of each document of a row among those of the epoch, from 0, and
+        ``offsets``, how many of its tokens come before its part in this row (``inputs_offsets`` and so on if
+        ``length`` is a dict). They are lists, or int64 arrays filled up with -1, as numbers in ``per_document`` are.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: what becomes of documents with a field of more tokens than a row has: ``"cut"`` makes
         several of one, ``"drop"`` leaves it out, ``"error"`` raises.
@@ -174,7 +200,8 @@ class BestFitPack(Packs):
         ``too_long`` is another word; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
       InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
         ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
-      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``.
+      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``, or arrays in
+        ``per_document`` differ in shape where there is ``max_documents``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
     >>> for row in documents.pack(4):
@@ -208,6 +235,8 @@ class BestFitPack(Packs):
 
     def _rows(self, epoch: int, block: Block, group: int) -> Block:
         documents, form = self.documents(block), self.form
+        if self.parts:
+            documents = documents.numbered_from(group * self.window, self)
         segments = self._fitting(documents)
         if not len(segments.numbers):
             return []
@@ -264,6 +293,8 @@ class ConcatenatePack(Packs):
       bos: as in `BestFitPack`. A row in which no further token fits with it and ``eos`` ends there.
       eos: as in `BestFitPack`.
       max_documents: most documents, and parts of them, in a row.
+      per_document: as in `BestFitPack`; of a document that is cut, each row that has a part of it.
+      parts: as in `BestFitPack`. The state then also has how many documents come before the group.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: only ``"cut"``, as no document is too long.
       shuffle_rows: only None, as rows have the order of the stream.

@@ -171,6 +171,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
                 window=chosen[2],
                 how=chosen[3],
                 key="tokens",
+                parts=True,
             )
         ),
         st.tuples(sizes, sizes, seeds).map(

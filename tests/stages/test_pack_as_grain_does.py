@@ -21,6 +21,11 @@ THREE = [
 ]
 
 
+def observations(count: int) -> list[list[int]]:
+    """1, 2 2, 3 3 3 and so on up to seven 7, over again."""
+    return [[number % 7 + 1] * (number % 7 + 1) for number in range(count)]
+
+
 def rows_of(items: Sequence[Any], *arguments: Any, **options: Any) -> list[dict[str, Any]]:
     """The rows that are packed of ``items``, as lists, after a check of their states."""
     pipeline = rs.from_sequence(items).pack(*arguments, **options)
@@ -192,6 +197,70 @@ def test_rows_have_at_most_so_many_documents() -> None:
             rs.from_sequence(THREE).pack({"inputs": 6, "targets": 6}, max_documents=most)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3, 7, 5],
+        [3.5, 7.5, 5.5],
+        [np.asarray(3, np.int32), np.asarray(7, np.int32), np.asarray(5, np.int32)],
+    ],
+)
+def test_what_belongs_to_a_document_is_one_value_for_each(values: list[Any]) -> None:
+    items = [{**item, "meta": value} for item, value in zip(THREE, values, strict=True)]
+    options: dict[str, Any] = {"per_document": ["meta"], "max_documents": 3}
+    pipeline = rs.from_sequence(items).pack({"inputs": 3, "targets": 4}, **options)
+    assert [row["meta"].tolist() for row in pipeline] == [
+        [value, 0, 0] for value in map(np.ndarray.item, map(np.asarray, values))
+    ]
+    assert {row["meta"].dtype for row in pipeline} == {np.asarray(values[0]).dtype}
+    assert all("meta_segment_ids" not in row for row in pipeline)
+    (row,) = rs.from_sequence(items).pack({"inputs": 6, "targets": 6}, **options)
+    assert row["meta"].tolist() == values
+
+
+@pytest.mark.parametrize("shapes", [[(2, 2, 3)] * 3, [(2, 1, 3), (1, 1, 3), (3, 1, 3)]])
+def test_images_of_documents_come_as_a_list(shapes: list[tuple[int, ...]]) -> None:
+    items: list[dict[str, Any]] = [
+        {"inputs": [number], "targets": [10 * number], "image": np.full(shape, number)}
+        for number, shape in enumerate(shapes, 1)
+    ]
+    (row,) = rs.from_sequence(items).pack({"inputs": 3, "targets": 3}, per_document=("image",))
+    assert row["inputs_segment_ids"].tolist() == [1, 2, 3]
+    for image, item in zip(row["image"], items, strict=True):
+        assert np.array_equal(image, item["image"])
+
+
+@pytest.mark.parametrize("most", [6, 2])
+def test_a_document_that_is_cut_has_its_values_in_each_row(most: int) -> None:
+    items = [
+        {"observation": tokens, "index": number} for number, tokens in enumerate(observations(9), 1)
+    ]
+    rows = rows_of(
+        items, {"observation": 6}, how="concatenate", per_document=["index"], max_documents=most
+    )
+    if most == 6:
+        indices = [[1, 2, 3], [4, 5], [5, 6], [6, 7], [7, 8, 9], [9]]
+        assert rows[4]["observation"] == [7, 7, 7, 7, 1, 2]
+    else:
+        # As in Grain, where there is space for two indices, but documents of a row's length are cut, too.
+        indices = [[1, 2], [3, 4], [4, 5], [6, 0], [7, 0], [7, 8], [9, 0]]
+        assert rows[2]["observation"] == [4, 5, 5, 5, 5, 5]
+        assert rows[5]["observation"] == [7, 1, 0, 0, 0, 0]
+    assert [row["index"] for row in rows] == [
+        [*found, *[0] * (most - len(found))][:most] for found in indices
+    ]
+
+
+def test_each_part_of_a_document_begins_with_bos() -> None:
+    rows = rows_of(observations(9), 6, how="concatenate", bos=1000)
+    for row in rows:
+        for number in set(row["segment_ids"]) - {0}:
+            assert row["tokens"][row["segment_ids"].index(number)] == 1000
+    # Grain puts it in the place of a token. Here all tokens stay.
+    kept = [token for row in rows for token in row["tokens"] if token not in (0, 1000)]
+    assert kept == [token for tokens in observations(9) for token in tokens]
+
+
 def test_shuffled_rows_are_the_same_ones_wherever_a_run_is_cut() -> None:
     rng = np.random.default_rng(42)
     texts = [rng.integers(0, 10, size=size) for size in rng.integers(5, 30, size=100).tolist()]
@@ -203,11 +272,6 @@ def test_shuffled_rows_are_the_same_ones_wherever_a_run_is_cut() -> None:
         repr(rows_of(THREE, {"inputs": 3, "targets": 3}, shuffle_rows=seed)) for seed in range(20)
     }
     assert len(seeds) == 6
-
-
-def observations(count: int) -> list[list[int]]:
-    """1, 2 2, 3 3 3 and so on up to seven 7, over again."""
-    return [[number % 7 + 1] * (number % 7 + 1) for number in range(count)]
 
 
 def test_a_stream_of_documents_is_cut_at_the_length_of_a_row() -> None:

@@ -122,7 +122,7 @@ TAILS: dict[str, Tail] = {
         16, align=4, bos=-1, max_documents=3, window=4
     ),
     "pack fields": lambda numbers: numbers.map(graphs.inputs_and_targets).pack(
-        {"inputs": 16, "targets": 12}, how="concatenate", window=4
+        {"inputs": 16, "targets": 12}, how="concatenate", per_document=["id"], window=4
     ),
     "bucket": lambda numbers: numbers.map(graphs.document).bucket(
         length_of, batch_size=3, window=6, collate=rs.padded(-1)

@@ -109,6 +109,27 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
         )
         .repeat(2)
     ),
+    "pack per document": lambda: (
+        stream(30)
+        .map(inputs_and_targets)
+        .pack({"inputs": 16, "targets": 9}, per_document=["id"], parts=True, window=7)
+        .repeat(2)
+    ),
+    "pack concatenated per document": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack(
+            7,
+            how="concatenate",
+            key="inputs",
+            pad={"inputs": 0, "targets": None},
+            per_document=["id", "targets"],
+            max_documents=4,
+            parts=True,
+            window=4,
+        )
+        .repeat(2)
+    ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
     "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),
     "rebatch of a stream": lambda: stream(17).batch(6).rebatch(4, drop_last=True).repeat(2),

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from .core.arguments import check_callable, check_choice, check_int
-from .core.block import Block, Indices
+from .core.block import Block, Indices, block_items
 from .core.depth import check_depth
 from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
@@ -70,7 +70,8 @@ class Pipeline(Generic[T]):
 
     ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
     Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
-    last stage has random access. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
+    last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists of items. ``p + q`` is
+    ``rs.concatenate(p, q)``. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
 
     Args:
       stage: the last stage; the stages before it are its upstreams.
@@ -141,9 +142,21 @@ class Pipeline(Generic[T]):
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        return self.stage[index]
+    def __getitem__(self, index: slice | list[int] | Indices) -> list[T]: ...
+    def __getitem__(self, index: int | slice | list[int] | Indices) -> T | list[T]:
+        if isinstance(index, (int, slice)) or np.ndim(index) != 1 or isinstance(index, tuple):
+            return self.stage[index]  # type: ignore[index]
+        indices, length = np.asarray(index), self.length
+        if indices.dtype.kind == "i" and length not in (None, np.inf):
+            indices = np.where(indices < 0, indices + length, indices)
+        return block_items(self.gather(indices))
+
+    def __add__(self, other: Pipeline[U]) -> Pipeline[T | U]:
+        if not isinstance(other, Pipeline):
+            return NotImplemented
+        stage = self.stage
+        is_plain = isinstance(stage, Concatenate) and stage.names is None
+        return Pipeline(Concatenate((*(stage.inputs if is_plain else (stage,)), other.stage)))
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         """The items at ``indices`` as one block.

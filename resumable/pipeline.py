@@ -315,10 +315,14 @@ class Pipeline(Generic[T]):
 
     @explained_by(FlatMap, fn_version="version")
     def flat_map(
-        self, fn: Callable[[T], Iterable[U]], *, version: str | int | None = None
+        self,
+        fn: Callable[[T], Iterable[U]],
+        *,
+        size: int | None = None,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
-        return Pipeline(FlatMap(self.stage, fn, fn_version=version))
+        return Pipeline(FlatMap(self.stage, fn, size=size, fn_version=version))
 
     @explained_by(InterleaveMap, fn_version="version")
     def interleave(
@@ -396,9 +400,9 @@ class Pipeline(Generic[T]):
         )
 
     @explained_by(Unbatch)
-    def unbatch(self) -> Pipeline[Any]:
+    def unbatch(self, *, size: int | None = None) -> Pipeline[Any]:
         """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
-        return Pipeline(Unbatch(self.stage))
+        return Pipeline(Unbatch(self.stage, size=size))
 
     @explained_by(MapBatches, fn_version="version")
     def map_batches(

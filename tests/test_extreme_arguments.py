@@ -100,6 +100,8 @@ BUILDERS: dict[str, Callable[[rs.Pipeline[Any], Any], rs.Pipeline[Any]]] = {
     "batch drop_last": lambda p, x: p.batch(2, drop_last=x),
     "cache": lambda p, x: p.take(x).cache(),
     "rebatch": lambda p, x: p.batch(3).rebatch(x),
+    "flat_map size": lambda p, x: p.flat_map(lambda item: [item, 1], size=x),
+    "unbatch size": lambda p, x: p.batch(3, drop_last=True).unbatch(size=x),
     "window": lambda p, x: p.window(x),
     "window shift": lambda p, x: p.window(2, shift=x, drop_last=True),
     "map_batches": lambda p, x: p.map_batches(list, x),

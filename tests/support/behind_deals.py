@@ -97,6 +97,9 @@ TAILS: dict[str, Tail] = {
     "filter": lambda numbers: numbers.filter(is_no_third),
     "filter stateful": lambda numbers: numbers.filter(graphs.UpTo(500)),
     "flat_map": lambda numbers: numbers.flat_map(repeated),
+    "flat_map of a size": lambda numbers: numbers.flat_map(
+        lambda number: [number, -number], size=2
+    ),
     "interleave of an item": lambda numbers: numbers.interleave(repeated, cycle_length=3),
     "scan": lambda numbers: numbers.scan(with_sum, 0),
     "scan with an end": lambda numbers: numbers.scan(with_sum, 0, last_sum),

@@ -18,6 +18,7 @@ from .samples import (
     fails_on_thirds,
     inputs_and_targets,
     named_columns,
+    three_of,
     twice,
     two_fields,
 )
@@ -30,6 +31,12 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "flat_map pipelines": lambda: rs.range(7).flat_map(
         lambda n: rs.range(n).shuffle(n).filter(lambda i: i != 1)
     ),
+    "flat_map of a size": lambda: rs.range(8).shuffle(2).flat_map(three_of, size=3).repeat(2),
+    "flat_map of a size shuffled": lambda: rs.range(8).flat_map(three_of, size=3).shuffle(1),
+    "unbatch of a size": lambda: (
+        rs.from_arrays(columns()).batch(4, drop_last=True).unbatch(size=4).shuffle(3).batch(3)
+    ),
+    "unbatch of a size in order": lambda: stream(20).batch(4).unbatch(size=4).repeat(2),
     "batch": lambda: rs.range(23).batch(5),
     "batch drop_last": lambda: stream(23).batch(5, drop_last=True).repeat(2),
     "batch over epochs": lambda: rs.range(7).shuffle(0).repeat(5).batch(4),

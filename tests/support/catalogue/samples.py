@@ -166,6 +166,10 @@ def exotic_fields(number: int) -> dict[str, Any]:
     }
 
 
+def three_of(item: Any) -> list[Any]:
+    return [item, -item, (item, 1)]
+
+
 def named_columns(batch: Any) -> dict[str, Any]:
     return {"number": batch, "pair": (batch / 2, np.stack([batch, batch], axis=1))}
 

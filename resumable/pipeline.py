@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 
 from .core.arguments import check_callable, check_choice, check_int
-from .core.block import Block, Indices
+from .core.block import Block, Indices, block_items
 from .core.depth import check_depth
 from .core.epochs import by_epoch as split_by_epoch
 from .core.epochs import checked_pipelines, in_epoch
@@ -70,7 +70,8 @@ class Pipeline(Generic[T]):
 
     ``iter(pipeline)`` begins an epoch: a `PipelineIterator`, which can be saved and restored at any item.
     Each loop over a pipeline begins a new epoch. ``len(pipeline)`` and ``pipeline[index]`` work where the
-    last stage has random access. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
+    last stage has random access; ``pipeline[2:5]`` and ``pipeline[[0, -2]]`` are lists of items. ``p + q`` is
+    ``rs.concatenate(p, q)``. ``pipeline.apply(MyStage, ...)`` adds a stage of your own.
 
     Args:
       stage: the last stage; the stages before it are its upstreams.
@@ -141,9 +142,21 @@ class Pipeline(Generic[T]):
     @overload
     def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: int | slice) -> T | list[T]:
-        return self.stage[index]
+    def __getitem__(self, index: slice | list[int] | Indices) -> list[T]: ...
+    def __getitem__(self, index: int | slice | list[int] | Indices) -> T | list[T]:
+        if isinstance(index, (int, slice)) or np.ndim(index) != 1 or isinstance(index, tuple):
+            return self.stage[index]  # type: ignore[index]
+        indices, length = np.asarray(index), self.length
+        if indices.dtype.kind == "i" and length not in (None, np.inf):
+            indices = np.where(indices < 0, indices + length, indices)
+        return block_items(self.gather(indices))
+
+    def __add__(self, other: Pipeline[U]) -> Pipeline[T | U]:
+        if not isinstance(other, Pipeline):
+            return NotImplemented
+        stage = self.stage
+        is_plain = isinstance(stage, Concatenate) and stage.names is None
+        return Pipeline(Concatenate((*(stage.inputs if is_plain else (stage,)), other.stage)))
 
     def gather(self, indices: Indices, epoch: int = 0) -> Block:
         """The items at ``indices`` as one block.
@@ -302,10 +315,14 @@ class Pipeline(Generic[T]):
 
     @explained_by(FlatMap, fn_version="version")
     def flat_map(
-        self, fn: Callable[[T], Iterable[U]], *, version: str | int | None = None
+        self,
+        fn: Callable[[T], Iterable[U]],
+        *,
+        size: int | None = None,
+        version: str | int | None = None,
     ) -> Pipeline[U]:
         """Replace every item by the items of ``fn(item)``; see `resumable.stages.flat_map.FlatMap`."""
-        return Pipeline(FlatMap(self.stage, fn, fn_version=version))
+        return Pipeline(FlatMap(self.stage, fn, size=size, fn_version=version))
 
     @explained_by(InterleaveMap, fn_version="version")
     def interleave(
@@ -383,9 +400,9 @@ class Pipeline(Generic[T]):
         )
 
     @explained_by(Unbatch)
-    def unbatch(self) -> Pipeline[Any]:
+    def unbatch(self, *, size: int | None = None) -> Pipeline[Any]:
         """Split batches into their items; see `resumable.stages.unbatch.Unbatch`."""
-        return Pipeline(Unbatch(self.stage))
+        return Pipeline(Unbatch(self.stage, size=size))
 
     @explained_by(MapBatches, fn_version="version")
     def map_batches(
@@ -416,36 +433,52 @@ class Pipeline(Generic[T]):
     @explained_by(BestFitPack, ConcatenatePack)
     def pack(
         self,
-        length: int,
+        length: int | Mapping[str, int],
         *,
         window: int = WINDOW,
         how: str = "best_fit",
         key: str | None = None,
         tail: str = "pad",
-        pad: int | Mapping[str, int] = 0,
+        pad: float | Mapping[str, float | None] = 0,
         too_long: str = "cut",
-    ) -> Pipeline[dict[str, np.ndarray[Any, Any]]]:
-        """Pack documents into rows, dicts of arrays of shape (length,).
+        align: int | Mapping[str, int] = 1,
+        bos: float | Mapping[str, float] | None = None,
+        eos: float | Mapping[str, float] | None = None,
+        max_documents: int | None = None,
+        per_document: Sequence[str] = (),
+        parts: bool = False,
+        shuffle_rows: int | None = None,
+    ) -> Pipeline[dict[str, Any]]:
+        """Pack documents into rows, dicts of arrays of shape (length, ...).
 
         See `resumable.stages.pack.BestFitPack`, which comes first here, and
         `resumable.stages.pack.ConcatenatePack`, for ``how="concatenate"``.
         """
+        options: dict[str, Any] = {
+            "window": window,
+            "key": key,
+            "tail": tail,
+            "pad": pad,
+            "align": align,
+            "bos": bos,
+            "eos": eos,
+            "max_documents": max_documents,
+            "per_document": per_document,
+            "parts": parts,
+        }
         if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
             return Pipeline(
                 BestFitPack(
-                    self.stage,
-                    length,
-                    window=window,
-                    key=key,
-                    tail=tail,
-                    pad=pad,
-                    too_long=too_long,
+                    self.stage, length, too_long=too_long, shuffle_rows=shuffle_rows, **options
                 )
             )
         check_choice("too_long", too_long, ("cut",))
-        return Pipeline(
-            ConcatenatePack(self.stage, length, window=window, key=key, tail=tail, pad=pad)
-        )
+        if shuffle_rows is not None:
+            raise InvalidArgument(
+                "shuffle_rows must be None for how='concatenate', whose rows have the order of the stream, "
+                f"got {shorten(shuffle_rows)}"
+            )
+        return Pipeline(ConcatenatePack(self.stage, length, **options))
 
     @explained_by(Bucket, fn_version="version")
     def bucket(

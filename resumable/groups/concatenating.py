@@ -1,19 +1,23 @@
-"""Motion through one stream of tokens, cut into rows wherever one is full."""
+"""Motion through one stream of documents, cut into rows wherever one is full."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ..core.block import Block, block_length
+import numpy as np
+
+from ..core.block import Block, Indices, block_length
 from ..core.reach import Reach
 from ..core.stage import Stage
 from ..core.stage_iterator import DeferredState, StageIterator, state_deferrer
-from ..errors import StateMismatch
+from ..errors import StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
+from .cutting import CutRows, cut_rows
 from .documents import Documents
 from .motion import BlockIterator
-from .packing import Columns
+from .row_format import RowFormat
+from .rows import Columns
 from .token_run import TokenRun
 
 
@@ -22,25 +26,29 @@ class _Held(NamedTuple):
 
     Attributes:
       before: the state before it.
-      first: the number of its first token.
+      first: how many tokens come before it, shape (capacities,).
+      number: how many documents come before it in this epoch.
     """
 
     before: DeferredState
-    first: int
+    first: Indices
+    number: int
 
 
 class ConcatenatingIterator(BlockIterator[Columns]):
-    """Rows of ``length`` tokens, each of which begins where the one before ends.
+    """Rows of one stream of documents, each of which begins where the one before ends.
 
     State: O(1), that of ``groups`` before the group in which the next row begins, and how many of
-    its tokens come before that row.
+    its tokens come before that row: a number, or one for each capacity of a row if there are several. If
+    rows tell the numbers of documents, also how many documents come before that group.
 
     Args:
       stage: whose motion it is.
       groups: delivers the blocks of documents.
       documents: of a block.
-      length: of a row.
-      last: makes a block of at most one row of the tokens at the end, shape (1, fewer than ``length``).
+      form: of the rows.
+      rows: makes a block of rows of documents, and of the segments of them that are in each; the last
+        argument says whether it is the row at the end, which is not full.
     """
 
     def __init__(
@@ -48,22 +56,25 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         stage: Stage[Any],
         groups: StageIterator[Block],
         documents: Callable[[Block], Documents],
-        length: int,
-        last: Callable[[Columns], Block],
+        form: RowFormat,
+        rows: Callable[[Documents, CutRows, bool], Block],
     ) -> None:
         self._stage = stage
         self._groups = groups
         self._note_groups = state_deferrer(groups)
         self._documents = documents
-        self._row = length
-        self._last = last
-        # Tokens are numbered from the first one read here. `_start` is the first token in `_block`,
-        # or of the next one; `_run` has the tokens after `_block`, up to `_read`.
-        self._start = 0
-        self._read = 0
-        self._run = TokenRun()
+        self._form = form
+        self._rows = rows
+        # Tokens are counted from the first one read here, those of each capacity by itself. `_start` come
+        # before `_block`, or before the next one; `_ends` before the end of each row of `_block`. `_run`
+        # has the tokens after `_block`, up to `_read`.
+        self._start = np.zeros(len(form.capacities), np.int64)
+        self._ends = np.empty((0, len(form.capacities)), np.int64)
+        self._read = np.zeros_like(self._start)
+        self._run = TokenRun(len(form.capacities))
         self._held: list[_Held] = []
         self._ended = False
+        self._count = 0  # documents that were read in this epoch
 
     @property
     def inputs(self) -> Sequence[StageIterator[Any]]:
@@ -71,20 +82,24 @@ class ConcatenatingIterator(BlockIterator[Columns]):
 
     def _open(self) -> bool:
         while self._block is None:
-            if len(self._run) >= self._row:
-                count = len(self._run) // self._row
-                made: Block = self._run.rows(count, self._row)
-                self._run.drop(count * self._row)
-            elif not self._ended:
-                self._read_group()
-                continue
-            elif len(self._run):
-                made = self._last(self._run.rows(1, len(self._run)))
-                self._run = TokenRun()
-            else:
-                return False
-            if length := block_length(made):
-                self._block, self._length = made, length
+            if not self._make(last=False):
+                if not self._ended:
+                    self._read_group()
+                elif not self._make(last=True):
+                    return False
+        return True
+
+    def _make(self, *, last: bool) -> bool:
+        """Make a block of the rows that are full, or of the last one; False if there is none."""
+        documents = self._run.documents
+        cut = cut_rows(documents.lengths, self._form, last=last)
+        if not len(cut.ends):
+            return False
+        made = self._rows(documents, cut, last)
+        self._run.drop(cut.ends[-1])
+        if length := block_length(made):
+            self._block, self._length = made, length
+            self._ends = self._start + cut.ends
         return True
 
     def _read_group(self) -> None:
@@ -92,43 +107,69 @@ class ConcatenatingIterator(BlockIterator[Columns]):
         found = self._groups.pull(1)
         if not found:
             self._ended = True
-            if self._start > self._read:
+            if (self._start > self._read).any():
                 raise StateMismatch(
-                    f"saved offset={self._start} lies beyond the last {self._read} tokens; did the "
-                    "data shrink since the save?",
+                    f"saved offset={_shown(self._start)} lies beyond the last {_shown(self._read)} tokens; "
+                    "did the data shrink since the save?",
                     self._stage,
                 )
             return
         documents = self._documents(found[0])
+        if self._form.parts:
+            documents = documents.numbered_from(self._count, self._stage)
         self._run.append(documents)
-        self._held.append(_Held(before, self._read))
-        self._read += int(documents.lengths.sum())
+        self._held.append(_Held(before, self._read, self._count))
+        self._count += block_length(found[0])
+        self._read = self._read + documents.lengths.sum(axis=0)
         # After a resume, the first ones were handed out before.
-        self._run.drop(max(self._start - (self._read - len(self._run)), 0))
+        self._run.drop(np.maximum(self._start - (self._read - self._run.tokens), 0))
         self._forget()
 
     def _leave(self) -> None:
-        self._start = min(self._start + self._length * self._row, self._read)
+        self._start = self._ends[-1]
         self._block, self._offset = None, 0
         self._forget()
 
     def _forget(self) -> None:
         """Let the groups go that end before the next row."""
-        while len(self._held) > 1 and self._held[1].first <= self._start:
+        while len(self._held) > 1 and (self._held[1].first <= self._start).all():
             del self._held[0]
 
     def _reached(self) -> Iterator[Reach]:
-        self._groups.skip(self._start > 0)
+        self._groups.skip(bool(self._start.any()))
         return self._groups._reached()
 
     def get_state(self) -> State:
-        place = self._start + self._offset * self._row
-        if place >= self._read:
-            return {"offset": place - self._read, "upstream": self._groups.get_state()}
-        held = next(held for held in reversed(self._held) if held.first <= place)
-        return {"offset": place - held.first, "upstream": held.before()}
+        place = self._ends[self._offset - 1] if self._offset else self._start
+        if (place >= self._read).all():
+            offset, upstream = place - self._read, self._groups.get_state()
+            number = self._count
+        else:
+            held = next(held for held in reversed(self._held) if (held.first <= place).all())
+            offset, upstream, number = place - held.first, held.before(), held.number
+        state: State = {"offset": _shown(offset), "upstream": upstream}
+        return {"documents": number, **state} if self._form.parts else state
 
     def set_state(self, state: State) -> None:
-        offset, upstream = unpack(self._stage, state, "offset", "upstream")
-        self._start = unpack_count(self._stage, "offset", offset)
+        if self._form.parts:
+            number, offset, upstream = unpack(self._stage, state, "documents", "offset", "upstream")
+            self._count = unpack_count(self._stage, "documents", number)
+        else:
+            offset, upstream = unpack(self._stage, state, "offset", "upstream")
+        count = len(self._form.capacities)
+        offsets = offset if count > 1 else [offset]
+        if not isinstance(offsets, list) or len(offsets) != count:
+            raise StateMismatch(
+                f"offset must have a number for each of {count} fields, got {shorten(offset)}",
+                self._stage,
+            )
+        for each in offsets:
+            unpack_count(self._stage, "offset", each)
+        self._start = np.array(offsets, np.int64)
         self._groups.set_state(upstream)
+
+
+def _shown(counts: Indices) -> Any:
+    """The numbers of ``counts``, or the only one."""
+    numbers = counts.tolist()
+    return numbers if len(numbers) > 1 else numbers[0]

@@ -1,42 +1,41 @@
-"""Rows of a fixed length that documents are packed into."""
-
-# Each row is filled from its beginning, without gaps. So all rows together are the documents in the order of
-# their rows, joined, with the padding of each row behind its last one.
+"""Which row each document goes to, where documents stay whole."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from ..core.arguments import check_int
 from ..core.block import Indices
-from ..errors import InvalidArgument
-from .documents import POSITIONS, SEGMENT_IDS, Documents, Tokens
-
-Padding: TypeAlias = "int | Mapping[str, int]"
-Columns: TypeAlias = dict[str, Tokens]
-
-LEAST: Final = -(2**63)
-MOST: Final = 2**64 - 1
-"""What the dtypes of tokens can hold."""
 
 
-def best_fit(lengths: Indices, capacity: int) -> Indices:
+def best_fit(lengths: Indices, capacities: Indices) -> Indices:
     """The row of each document, by best-fit decreasing.
 
-    The longest document comes first, and each goes to the fullest row that has space for it. The method
-    needs at most 11/9 of the fewest rows possible, and 1 more (D. S. Johnson, *Near-optimal bin packing
-    algorithms*, MIT, 1973). Rows are numbered by the first of their documents, so that those with the
-    longest documents do not come first.
+    The document that takes the largest share of a row comes first, and each goes to the fullest row that has
+    space for it. With one capacity the method needs at most 11/9 of the fewest rows possible, and 1 more
+    (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several, the capacity that binds is
+    the one of which the document takes the largest share: the fullest row is the one with the least space
+    there, and among these the one with the least in all, as a share of the capacities.
+
+    Rows are numbered by the first of their documents, so that those with the longest documents do not
+    come first.
 
     Args:
-      lengths: of the documents, shape (n,), from 1 to ``capacity``.
-      capacity: of a row.
+      lengths: of the documents, shape (n, capacities), each from 0 to its capacity, and not all 0.
+      capacities: of a row, shape (capacities,).
+
+    Returns:
+      numbers of rows, shape (n,).
     """
+    if len(capacities) == 1:
+        rows = _fitted(lengths[:, 0], int(capacities[0]))
+    else:
+        rows = _fitted_to_several(lengths, capacities)
+    return _numbered_by_first(rows)
+
+
+def _fitted(lengths: Indices, capacity: int) -> Indices:
     count = len(lengths)
     rows = [0] * count
     opened = 0
@@ -52,139 +51,42 @@ def best_fit(lengths: Indices, capacity: int) -> Indices:
         rows[document] = row
         if space > length:
             insort(spaces, (space - length) * count + row)
-    return _numbered_by_first(np.array(rows, np.int64), opened)
+    return np.array(rows, np.int64)
 
 
-def _numbered_by_first(rows: Indices, count: int) -> Indices:
+def _fitted_to_several(lengths: Indices, capacities: Indices) -> Indices:
+    shares = lengths / capacities
+    binding = shares.argmax(axis=1).tolist()
+    rows = np.zeros(len(lengths), np.int64)
+    spaces = np.empty((len(capacities), len(lengths)), np.int64)  # of the rows that are opened
+    opened = 0
+    for document in np.argsort(-shares.max(axis=1), kind="stable").tolist():
+        needed = lengths[document]
+        fits = np.flatnonzero((spaces[:, :opened] >= needed[:, None]).all(axis=0))
+        if len(fits):
+            left = spaces[binding[document], fits]
+            fits = fits[left == left.min()]
+            row = fits[0] if len(fits) == 1 else fits[_shares(spaces[:, fits], capacities).argmin()]
+        else:
+            row = opened
+            spaces[:, row] = capacities
+            opened += 1
+        rows[document] = row
+        spaces[:, row] -= needed
+    return rows
+
+
+def _shares(spaces: Indices, capacities: Indices) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    shares: np.ndarray[tuple[int], np.dtype[np.float64]] = (spaces / capacities[:, None]).sum(
+        axis=0
+    )
+    return shares
+
+
+def _numbered_by_first(rows: Indices) -> Indices:
+    count = int(rows.max(initial=-1)) + 1
     firsts = np.full(count, len(rows))
     np.minimum.at(firsts, rows, np.arange(len(rows)))
     numbers = np.empty(count, np.int64)
     numbers[np.argsort(firsts)] = np.arange(count)
     return numbers[rows]
-
-
-def rows_of(documents: Documents, rows: Indices, length: int, padding: Padding) -> Columns:
-    """The rows, as columns.
-
-    Args:
-      documents: one or more, of at most ``length`` tokens each.
-      rows: the row of each, shape (documents,); every row has one or more, which fit into it.
-      length: of a row.
-      padding: what stands behind the tokens: a value, or one for each field.
-
-    Returns:
-      by name, arrays of shape (rows, length): each field, ``segment_ids`` and ``positions``, both int32.
-    """
-    parts = _parts_of(documents.lengths, rows, length)
-    columns = {}
-    for name, found in documents.fields.items():
-        dtype = found[0].dtype
-        pad = np.full(length, padding_of(name, dtype, padding), dtype)
-        columns[name] = parts.joined(found, pad).reshape(-1, length)
-    columns[SEGMENT_IDS] = np.repeat(parts.segments, parts.lengths).reshape(-1, length)
-    columns[POSITIONS] = parts.positions(length).reshape(-1, length)
-    return columns
-
-
-class _RowParts(NamedTuple):
-    """What the rows consist of: the documents of each, and its padding if it is not full.
-
-    Attributes:
-      numbers: of the documents; -1 for padding.
-      lengths: in tokens.
-      segments: what is in ``segment_ids``, int32.
-    """
-
-    numbers: list[int]
-    lengths: list[int]
-    segments: npt.NDArray[np.int32]
-
-    def joined(self, documents: Sequence[Tokens], padding: Tokens) -> Tokens:
-        """The tokens of all parts; ``padding`` is as long as a row."""
-        return np.concatenate(
-            [
-                padding[:length] if number < 0 else documents[number]
-                for number, length in zip(self.numbers, self.lengths, strict=True)
-            ]
-        )
-
-    def positions(self, length: int) -> Tokens:
-        """0, 1, ... for each document, and 0 for padding; rows have ``length``."""
-        places, zeros = np.arange(length, dtype=np.int32), np.zeros(length, np.int32)
-        return np.concatenate(
-            [
-                zeros[:length] if number < 0 else places[:length]
-                for number, length in zip(self.numbers, self.lengths, strict=True)
-            ]
-        )
-
-
-def _parts_of(lengths: Indices, rows: Indices, length: int) -> _RowParts:
-    """Those of documents of these lengths in these rows, which have ``length`` tokens."""
-    numbers = np.argsort(rows, kind="stable")
-    lengths, rows = lengths[numbers], rows[numbers]
-    ends = np.flatnonzero(np.diff(rows, append=-1)) + 1  # of each row, in `numbers`
-    begins = np.append(0, ends[:-1])
-    segments = np.arange(len(rows)) - np.repeat(begins, ends - begins) + 1
-    spaces = length - np.add.reduceat(lengths, begins)
-    behind = ends[spaces > 0]
-    return _RowParts(
-        np.insert(numbers, behind, -1).tolist(),
-        np.insert(lengths, behind, spaces[spaces > 0]).tolist(),
-        np.insert(segments, behind, 0).astype(np.int32),
-    )
-
-
-def ends_short(columns: Columns) -> list[Columns]:
-    """The rows of ``columns``, each without its padding."""
-    lengths = np.count_nonzero(columns[SEGMENT_IDS], axis=1).tolist()
-    return [
-        {name: column[row, :length] for name, column in columns.items()}
-        for row, length in enumerate(lengths)
-    ]
-
-
-def ends_padded(columns: Columns, length: int, padding: Padding) -> Columns:
-    """``columns``, of shape (rows, fewer), as columns of shape (rows, length)."""
-    added = {SEGMENT_IDS: 0, POSITIONS: 0}
-    padded = {}
-    for name, column in columns.items():
-        pad = added[name] if name in added else padding_of(name, column.dtype, padding)
-        padded[name] = np.full((len(column), length), pad, column.dtype)
-        padded[name][:, : column.shape[1]] = column
-    return padded
-
-
-def check_padding(padding: Any) -> Padding:
-    """Return ``padding`` with integers of Python.
-
-    Raises:
-      InvalidType: if it is neither an integer nor a mapping of names to integers.
-      InvalidArgument: if no dtype can hold it.
-    """
-    if isinstance(padding, Mapping):
-        return {
-            name: check_int(f"pad[{name!r}]", value, minimum=LEAST, maximum=MOST)
-            for name, value in padding.items()
-        }
-    return check_int("pad", padding, minimum=LEAST, maximum=MOST)
-
-
-def padding_of(name: str, dtype: np.dtype[Any], padding: Padding) -> int:
-    """What a field is padded with.
-
-    Raises:
-      InvalidArgument: if there is nothing for the field, or ``dtype`` cannot hold it.
-    """
-    if isinstance(padding, Mapping):
-        if name not in padding:
-            raise InvalidArgument(f"pad must have a value for each field, got none for {name!r}")
-        value = padding[name]
-    else:
-        value = padding
-    limits = np.iinfo(dtype)
-    if not limits.min <= value <= limits.max:
-        raise InvalidArgument(
-            f"pad must fit the tokens of {name!r}, which are {dtype}, got {value}"
-        )
-    return value

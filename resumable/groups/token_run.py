@@ -1,64 +1,100 @@
-"""Documents one after another, cut into rows at the front."""
+"""Documents one after another, whose first tokens are dropped as rows are made of them."""
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
+from ..core.block import Indices
 from ..errors import MalformedItem
-from .documents import Documents
-from .packing import Columns, rows_of
+from .documents import Documents, Tokens, with_equal_empty_ones
 
 
 @final
 class TokenRun:
-    """Tokens of documents in order; its length is their number."""
+    """Tokens of documents in order.
 
-    def __init__(self) -> None:
-        self._documents = Documents({}, np.empty(0, np.int64))
-        self._length = 0
-        self._kinds: dict[str, str] = {}
+    Args:
+      capacities: how many a row has.
+    """
 
-    def __len__(self) -> int:
-        return self._length
+    def __init__(self, capacities: int) -> None:
+        nothing = np.empty((0, capacities), np.int64)
+        self.documents = Documents({}, nothing, nothing, np.empty(0, np.int64), {})
+        self._kinds: dict[str, str] = {}  # of the fields that had tokens
+
+    @property
+    def tokens(self) -> Indices:
+        """How many there are, shape (capacities,)."""
+        total: Indices = self.documents.lengths.sum(axis=0)
+        return total
 
     def append(self, documents: Documents) -> None:
         """Put ``documents`` behind what is there.
 
         Raises:
-          MalformedItem: if their fields or dtypes are others than those before.
+          MalformedItem: if their fields, dtypes or shapes are others than those before.
         """
         if not len(documents.lengths):
             return
-        kinds = {name: str(found[0].dtype) for name, found in documents.fields.items()}
-        if self._kinds and kinds != self._kinds:
+        fields = documents.fields
+        kinds = {name: _kind_of(found) for name, found in fields.items() if any(map(len, found))}
+        before = self.documents
+        if any(self._kinds.get(name, kind) != kind for name, kind in kinds.items()) or (
+            before.fields and before.fields.keys() != fields.keys()
+        ):
             raise MalformedItem(
-                "documents to pack must have the same fields and dtypes in all of an epoch, got "
+                "documents to pack must have the same fields, dtypes and shapes in all of an epoch, got "
                 f"{kinds} after {self._kinds}"
             )
-        before = self._documents
-        fields = {
-            name: [*before.fields.get(name, ()), *found] for name, found in documents.fields.items()
-        }
-        self._documents = Documents(fields, np.append(before.lengths, documents.lengths))
-        self._length += int(documents.lengths.sum())
-        self._kinds = kinds
+        self._kinds |= kinds
+        joined = {name: [*before.fields.get(name, ()), *found] for name, found in fields.items()}
+        if documents.lengths.shape[1] > 1:
+            joined = {name: with_equal_empty_ones(found) for name, found in joined.items()}
+        self.documents = Documents(
+            joined,
+            np.concatenate([before.lengths, documents.lengths]),
+            np.concatenate([before.before, documents.before]),
+            np.concatenate([before.numbers, documents.numbers]),
+            {
+                name: [*before.values.get(name, ()), *found]
+                for name, found in documents.values.items()
+            },
+        )
 
-    def drop(self, count: int) -> None:
-        """Drop the first ``count`` tokens, or all; copy the rest, so its originals may change."""
-        if count:
-            left = self._documents.section(min(count, self._length), self._length)
-            self._length = int(left.lengths.sum())
-            fields = {name: [each.copy() for each in found] for name, found in left.fields.items()}
-            self._documents = Documents(fields, left.lengths)
+    def drop(self, counts: Indices) -> None:
+        """Drop the first tokens; copy the rest, so its originals may change.
 
-    def rows(self, count: int, length: int) -> Columns:
-        """The first ``count`` rows of ``length`` tokens, as columns of shape (count, length).
-
-        They are the fields, ``segment_ids`` and ``positions``, the last two int32. A part of a
-        document that begins before the row is a segment like any other.
+        Args:
+          counts: how many, shape (capacities,); all if there are not as many.
         """
-        pieces = self._documents.section(0, count * length, every=length)
-        rows = (np.cumsum(pieces.lengths) - pieces.lengths) // length
-        return rows_of(pieces, rows, length, padding=0)
+        if not counts.any():
+            return
+        documents, lengths = self.documents, self.documents.lengths
+        passed = np.clip(counts - (np.cumsum(lengths, axis=0) - lengths), 0, lengths)
+        left = lengths - passed
+        kept = np.flatnonzero(left.any(axis=1))
+        begins = passed[kept]
+        fields = {}
+        for place, (name, found) in enumerate(documents.fields.items()):
+            column = begins[:, place if begins.shape[1] > 1 else 0].tolist()
+            places = zip(kept.tolist(), column, strict=True)
+            fields[name] = [found[number][begin:].copy() for number, begin in places]
+        numbers = kept.tolist()
+        values = {
+            name: [_copied(found[number]) for number in numbers]
+            for name, found in documents.values.items()
+        }
+        before = documents.before[kept] + begins
+        self.documents = Documents(fields, left[kept], before, documents.numbers[kept], values)
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _kind_of(found: list[Tokens]) -> str:
+    """The dtype of arrays, and their shape behind the first axis if there is one."""
+    dtype, shape = found[0].dtype, found[0].shape[1:]
+    return f"{dtype}{shape}" if shape else str(dtype)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, TypeVar, final
 
 from ..core import (
@@ -12,12 +15,18 @@ from ..core import (
     RANK,
     Flow,
     FunctionVersion,
+    Indexed,
+    Length,
     Reliance,
     SavedState,
     StageIterator,
+    check_int,
     check_stateless,
+    derived,
 )
-from ..core.expansion import ExpandingIterator
+from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
+from ..core.fan_out import check_fan_out, expanded_length, fanned_out
+from ..errors import MalformedItem
 
 T = TypeVar("T")
 
@@ -32,18 +41,26 @@ class FlatMap(FunctionVersion[T]):
     ``fn`` returns a random-access pipeline. In another pipeline it is done by ``iterator.skip``,
     which calls no map for the items it skips.
 
+    With ``size``, random access is kept: item i is one of those of upstream's item i // size. It is had by
+    calling ``fn`` with that item. The state is the same with and without it.
+
     Args:
       upstream: stage whose items are expanded.
       fn: called with one item; returns an iterable or a pipeline, with the same items in every run.
+      size: how many items ``fn`` returns for each, at least 1; None if that differs, or is not known.
       fn_version: a string or a number; change it whenever the function's results change. A state
         saved with another one is refused.
 
     Raises:
       InvalidType: if ``fn`` cannot be called; while iterating, if it returns no iterable.
-      InvalidArgument: if ``fn`` carries state of its own.
+      InvalidArgument: if ``fn`` carries state of its own, or ``size`` is less than 1 or makes more than 2**62
+        items.
+      MalformedItem: while iterating, if ``fn`` returns other than ``size`` items.
 
     >>> list(rs.from_sequence(["a b", "c"]).flat_map(str.split))
     ['a', 'b', 'c']
+    >>> rs.range(10).flat_map(lambda number: (number, -number), size=2)[7]
+    -3
     """
 
     flow = Flow.EXPANDED
@@ -53,10 +70,43 @@ class FlatMap(FunctionVersion[T]):
     )
 
     fn: Callable[[Any], Iterable[T]]
+    _: KW_ONLY
+    size: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
+        if self.size is not None:
+            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
+        expanded_length(self.upstream.length, self.size)
+
+    @derived
+    def length(self) -> Length:
+        return expanded_length(self.upstream.length, self.size)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        return ExpandingIterator(self, epoch, self.fn)
+        fn = self.fn if self.size is None else partial(self._made, self.size, epoch)
+        return ExpandingIterator(self, epoch, fn)
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream = self.upstream.indexed(epoch)
+        if upstream is None or self.size is None:
+            return None
+        return fanned_out(upstream, self.size, partial(self._made, self.size, epoch))
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        if self.size is None or count == math.inf:
+            return super()._inputs_reached(count)
+        return [-(-count // self.size)]
+
+    def _made(self, size: int, epoch: int, item: Any) -> list[T]:
+        """The items of ``fn(item)``, of which there are ``size``."""
+        expansion = expand(self.fn(item), epoch, 0, self)
+        items = iter(items_of(expansion))
+        made = list(islice(items, size))
+        has_more = next(items, END) is not END
+        close_expansion(expansion)
+        if has_more:
+            raise MalformedItem(f"each item must make size={size} items, got one that makes more")
+        check_fan_out(size, len(made))
+        return made

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
@@ -15,19 +16,23 @@ from ..core import (
     Block,
     DeferredState,
     Flow,
+    Indexed,
     Layout,
+    Length,
     Reliance,
     SavedState,
     StageIterator,
     Transform,
     block_items,
     block_length,
+    check_int,
     derived,
     rows_layout,
     slice_block,
 )
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
+from ..core.fan_out import check_fan_out, expanded_length, fanned_out
 from ..errors import MalformedItem
 
 UNREAD: Final = object()
@@ -43,11 +48,24 @@ class Unbatch(Transform[Any]):
     State: O(1), upstream's state before the current batch, and an offset. A resume reads that
     batch again.
 
+    With ``size``, random access is kept: item i is a row of batch i // size. The state is the same with and
+    without it.
+
+    Args:
+      upstream: stage of batches.
+      size: how many items each batch has, also the last one, at least 1; None if that differs, or is not
+        known.
+
     Raises:
-      MalformedItem: while iterating, if an item is not a batch, or its columns differ in length.
+      InvalidArgument: if ``size`` is less than 1, or makes more than 2**62 items.
+      InvalidType: if ``size`` is not an integer.
+      MalformedItem: while iterating, if an item is not a batch, its columns differ in length, or it has other
+        than ``size`` items.
 
     >>> list(rs.range(5).batch(2).unbatch())
     [0, 1, 2, 3, 4]
+    >>> len(rs.range(6).batch(2).unbatch(size=2).shuffle(seed=0))
+    6
     """
 
     flow = Flow.EXPANDED
@@ -56,16 +74,48 @@ class Unbatch(Transform[Any]):
         "an offset; a resume reads the batch it is inside again", resumes_before=True
     )
 
+    _: KW_ONLY
+    size: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size is not None:
+            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
+        expanded_length(self.upstream.length, self.size)
+
+    @derived
+    def length(self) -> Length:
+        return expanded_length(self.upstream.length, self.size)
+
     @derived
     def block_layout(self) -> Layout:
         return rows_layout(self.upstream.block_layout)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        return _UnbatchIterator(self, epoch, _rows)
+        return _UnbatchIterator(self, epoch, lambda batch: _rows(self.checked(batch)))
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        upstream = self.upstream.indexed(epoch)
+        if upstream is None or self.size is None:
+            return None
+        return fanned_out(upstream, self.size, lambda batch: _block(self.checked(batch)))
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        if self.size is None or count == math.inf:
+            return super()._inputs_reached(count)
+        return [-(-count // self.size)]
+
+    def checked(self, batch: Any) -> Any:
+        """``batch``, if it has as many items as it should."""
+        if self.size is not None:
+            check_fan_out(self.size, block_length(_block(batch)))
+        return batch
 
 
 class _UnbatchIterator(ExpandingIterator[Any]):
     """Cuts blocks out of the batches; columns are cut without making items."""
+
+    _stage: Unbatch
 
     # While `blocks` runs: the current batch as a block, its length, and the offset of its first
     # item, which is 0 unless items before it were handed out one by one.
@@ -80,6 +130,8 @@ class _UnbatchIterator(ExpandingIterator[Any]):
             rest, self._inner = list(self._inner), None
             self._batch, self._length, self._start = rest, len(rest), self._offset.number
         upstream, before, is_first = iter(self._upstream.items()), None, True
+        if self._stage.size is not None:
+            upstream = map(self._stage.checked, upstream)
         place, missing = self._offset.number, 0
         while not missing:
             parts, missing = list[Block](), size

@@ -68,6 +68,12 @@ def as_document(item: Any) -> dict[str, Any]:
     return {"tokens": list(repr(item).encode()[-9:]), "from": item}
 
 
+def as_two_fields(item: Any) -> dict[str, Any]:
+    """Two fields of different lengths made of an item, for `pack`."""
+    tokens = list(repr(item).encode())
+    return {"x": tokens[-9:], "y": tokens[: len(tokens) % 5], "from": item}
+
+
 def columns(count: int = 17) -> Any:
     """Two columns of ``count`` rows: float32 of shape (count, 2), int64 of shape (count,)."""
     return {

@@ -14,6 +14,7 @@ from .samples import (
     Counter,
     any_dtype,
     as_document,
+    as_two_fields,
     columns,
     fails_on_some,
     stream,
@@ -138,11 +139,15 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.just(pipeline.map(repr, workers=2)),
         st.just(pipeline.filter(lambda item: len(repr(item)) % 3)),
         st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
+        st.just(pipeline.flat_map(lambda item: [item, 0, (item, 1)], size=3)),
         st.just(pipeline.enumerate()),
         st.just(pipeline.scan(lambda carry, item: (carry + 1, (carry, item)), 0)),
         st.just(pipeline.scan(lambda carry, item: (carry + 1, item), 0, lambda carry: [0] * carry)),
         seeds.map(lambda seed: pipeline.random_map(with_noise, seed)),
         sizes.map(lambda size: pipeline.batch(size, collate=list).unbatch()),
+        sizes.map(
+            lambda size: pipeline.batch(size, collate=list, drop_last=True).unbatch(size=size)
+        ),
         st.tuples(sizes, st.booleans()).map(
             lambda pair: pipeline.batch(pair[0], collate=list, drop_last=pair[1])
         ),
@@ -152,6 +157,25 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.tuples(sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
             lambda chosen: pipeline.map(as_document).pack(
                 chosen[0], window=chosen[1], how=chosen[2], key="tokens"
+            )
+        ),
+        st.tuples(sizes, sizes, sizes, st.sampled_from(["best_fit", "concatenate"])).map(
+            lambda chosen: pipeline.map(as_two_fields).pack(
+                {"x": chosen[0], "y": chosen[1]}, window=chosen[2], how=chosen[3]
+            )
+        ),
+        st.tuples(
+            sizes, st.none() | sizes, sizes, st.sampled_from(["best_fit", "concatenate"])
+        ).map(
+            lambda chosen: pipeline.map(as_document).pack(
+                4 * chosen[0],
+                align=2,
+                eos=0,
+                max_documents=chosen[1],
+                window=chosen[2],
+                how=chosen[3],
+                key="tokens",
+                parts=True,
             )
         ),
         st.tuples(sizes, sizes, seeds).map(

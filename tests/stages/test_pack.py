@@ -16,6 +16,12 @@ import resumable as rs
 from resumable.groups.packing import best_fit
 from resumable.testing import check_resumes_everywhere
 
+try:
+    # A dtype that NumPy knows as little about as those of ml_dtypes.
+    from numpy._core._rational_tests import rational  # type: ignore[import-not-found]
+except ImportError:  # NumPy 1
+    from numpy.core._rational_tests import rational  # type: ignore[import-not-found]
+
 WAYS = ("best_fit", "concatenate")
 
 
@@ -104,7 +110,7 @@ def test_a_resume_at_any_row_is_exact_over_three_generations(
 
 @given(st.lists(st.integers(1, 50), max_size=80), st.integers(50, 70))
 def test_best_fit_needs_few_rows(lengths: list[int], capacity: int) -> None:
-    rows = best_fit(np.array(lengths, np.int64), capacity)
+    rows = best_fit(np.array(lengths, np.int64).reshape(-1, 1), np.array([capacity]))
     filled = np.bincount(rows, lengths)
     assert (filled <= capacity).all()
     assert (filled > 0).all()
@@ -154,10 +160,14 @@ def test_documents_that_are_too_long_are_cut_dropped_or_refused() -> None:
 @pytest.mark.parametrize(
     ("items", "match"),
     [
-        ([3], "must be 1-D integer arrays or lists, got 3"),
-        (["text"], "must be 1-D integer arrays or lists"),
-        ([[1, 2], [0.5]], "must be 1-D integer arrays or lists"),
-        ([[[1], [2, 3]]], "must be 1-D integer arrays or lists"),
+        ([3], "must be arrays or lists of numbers, got 3"),
+        (["text"], "must be arrays or lists of numbers"),
+        ([["text"]], "must be arrays or lists of numbers"),
+        ([np.array([None])], "must be arrays or lists of numbers"),
+        ([np.ma.masked_array([1, 2], [False, True])], "must be arrays or lists of numbers"),
+        ([[1, 2], [0.5]], "of one dtype, got float64 and int64"),
+        ([[[1], [2, 3]]], "must be arrays or lists of numbers"),
+        ([[[1]], [2]], r"one shape behind the first axis, got \(\) and \(1,\)"),
         ([np.zeros(3, np.uint8), [1]], "of one dtype, got int64 and uint8"),
         ([{"a": [1]}, {"b": [1]}], r"dicts with the fields \['a'\]"),
         ([{"a": [1], "b": [1, 2]}], "one length, got 1 for 'a' and 2 for 'b'"),
@@ -179,10 +189,101 @@ def test_a_document_without_tokens_may_have_any_dtype(how: str, empty: Any) -> N
     assert list(rs.from_sequence([empty, empty]).pack(3, how=how)) == []
 
 
+def exotic(kind: str, length: int, start: int) -> Any:
+    """An array of ``length`` values that tell their places."""
+    numbers = np.arange(start, start + length)
+    if kind == "bool":
+        return numbers % 3 == 0
+    if kind == "embedding":
+        return np.stack([numbers, -numbers], axis=1).astype(np.float16)
+    if kind == "images":
+        return np.ones((length, 2, 0), np.uint8)
+    if kind == "record":
+        return np.array([(n, n / 2) for n in numbers], [("a", ">i2"), ("b", "f8")])
+    if kind == "of another package":
+        return numbers.astype(rational)
+    return numbers.astype(kind)
+
+
+@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("tail", ["pad", "short"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "bool",
+        "float32",
+        "complex64",
+        ">i4",
+        "M8[s]",
+        "S3",
+        "record",
+        "embedding",
+        "images",
+        "of another package",
+    ],
+)
+def test_tokens_may_have_any_dtype_and_shape(how: str, tail: str, kind: str) -> None:
+    lengths = [3, 5, 0, 2, 9, 1]
+    texts = [
+        {"ids": [length] * length, "value": exotic(kind, length, 7 * number + 1)}
+        for number, length in enumerate(lengths)
+    ]
+    pipeline = rs.from_sequence(texts).pack(
+        6, how=how, tail=tail, window=4, pad={"ids": 0, "value": 0}
+    )
+    dtype = exotic(kind, 1, 0).dtype.newbyteorder("=")
+    found = []
+    for row in pipeline:
+        column, ids = row["value"], row["segment_ids"]
+        assert column.dtype == dtype
+        assert column.shape == (len(ids), *exotic(kind, 1, 0).shape[1:])
+        assert (column[ids == 0] == np.zeros((), dtype)).all()
+        found += [
+            (int(token), repr(value))
+            for token, value in zip(row["ids"][ids > 0], column[ids > 0], strict=True)
+        ]
+    expected = [
+        (length, repr(value))
+        for length, text in zip(lengths, texts, strict=True)
+        for value in text["value"].astype(dtype)
+    ]
+    assert sorted(found) == sorted(expected)
+    check_resumes_everywhere(pipeline.map(lambda row: repr(row)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pad"),
+    [
+        ("bool", True),
+        ("float32", 0.1),
+        ("float16", float("-inf")),
+        ("complex64", -1),
+        ("rational", 2),
+    ],
+)
+@pytest.mark.parametrize("how", WAYS)
+def test_padding_is_any_number_that_the_dtype_holds(how: str, dtype: str, pad: float) -> None:
+    kind = np.dtype(rational if dtype == "rational" else dtype)
+    (row,) = rs.from_sequence([np.zeros(2, kind)]).pack(4, how=how, pad=pad)
+    assert row["tokens"].tolist() == np.array([0, 0, pad, pad]).astype(kind).tolist()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "pad"), [("bool", 2), ("float16", 1e9), ("S3", 1), ("M8[s]", 3), ("rational", 0.5)]
+)
+def test_padding_that_a_dtype_cannot_hold_is_refused(dtype: str, pad: float) -> None:
+    kind = np.dtype(rational if dtype == "rational" else dtype)
+    with pytest.raises(rs.InvalidArgument, match="pad must fit the tokens of 'tokens', which are"):
+        list(rs.from_sequence([np.zeros(2, kind)]).pack(4, pad=pad))
+
+
 def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
     texts = [np.zeros(3, np.uint8), np.zeros(3, np.int32)]
     with pytest.raises(rs.MalformedItem, match=r"'int32'} after {'tokens': 'uint8'}"):
         list(rs.from_sequence(texts).pack(4, window=1, how="concatenate"))
+    shapes = [np.zeros((3, 2), np.uint8), np.zeros((3, 1), np.uint8)]
+    with pytest.raises(rs.MalformedItem, match=r"'uint8\(1,\)'} after {'tokens': 'uint8\(2,\)'}"):
+        list(rs.from_sequence(shapes).pack(4, window=1, how="concatenate"))
 
 
 @pytest.mark.parametrize(
@@ -196,7 +297,8 @@ def test_kinds_of_documents_may_not_change_in_a_stream_of_tokens() -> None:
         ({"too_long": "cut off"}, "too_long must be one of"),
         ({"how": "concatenate", "too_long": "drop"}, "too_long must be one of 'cut'"),
         ({"key": 3}, "key must be a string or None, got 3"),
-        ({"pad": 0.5}, "pad must be an integer"),
+        ({"pad": "0"}, "pad must be an integer, got '0'"),
+        ({"pad": float("nan")}, "pad must equal itself, so that a state can say it, got nan"),
         ({"pad": {"a": "b"}}, r"pad\['a'\] must be an integer"),
         ({"pad": 2**64}, "pad must be at most 18446744073709551615, got 18446744073709551616"),
         ({"how": "concatenate", "pad": {"a": -(10**5000)}}, r"pad\['a'\] must be at least"),
@@ -207,7 +309,7 @@ def test_bad_arguments_are_refused(options: dict[str, Any], match: str) -> None:
         stream(3).pack(**{"length": 8, **options})
 
 
-@pytest.mark.parametrize("pad", [-1, 256])
+@pytest.mark.parametrize("pad", [-1, 256, 0.5, float("inf")])
 def test_padding_that_is_no_token_is_refused(pad: int) -> None:
     with pytest.raises(
         rs.InvalidArgument, match="pad must fit the tokens of 'tokens', which are uint8"
@@ -215,6 +317,12 @@ def test_padding_that_is_no_token_is_refused(pad: int) -> None:
         list(rs.from_sequence([np.zeros(3, np.uint8)]).pack(4, pad=pad))
     with pytest.raises(rs.InvalidArgument, match="pad must have a value for each field"):
         list(rs.from_sequence([[1]]).pack(4, pad={"other": 1}))
+
+
+@pytest.mark.parametrize("tail", ["short", "drop"])
+def test_padding_that_is_never_put_in_may_be_anything(tail: str) -> None:
+    pipeline = rs.from_sequence([[1, 2, 3]]).pack(2, how="concatenate", tail=tail, pad={"other": 1})
+    assert next(iter(pipeline))["tokens"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("how", WAYS)

@@ -97,6 +97,9 @@ TAILS: dict[str, Tail] = {
     "filter": lambda numbers: numbers.filter(is_no_third),
     "filter stateful": lambda numbers: numbers.filter(graphs.UpTo(500)),
     "flat_map": lambda numbers: numbers.flat_map(repeated),
+    "flat_map of a size": lambda numbers: numbers.flat_map(
+        lambda number: [number, -number], size=2
+    ),
     "interleave of an item": lambda numbers: numbers.interleave(repeated, cycle_length=3),
     "scan": lambda numbers: numbers.scan(with_sum, 0),
     "scan with an end": lambda numbers: numbers.scan(with_sum, 0, last_sum),
@@ -117,6 +120,12 @@ TAILS: dict[str, Tail] = {
     "pack": lambda numbers: numbers.map(graphs.document).pack(16, window=4),
     "pack concatenated": lambda numbers: numbers.map(graphs.document).pack(
         16, how="concatenate", window=4
+    ),
+    "pack with options": lambda numbers: numbers.map(graphs.document).pack(
+        16, align=4, bos=-1, max_documents=3, window=4
+    ),
+    "pack fields": lambda numbers: numbers.map(graphs.inputs_and_targets).pack(
+        {"inputs": 16, "targets": 12}, how="concatenate", per_document=["id"], window=4
     ),
     "bucket": lambda numbers: numbers.map(graphs.document).bucket(
         length_of, batch_size=3, window=6, collate=rs.padded(-1)

@@ -24,6 +24,7 @@ from .catalogue.samples import UpTo as UpTo
 from .catalogue.samples import document as document
 from .catalogue.samples import double as double
 from .catalogue.samples import fails_on_thirds as fails_on_thirds
+from .catalogue.samples import inputs_and_targets as inputs_and_targets
 from .catalogue.samples import noise_but_thirds as noise_but_thirds
 from .catalogue.samples import running as running
 from .catalogue.samples import texts as texts

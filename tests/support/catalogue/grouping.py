@@ -14,8 +14,11 @@ from .samples import (
     SummedBatches,
     document,
     double,
+    exotic_fields,
     fails_on_thirds,
+    inputs_and_targets,
     named_columns,
+    three_of,
     twice,
     two_fields,
 )
@@ -28,6 +31,12 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "flat_map pipelines": lambda: rs.range(7).flat_map(
         lambda n: rs.range(n).shuffle(n).filter(lambda i: i != 1)
     ),
+    "flat_map of a size": lambda: rs.range(8).shuffle(2).flat_map(three_of, size=3).repeat(2),
+    "flat_map of a size shuffled": lambda: rs.range(8).flat_map(three_of, size=3).shuffle(1),
+    "unbatch of a size": lambda: (
+        rs.from_arrays(columns()).batch(4, drop_last=True).unbatch(size=4).shuffle(3).batch(3)
+    ),
+    "unbatch of a size in order": lambda: stream(20).batch(4).unbatch(size=4).repeat(2),
     "batch": lambda: rs.range(23).batch(5),
     "batch drop_last": lambda: stream(23).batch(5, drop_last=True).repeat(2),
     "batch over epochs": lambda: rs.range(7).shuffle(0).repeat(5).batch(4),
@@ -64,11 +73,69 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
     "pack fields": lambda: (
         stream(20).map(two_fields).pack(16, pad={"x": -1, "y": 7}, window=7).batch(2)
     ),
+    "pack any dtype": lambda: (
+        stream(20)
+        .map(exotic_fields)
+        .pack(16, pad={"mask": True, "weights": -0.5, "vectors": 0}, window=7)
+    ),
+    "pack concatenated any dtype": lambda: (
+        stream(20).map(exotic_fields).pack(7, how="concatenate", window=3).repeat(2)
+    ),
     "pack concatenated": lambda: (
         rs.range(40).map(document).pack(16, how="concatenate", window=9).repeat(2)
     ),
     "pack concatenated short": lambda: (
         stream(40).map(document).pack(5, how="concatenate", window=4, tail="short").repeat(2)
+    ),
+    "pack fields of their own lengths": lambda: (
+        stream(30).map(inputs_and_targets).pack({"inputs": 16, "targets": 9}, window=7).batch(2)
+    ),
+    "pack concatenated fields": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack({"inputs": 11, "targets": 9}, how="concatenate", window=4, tail="short")
+        .repeat(2)
+    ),
+    "pack with options": lambda: (
+        stream(40)
+        .map(document)
+        .pack(16, align=4, bos=-1, eos=-2, max_documents=3, shuffle_rows=5, window=9)
+        .repeat(2)
+    ),
+    "pack concatenated with options": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack(
+            {"inputs": 12, "targets": 10},
+            how="concatenate",
+            align={"inputs": 4},
+            bos={"inputs": -1},
+            eos=-2,
+            max_documents=3,
+            window=4,
+        )
+        .repeat(2)
+    ),
+    "pack per document": lambda: (
+        stream(30)
+        .map(inputs_and_targets)
+        .pack({"inputs": 16, "targets": 9}, per_document=["id"], parts=True, window=7)
+        .repeat(2)
+    ),
+    "pack concatenated per document": lambda: (
+        rs.range(30)
+        .map(inputs_and_targets)
+        .pack(
+            7,
+            how="concatenate",
+            key="inputs",
+            pad={"inputs": 0, "targets": None},
+            per_document=["id", "targets"],
+            max_documents=4,
+            parts=True,
+            window=4,
+        )
+        .repeat(2)
     ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),
     "rebatch": lambda: rs.from_arrays(columns()).batch(4).rebatch(3).repeat(2),

@@ -153,6 +153,23 @@ def two_fields(number: int) -> dict[str, Any]:
     return {"x": document(number), "y": [number] * len(document(number))}
 
 
+def inputs_and_targets(number: int) -> dict[str, Any]:
+    return {"inputs": document(number), "targets": [number] * (number * 7 % 12), "id": number}
+
+
+def exotic_fields(number: int) -> dict[str, Any]:
+    tokens = document(number)
+    return {
+        "mask": tokens % 2 == 0,
+        "weights": tokens / np.float32(4),
+        "vectors": np.stack([tokens, -tokens], axis=1).astype(np.int16),
+    }
+
+
+def three_of(item: Any) -> list[Any]:
+    return [item, -item, (item, 1)]
+
+
 def named_columns(batch: Any) -> dict[str, Any]:
     return {"number": batch, "pair": (batch / 2, np.stack([batch, batch], axis=1))}
 

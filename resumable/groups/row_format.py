@@ -1,0 +1,249 @@
+"""What the rows that documents are packed into consist of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, final
+
+import numpy as np
+
+from ..core.arguments import check_int
+from ..core.block import Indices
+from ..errors import InvalidArgument, InvalidType, shorten
+from .filling import Numbers
+
+RowLength: TypeAlias = "int | Mapping[str, int]"
+
+SEGMENT_IDS: Final = "segment_ids"
+POSITIONS: Final = "positions"
+OFFSETS: Final = "offsets"
+DOCUMENT_NUMBERS: Final = "document_numbers"
+LONGEST: Final = 2**31 - 1  # positions are int32
+
+
+@final
+@dataclass(frozen=True)
+class Capacity:
+    """How many tokens of some fields a row has.
+
+    Args:
+      length: tokens in a row.
+      field: the only field; None for all fields, whose lengths then are equal in each document.
+      align: each segment begins at a multiple of it.
+      bos: whether a token is put before each segment that has tokens.
+      eos: whether one is put behind it.
+    """
+
+    length: int
+    field: str | None = None
+    align: int = 1
+    bos: bool = False
+    eos: bool = False
+
+    @property
+    def segment_ids(self) -> str:
+        """The name of what numbers the documents."""
+        return self._named(SEGMENT_IDS)
+
+    @property
+    def positions(self) -> str:
+        """The name of what counts the tokens of each."""
+        return self._named(POSITIONS)
+
+    @property
+    def offsets(self) -> str:
+        """The name of what tells how many tokens of a document come before its part in a row."""
+        return self._named(OFFSETS)
+
+    def _named(self, name: str) -> str:
+        return name if self.field is None else f"{self.field}_{name}"
+
+    @property
+    def added(self) -> int:
+        """How many tokens are put around those of a segment."""
+        return self.bos + self.eos
+
+    @property
+    def most(self) -> int:
+        """How many tokens a segment may have."""
+        return self.length - self.added
+
+    def places(self, lengths: Indices) -> Indices:
+        """How many places segments of these lengths have, shape (n,): with what is put around them."""
+        return lengths + self.added * (lengths > 0)
+
+    def aligned(self, places: Any) -> Any:
+        """``places``, rounded up to where the next segment may begin."""
+        return -(-places // self.align) * self.align
+
+
+@final
+@dataclass(frozen=True)
+class RowFormat:
+    """The capacities of a row, of which there are one or more, and what is put into it.
+
+    Args:
+      capacities: one for all fields, or one for each.
+      pad: stands behind and between the documents.
+      bos: stands before each document; None for nothing.
+      eos: stands behind it.
+      max_documents: most documents in a row; None for any number.
+      per_document: names of what a row has of each document as it is.
+      parts: whether a row tells the number of each document, and the offset of its part.
+    """
+
+    capacities: tuple[Capacity, ...]
+    pad: Numbers = 0
+    bos: Numbers | None = None
+    eos: Numbers | None = None
+    max_documents: int | None = None
+    per_document: tuple[str, ...] = ()
+    parts: bool = False
+
+    @property
+    def is_of_columns(self) -> bool:
+        """Whether all that a row has are arrays of one shape for all rows."""
+        return not self.per_document and not self.parts
+
+    @property
+    def added(self) -> list[str]:
+        """The names of what rows have beside the fields of documents."""
+        names = [DOCUMENT_NUMBERS] * self.parts
+        for capacity in self.capacities:
+            names += [capacity.segment_ids, capacity.positions, *[capacity.offsets] * self.parts]
+        return names
+
+    @property
+    def fields(self) -> list[str] | None:
+        """The fields that have capacities of their own; None if all share one."""
+        names = [capacity.field for capacity in self.capacities if capacity.field is not None]
+        return names or None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a row is full with a number of tokens, whatever documents they are of."""
+        (first, *others), most = self.capacities, self.max_documents
+        return not others and most is None and first.align == 1 and not first.added
+
+    @property
+    def most(self) -> Indices:
+        """How many tokens of each capacity a segment may have, shape (capacities,)."""
+        return np.array([capacity.most for capacity in self.capacities], np.int64)
+
+    @property
+    def limits(self) -> Indices:
+        """What a row has of what segments need, shape (needs,)."""
+        lengths = [capacity.length for capacity in self.capacities]
+        return np.array([*lengths, *([self.max_documents] if self.max_documents else ())], np.int64)
+
+    def needs(self, lengths: Indices) -> Indices:
+        """What segments of these lengths, shape (n, capacities), need of a row, shape (n, needs)."""
+        needed = [
+            capacity.aligned(capacity.places(column))
+            for capacity, column in zip(self.capacities, lengths.T, strict=True)
+        ]
+        if self.max_documents:
+            needed.append(np.ones(len(lengths), np.int64))
+        return np.stack(needed, axis=1)
+
+
+def row_format(
+    length: RowLength,
+    *,
+    pad: Numbers,
+    bos: Numbers | None,
+    eos: Numbers | None,
+    align: RowLength,
+    max_documents: int | None,
+    per_document: tuple[str, ...],
+    parts: bool,
+) -> RowFormat:
+    """The format that these arguments say; each has been checked by itself.
+
+    Raises:
+      InvalidArgument: if they do not fit each other.
+    """
+    fields = length if isinstance(length, Mapping) else {None: length}
+    for name, value in (("align", align), ("bos", bos), ("eos", eos)):
+        others = set(value) - set(fields) if isinstance(value, Mapping) else set()
+        if others and isinstance(length, Mapping):
+            raise InvalidArgument(
+                f"{name} must name fields of length, which are {list(length)}, got {sorted(others)}"
+            )
+        if others and name == "align":
+            raise InvalidArgument(
+                f"align must be an integer where length is one, got {shorten(align)}"
+            )
+    capacities = tuple(
+        Capacity(
+            tokens,
+            field,
+            align.get(str(field), 1) if isinstance(align, Mapping) else align,
+            bos=_is_for(field, bos),
+            eos=_is_for(field, eos),
+        )
+        for field, tokens in fields.items()
+    )
+    for capacity in capacities:
+        shown = "length" if capacity.field is None else f"length[{capacity.field!r}]"
+        if capacity.length % capacity.align:
+            raise InvalidArgument(
+                f"{shown} must be a multiple of align={capacity.align}, got {capacity.length}"
+            )
+        if capacity.most < 1:
+            raise InvalidArgument(
+                f"{shown} must have space for a token between bos and eos, got {capacity.length}"
+            )
+    form = RowFormat(capacities, pad, bos, eos, max_documents, per_document, parts)
+    for argument, names, taken in (
+        ("length", form.fields or (), form.added),
+        ("per_document", per_document, [*form.added, *(form.fields or ())]),
+    ):
+        if found := sorted({*names}.intersection(taken)):
+            raise InvalidArgument(
+                f"{argument} must not have names of what rows have already, got {found}"
+            )
+    return form
+
+
+def _is_for(field: str | None, value: Numbers | None) -> bool:
+    """Whether ``value`` has a token for the fields of a capacity."""
+    if isinstance(value, Mapping) and field is not None:
+        return field in value
+    return value is not None
+
+
+def check_align(align: Any) -> RowLength:
+    """Return ``align`` with integers of Python.
+
+    Raises:
+      InvalidType: if it is neither an integer nor a mapping of names to integers.
+      InvalidArgument: if one is out of its range.
+    """
+    if not isinstance(align, Mapping):
+        return check_int("align", align, minimum=1, maximum=LONGEST)
+    return {
+        name: check_int(f"align[{name!r}]", each, minimum=1, maximum=LONGEST)
+        for name, each in align.items()
+    }
+
+
+def check_length(length: Any) -> RowLength:
+    """Return ``length`` with integers of Python, and names in alphabetical order.
+
+    Raises:
+      InvalidType: if it is neither an integer nor a mapping of names to integers.
+      InvalidArgument: if a length is out of its range, or names are none, or are those of what is added.
+    """
+    if not isinstance(length, Mapping):
+        return check_int("length", length, minimum=1, maximum=LONGEST)
+    if not length:
+        raise InvalidArgument("length must have one or more fields, got {}")
+    for name in length:
+        if not isinstance(name, str):
+            raise InvalidType(f"fields of length must be strings, got {shorten(name)}")
+    return {
+        name: check_int(f"length[{name!r}]", length[name], minimum=1, maximum=LONGEST)
+        for name in sorted(length)
+    }

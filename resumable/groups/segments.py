@@ -1,0 +1,65 @@
+"""Segments: documents, or parts of them, as they stand in rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..core.block import Indices
+from .documents import Documents, Tokens
+
+
+class Segments(NamedTuple):
+    """Parts of documents.
+
+    Attributes:
+      numbers: of the documents, shape (segments,).
+      begins: how many tokens of its document come before each segment, shape (segments, capacities).
+      lengths: in tokens, shape (segments, capacities).
+    """
+
+    numbers: Indices
+    begins: Indices
+    lengths: Indices
+
+    @classmethod
+    def whole(cls, documents: Documents) -> Segments:
+        """Each document as one segment."""
+        lengths = documents.lengths
+        return cls(np.arange(len(lengths)), np.zeros_like(lengths), lengths)
+
+    @classmethod
+    def cut(cls, documents: Documents, most: Indices) -> Segments:
+        """All documents, those that are too long as several segments.
+
+        Args:
+          documents: to cut.
+          most: tokens in a segment, shape (capacities,).
+        """
+        counts = (-(-documents.lengths // most)).max(axis=1)
+        numbers = np.repeat(np.arange(len(counts)), counts)
+        before = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
+        lengths = documents.lengths[numbers]
+        begins = np.minimum(before[:, None] * most, lengths)
+        return cls(numbers, begins, np.minimum(lengths - begins, most))
+
+    def are_whole(self, documents: Documents) -> bool:
+        """Whether each is all of its document."""
+        lengths = documents.lengths[self.numbers]
+        return not self.begins.any() and np.array_equal(self.lengths, lengths)
+
+    def chosen(self, places: Indices) -> Segments:
+        """Those at ``places``, shape (n,), in this order."""
+        return Segments(self.numbers[places], self.begins[places], self.lengths[places])
+
+    def tokens(self, documents: list[Tokens], capacity: int) -> list[Tokens]:
+        """Those of each segment, of a field with the number ``capacity``."""
+        begins = self.begins[:, capacity]
+        places = zip(
+            self.numbers.tolist(),
+            begins.tolist(),
+            (begins + self.lengths[:, capacity]).tolist(),
+            strict=True,
+        )
+        return [documents[number][begin:end] for number, begin, end in places]

@@ -129,6 +129,58 @@ def test_a_stage_that_begins_while_the_run_goes_on_is_noted_with_those_before_it
     ]
 
 
+@pytest.mark.parametrize("epochs", [None, 200])
+def test_pipelines_by_epoch_are_noted(tmp_path: Path, epochs: int | None) -> None:
+    def by_epoch(pipelines: Any, weights: Weights = (1, 1)) -> rs.Pipeline[Any]:
+        repeated = rs.by_epoch(pipelines).map(str).repeat(epochs)
+        return rs.mix(repeated, rs.range(500), weights=weights).batch(1)
+
+    old, new, newest = rs.range(3), rs.range(7, 12), rs.mix(rs.range(3), rs.range(5))
+    changing = tmp_path / "changing"
+    train(changing, by_epoch({0: old}), 5)
+    train(changing, by_epoch({0: old, 80: new}), 5)
+    train(changing, by_epoch({0: old, 80: new}, {0: (1, 1), 90: (1, 2)}), 5)
+    train(changing, by_epoch({0: old, 90: newest}, {0: (1, 1), 90: (1, 2)}), 5)
+    lines = [
+        (one["step"], one["stage"], one["path"], one["argument"], one["saved"], one["new"])
+        for one in entries(changing)
+    ]
+    at = "pipeline.upstream.upstreams[0].upstream"
+    first, second, third = (
+        "Range(stop=3)",
+        "{0: Range(stop=3), 80: Range(stop=12, begin=7)}",
+        "{0: Range(stop=3), 90: Range(stop=3) + Range(stop=5)}",
+    )
+    assert lines == [
+        (5, "ByEpoch", at, "pipelines", first, second),
+        (10, "Mix", "pipeline.upstream", "weights", "(1, 1)", "{0: (1, 1), 90: (1, 2)}"),
+        (15, "ByEpoch", at, "pipelines", second, third),
+    ]
+    done = inspect(tmp_path, "changing")
+    assert f"pipelines  {first}" in " ".join(done.stdout.split()).replace(
+        "pipelines ", "pipelines  "
+    )
+
+
+def test_further_inputs_are_noted(tmp_path: Path) -> None:
+    train(tmp_path, rs.concatenate({"a": rs.range(50)}), 5)
+    train(tmp_path, rs.concatenate({"a": rs.range(50), "b": rs.range(9)}), 5)
+    found = [(one["argument"], one["saved"], one["new"]) for one in entries(tmp_path)]
+    assert found == [("names of pipelines", ["a"], ["a", "b"]), ("number of inputs", 1, 2)]
+
+
+def test_what_is_planned_within_one_of_the_pipelines_is_noted_once(tmp_path: Path) -> None:
+    def made(weights: Weights) -> rs.Pipeline[Any]:
+        first = rs.mix(rs.range(90), rs.range(90), weights=weights)
+        return rs.by_epoch({0: first, 2: rs.range(9)}).repeat(5).batch(1)
+
+    train(tmp_path, made((1, 1)), 5)
+    train(tmp_path, made({0: (1, 1), 50: (1, 2)}), 5)
+    assert [(one["stage"], one["path"]) for one in entries(tmp_path)] == [
+        ("Mix", "pipeline.upstream.upstream")
+    ]
+
+
 def test_what_only_tunes_or_says_which_rank_it_is_is_not_noted(tmp_path: Path) -> None:
     data = tmp_path / "lines.txt"
     data.write_text("".join(f"{number}\n" for number in range(300)))

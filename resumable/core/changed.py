@@ -52,7 +52,17 @@ def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> lis
       stage: the last stage.
       relied_on: what the state relies on in all stages, as in `fingerprint`.
     """
-    present = fingerprint(stage, relied_on)
+    return changes_between(saved, fingerprint(stage, relied_on), stage)
+
+
+def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[ChangedArgument]:
+    """The same of two fingerprints, of which ``stage`` says what their fields are.
+
+    Args:
+      saved: of a state.
+      present: of a later one, or of ``stage``.
+      stage: that can go on from both.
+    """
     if saved == present:
         return []
     found = _in_epochs(json.loads(saved), json.loads(present), stage, "pipeline")
@@ -91,6 +101,10 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
     was, name = was.partition("@")[0], name.partition("@")[0]
     if was != name:
         yield ChangedArgument(name, path, "stage", was, name)
+        return
+    if (
+        type(stage).__name__ != name
+    ):  # one that is planned for a later epoch, and was exchanged since
         return
     argument = stage._by_position
     then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)

@@ -28,8 +28,10 @@ import os, signal, sys
 import resumable as rs
 
 weights, steps = eval(sys.argv[1]), int(sys.argv[2])
+if sys.argv[3:]:  # to be killed between a checkpoint and its line
+    rs.Directory.append_history = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 pipeline = rs.mix(rs.range(500), rs.range(1000, 1500), weights=weights).map(str)
-with rs.Checkpointer("run", rs.EverySteps(5)) as checkpointer:
+with rs.Checkpointer("run", rs.EverySteps(5), retention=rs.Retention(latest=1)) as checkpointer:
     for number, item in enumerate(checkpointer.resume(pipeline)):
         if number == steps:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -229,6 +231,67 @@ def test_kills_leave_whole_lines_and_the_run_goes_on(tmp_path: Path) -> None:
     ]
 
 
+def test_a_line_that_a_kill_has_lost_is_written_at_the_next_resume(tmp_path: Path) -> None:
+    first, second = "{0: (7, 3), 20: (3, 7)}", "{0: (7, 3), 20: (3, 7), 90: (1, 1)}"
+    run = tmp_path / "run"
+    expected = list[tuple[Any, ...]]()
+    for weights, steps, kill, line in (
+        ("(7, 3)", 12, False, None),
+        (first, 8, True, None),  # at step 15, which went on from step 10
+        (first, 0, False, (10, 15, "(7, 3)", first)),
+        (first, 3, False, None),
+        (second, 8, True, None),  # at step 20
+        ("{0: (7, 3), 20: (3, 7), 95: (1, 1)}", 3, False, (15, 20, first, second)),
+        (second, 7, False, None),
+    ):
+        done = run_python(
+            "-W", "error", "-c", KILLED, weights, str(steps), *["kill"] * kill, folder=tmp_path
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        if line:
+            step, at, *values = line
+            expected.append((step, rs.Checkpointer(run, rs.AtEnd()).load(at).time, *values))
+        if expected:
+            lines = [
+                tuple(one[key] for key in ("step", "time", "saved", "new")) for one in entries(run)
+            ]
+            assert lines == expected
+    assert rs.Directory(run).steps() == [25]
+
+
+def test_ranks_write_a_lost_line_again_and_pass_over_what_they_cannot_read(tmp_path: Path) -> None:
+    def dealt(weights: Weights, rank: int) -> rs.Pipeline[Any]:
+        return mixed(weights).shard(rank, 2)
+
+    changed = {0: (7, 3), 90: (1, 1)}
+    for weights in ((7, 3), (7, 3), changed):
+        for rank in range(2):
+            train(tmp_path, dealt(weights, rank), 5, rank=rank, ranks=2)
+    lines = entries(tmp_path)
+    (tmp_path / "input-history.jsonl").unlink()
+    before = sorted(tmp_path.glob("*000010*"))[0]
+    content = before.read_bytes()
+    for damage in (b"?", b""):
+        before.write_bytes(content[: len(content) - len(damage)] + damage)
+        for rank in range(2):
+            train(tmp_path, dealt(changed, rank), 0, rank=rank, ranks=2)
+        assert before.exists(), "what is older than the newest is not looked after"
+        found = entries(tmp_path)
+        assert found == [{**one, "step": 5 if damage else 10} for one in lines]
+        (tmp_path / "input-history.jsonl").unlink()
+
+
+def test_of_what_led_to_the_newest_checkpoint_nothing_is_written_twice(tmp_path: Path) -> None:
+    for number, weights in enumerate(({}, {60: (1, 1)}, {60: (1, 1), 90: (1, 2)}, {60: (1, 3)})):
+        train(tmp_path, mixed({0: (7, 3), **weights}), 5)
+        assert not number or len(entries(tmp_path)) == number
+    lines = entries(tmp_path)
+    for step in (15, 10, 5):  # as a retention that keeps some for longer
+        (tmp_path / f"input-{step:012}.ckpt").unlink()
+        train(tmp_path, mixed({0: (7, 3), 60: (1, 3)}), 0)
+        assert entries(tmp_path) == lines
+
+
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
 def test_of_several_ranks_the_first_one_writes(tmp_path: Path, order: tuple[int, ...]) -> None:
     def dealt(weights: Weights, rank: int) -> rs.Pipeline[Any]:
@@ -304,7 +367,8 @@ def test_a_history_that_is_lost_or_torn_is_begun_or_gone_on_with(tmp_path: Path)
     assert len(done.stdout.splitlines()) == 3
     history.unlink()
     assert train(tmp_path, mixed({0: (7, 3), 40: (1, 3)}), 5) == 15
-    assert [one["step"] for one in entries(tmp_path)] == [15]
+    # What the newest checkpoint shows of it is written again.
+    assert [one["step"] for one in entries(tmp_path)] == [10, 15]
 
 
 def refuse(path: Path, patch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ from .files import (
     give_new_name,
     make_folders,
     read_checkpoint_file,
+    read_regular_file,
     sync_folder,
     sync_if_equal,
     write_new_file,
@@ -184,6 +185,12 @@ class Directory(Store):
 
     def append_history(self, lines: bytes) -> None:
         append_lines(self.folder / self._names.history, lines)
+
+    def history(self) -> bytes:
+        try:
+            return read_regular_file(self.folder / self._names.history)
+        except FileNotFoundError:
+            return b""
 
     def remove_unfinished(self) -> None:
         for file in os.listdir(self.folder):

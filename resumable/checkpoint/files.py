@@ -69,6 +69,19 @@ def append_lines(path: Path, data: bytes) -> None:
         sync_folder(path.parent)
 
 
+def read_regular_file(path: Path) -> bytes:
+    """What the file at ``path`` holds.
+
+    Raises:
+      OSError: if it cannot be read, or is no regular file.
+    """
+    descriptor = os.open(path, READ | NO_FOLLOW)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path}: it is not a regular file")
+        return file.read()
+
+
 def give_new_name(old: Path, new: Path) -> None:
     """Give the file ``old`` the name ``new``, which no file may have; it may keep the name ``old`` too.
 

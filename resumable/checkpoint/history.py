@@ -1,8 +1,9 @@
-"""What was changed in a run, noted next to its checkpoints: for people, never read for a resume."""
+"""What was changed in a run, noted next to its checkpoints: for people; where a run goes on never depends on it."""
 
 # A line is written once the first checkpoint after a resume is stored, so that it says what a checkpoint has.
 # A start that ends before that changes nothing of the run, and notes nothing. If the process is killed between
-# the two, the line is missing. If the first part of a rank is stored and its step never becomes whole, the
+# the two, the next resume compares the newest checkpoint with the one before it, and writes the line. So does a resume
+# after the file was deleted. If the first part of a rank is stored and its step never becomes whole, the
 # next start notes the same again.
 #
 # With several ranks, rank 0 writes. What may differ is the same on all of them, and its lock keeps other
@@ -12,20 +13,21 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, final
 
-from ..core.changed import changed_arguments
+from ..core.changed import ChangedArgument, changed_arguments, changes_between
 from ..core.continuing import relied_on_by
 from ..core.fingerprint import fingerprint
-from ..core.regular_files import NO_FOLLOW, READ
 from ..core.reliance import Reliance
 from ..core.stage import Stage
+from ..errors import ResumableError
 from .envelope import Checkpoint
+from .files import read_regular_file
 from .ranks.part import RankPart
+from .ranks.parts import WholeSteps
 from .store import Store
 
 AfterSave: TypeAlias = "Callable[[int, float], str | None]"
@@ -38,44 +40,96 @@ TEXTS: Final = ("stage", "path", "argument")
 class ChangeNote:
     """Notes, after the first save, how a pipeline differs from the one of the checkpoint it went on from."""
 
-    def __init__(self, store: Store, checkpoint: Checkpoint, stage: Stage[Any]) -> None:
+    def __init__(
+        self, store: Store, checkpoint: Checkpoint, stage: Stage[Any], complaint: str | None
+    ) -> None:
         self._store = store
         self._checkpoint = checkpoint
         self._stage = stage
+        self._complaint = complaint
         self._noted = False
 
     def write(self, step: int, time: float) -> str | None:
-        """Write it, once; returns what failed, which is not tried again."""
+        """Write it, once; returns what failed by then, which is not tried again."""
         if self._noted:
             return None
         self._noted = True
-        try:
-            lines = b"".join(self._lines(time))
-            if lines:
-                self._store.append_history(lines)
-        except Exception as error:  # a run need not end because of its history
-            return f"in {self._store!r}, what was changed in the run could not be noted: {error}"
-        return None
 
-    def _lines(self, time: float) -> list[bytes]:
-        saved, relied_on = _saved(self._checkpoint)
-        return [
-            json.dumps({"step": self._checkpoint.step, "time": time, **one._asdict()}).encode()
-            + b"\n"
-            for one in changed_arguments(saved, self._stage, relied_on)
-        ]
+        def lines() -> bytes:
+            saved, relied_on = _saved(self._checkpoint)
+            found = changed_arguments(saved, self._stage, relied_on)
+            return _lines(self._checkpoint.step, time, found)
+
+        failed = _append(self._store, lines)
+        return self._complaint or failed
 
 
 def note_of_changes(
-    store: Store, checkpoint: Checkpoint | None, stage: Stage[Any], part: RankPart
+    store: WholeSteps, checkpoint: Checkpoint | None, stage: Stage[Any], part: RankPart
 ) -> AfterSave | None:
-    """What notes the changes since ``checkpoint`` after the first save of ``part``; None if there are none."""
+    """What notes the changes since ``checkpoint`` after the first save of ``part``; None if there are none.
+
+    It writes at once what is not noted of the changes that led to ``checkpoint``.
+    """
     if checkpoint is None or part.rank:
         return None
+    complaint = _append(store, lambda: _lost_lines(store, checkpoint, stage))
     saved, relied_on = _saved(checkpoint)
-    if saved == fingerprint(stage, relied_on):
+    if saved == fingerprint(stage, relied_on) and complaint is None:
         return None
-    return ChangeNote(store, checkpoint, stage).write
+    return ChangeNote(store, checkpoint, stage, complaint).write
+
+
+def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) -> bytes:
+    """The lines that the save of ``checkpoint`` would have written, as far as they are not there."""
+    try:
+        content = store.history()
+        failure = None
+    except OSError as error:
+        content, failure = b"", error
+    before = None if content is None else _checkpoint_before(store, checkpoint.step)
+    if before is None:
+        return b""
+    (saved, relied_on), (present, relies_on) = _saved(before), _saved(checkpoint)
+    if relied_on != relies_on:  # these have other fields
+        return b""
+    found = changes_between(saved, present, stage)
+    if found and failure is not None:
+        raise failure
+    noted = {
+        (entry["stage"], entry["path"], entry["argument"]): entry["new"]
+        for entry in history_lines(content or b"").entries
+        if before.step <= entry["step"] < checkpoint.step
+    }
+    lost = [
+        one for one in found if noted.get((one.stage, one.path, one.argument), noted) != one.new
+    ]
+    return _lines(before.step, checkpoint.time, lost)
+
+
+def _checkpoint_before(store: WholeSteps, step: int) -> Checkpoint | None:
+    """The newest checkpoint before ``step`` that can be read, of one of its ranks; None if there is none."""
+    for earlier in reversed(store.steps()):
+        if earlier < step:
+            # It may be damaged, or removed meanwhile.
+            with suppress(ResumableError, FileNotFoundError):
+                return store.checkpoints(earlier)[0]
+    return None
+
+
+def _append(store: Store, lines: Callable[[], bytes]) -> str | None:
+    """Keep ``lines()`` in ``store``, if there are any; returns what failed."""
+    try:
+        if data := lines():
+            store.append_history(data)
+    except Exception as error:  # a run need not end because of its history
+        return f"in {store!r}, what was changed in the run could not be noted: {error}"
+    return None
+
+
+def _lines(step: int, time: float, found: list[ChangedArgument]) -> bytes:
+    entries = ({"step": step, "time": time, **one._asdict()} for one in found)
+    return b"".join(json.dumps(entry).encode() + b"\n" for entry in entries)
 
 
 def both(one: AfterSave | None, other: AfterSave | None) -> AfterSave | None:
@@ -113,8 +167,13 @@ def read_history(path: Path) -> HistoryLines:
     Raises:
       OSError: if it cannot be read, or is no regular file.
     """
+    return history_lines(read_regular_file(path))
+
+
+def history_lines(content: bytes) -> HistoryLines:
+    """The history in the lines ``content``."""
     found = HistoryLines([], [])
-    for number, line in enumerate(_content(path).split(b"\n"), 1):
+    for number, line in enumerate(content.split(b"\n"), 1):
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
@@ -124,14 +183,6 @@ def read_history(path: Path) -> HistoryLines:
         elif line:
             found.unreadable.append(number)
     return found
-
-
-def _content(path: Path) -> bytes:
-    descriptor = os.open(path, READ | NO_FOLLOW)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path}: it is not a regular file")
-        return file.read()
 
 
 def _is_entry(entry: Any) -> bool:

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 from ..core.continuing import Standing, saved_position, standing
-from ..core.fingerprint import FoundArgument
+from ..core.fingerprint import EpochSpan, FoundArgument
+from ..core.saved_epochs import EpochContinuation
 from ..core.stage import Stage
 from ..errors import StateMismatch
 from ..stages.global_order import deal_of, for_rank, is_dealt
@@ -31,7 +32,7 @@ class RunStanding(NamedTuple):
       epoch: of the last item that was handed out, of the furthest rank.
       ranks: the number of ranks that saved it.
       joined: whether any number of ranks can go on from it; else only as many, each from its own state.
-      arguments: the arguments by position of the pipeline, where all ranks can go on with them.
+      arguments: what may change of the pipeline, where all ranks can go on with it.
     """
 
     step: int
@@ -67,15 +68,36 @@ def run_standing(store: Store, stage: Stage[Any]) -> RunStanding | None:
         ]
     except StateMismatch as error:
         raise does_not_fit(first.step, store, error) from error
-    furthest = [
-        each[0]._replace(
-            value=replace(each[0].value, reached=max(one.value.reached for one in each))
-        )
-        for each in zip(*(one.arguments for one in found), strict=True)
-    ]
     epoch = max(one.epoch for one in found)
     joined = len(checkpoints) == 1
-    return RunStanding(first.step, first.time, epoch, ranks, joined, furthest)
+    arguments = _of_all_ranks([one.arguments for one in found])
+    return RunStanding(first.step, first.time, epoch, ranks, joined, arguments)
+
+
+def _of_all_ranks(of_each: list[list[FoundArgument]]) -> list[FoundArgument]:
+    """What may change on all ranks, from what may on each.
+
+    Ranks may be in different epochs. Of several pipelines by epoch, the one that the furthest rank is in can still
+    change; those before it are of the past.
+    """
+    groups = dict[tuple[Any, ...], list[FoundArgument]]()
+    for one in chain.from_iterable(of_each):
+        groups.setdefault((one.stage, one.path, one.within), []).append(one)
+    furthest = [
+        each[0]._replace(value=each[0].value.furthest([one.value for one in each]))
+        for each in groups.values()
+    ]
+    begun = {
+        (one.stage, one.path): one.value.reached
+        for one in furthest
+        if isinstance(one.value, EpochContinuation)
+    }
+
+    def is_latest(span: EpochSpan) -> bool:
+        reached = begun.get((span.stage, span.path))
+        return reached is None or span.first < reached <= span.following
+
+    return [one for one in furthest if all(map(is_latest, one.within))]
 
 
 def _ranks(

@@ -132,6 +132,14 @@ class Store(ABC):
         """
         return
 
+    def history(self) -> bytes | None:
+        """All that `append_history` has kept, nothing yet if it is empty; None if this store keeps none.
+
+        Raises:
+          OSError: if it cannot be read.
+        """
+        return None
+
     # A store in which several ranks save parts of a step also has these three.
 
     def part(self, part: RankPart) -> Store:

@@ -93,10 +93,7 @@ def _lines(found: RunStanding) -> Iterator[str]:
 
 def _rows(found: Continuation) -> Iterator[tuple[str, str]]:
     argument = found.argument
-    if found.is_fixed:
-        yield "may change", f"nowhere: {found.why_fixed}"
-    else:
-        yield "may change", f"from {argument.unit} {int(found.reached):_} on"
+    yield "may change", found.may_change
     if not found.agrees:
         yield "the run has", argument.written(found.saved)
     goes_on = ", with which the run can go on" if found.agrees else ""

@@ -195,9 +195,10 @@ def _add_amend(commands: Any) -> None:
         help="say what to write so that a run goes on with changed arguments",
         description=(
             "Prints where a run stands at its newest valid checkpoint, on all of its ranks, and from "
-            "where on the arguments may change that say from where on they hold, such as the weights "
-            "of a mix. For each that the code has changed, prints what to write, with the position "
-            "filled in. Nothing is changed. The file or module is executed. "
+            "where on what may change: the weights of a mix, the records that are left out, the "
+            "pipelines by epoch, and the inputs of a concatenation. For each that the code has "
+            "changed, prints what to write, with the position filled in. Nothing is changed. The "
+            "file or module is executed. "
             "The exit status is 0 if the run can go on with the code as it is, 1 if something must be "
             "written first, 2 if the run or the pipeline cannot be read, or they differ in more."
         ),

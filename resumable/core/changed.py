@@ -7,9 +7,18 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ..state.nodes import below, node_parts
+from .epochs import ByEpoch
 from .evidence import Evidence
 from .fingerprint import SHARED, fingerprint
 from .reliance import SO_FAR, Reliance
+from .saved_epochs import (
+    BY_EPOCH,
+    PIPELINES,
+    follows_from_repeats,
+    holds_by_epoch,
+    in_saved_epoch,
+    nodes_by_epoch,
+)
 from .stage import Stage
 from .transform import PassThrough
 
@@ -43,10 +52,44 @@ def changed_arguments(saved: str, stage: Stage[Any], relied_on: Reliance) -> lis
       stage: the last stage.
       relied_on: what the state relies on in all stages, as in `fingerprint`.
     """
-    present = fingerprint(stage, relied_on)
+    return changes_between(saved, fingerprint(stage, relied_on), stage)
+
+
+def changes_between(saved: str, present: str, stage: Stage[Any]) -> list[ChangedArgument]:
+    """The same of two fingerprints, of which ``stage`` says what their fields are.
+
+    Args:
+      saved: of a state.
+      present: of a later one, or of ``stage``.
+      stage: that can go on from both.
+    """
     if saved == present:
         return []
-    return list(_between(json.loads(saved), json.loads(present), stage, "pipeline"))
+    found = _in_epochs(json.loads(saved), json.loads(present), stage, "pipeline")
+    return [one for number, one in enumerate(found) if one not in found[:number]]
+
+
+def _in_epochs(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> list[ChangedArgument]:
+    """What differs between two nodes that may have pipelines by epoch."""
+    saved, present = nodes_by_epoch(theirs), nodes_by_epoch(ours)
+    if len(saved) == len(present) == 1:
+        return list(_between(theirs, ours, stage, path))
+    found = list[ChangedArgument]()
+    then, now = ({first for first, _ in pairs} for pairs in (saved, present))
+    epochs = then & now
+    written = [node for node in (theirs, ours) if len(nodes_by_epoch(node)) > 1]
+    if all(map(follows_from_repeats, written)):
+        epochs = {first for first, node in [*saved, *present] if holds_by_epoch(node)}
+    elif then != now:
+        values = PIPELINES.written_value(tuple(saved)), PIPELINES.written_value(tuple(present))
+        found.append(ChangedArgument(BY_EPOCH, path, PIPELINES.argument, *values))
+    stages = [(0, stage)]
+    if isinstance(stage, ByEpoch):
+        stages = list(zip([0, *stage.starts[1:]], stage.upstreams, strict=True))
+    for first in sorted(epochs):
+        left, right, own = (in_saved_epoch(pairs, first) for pairs in (saved, present, stages))
+        found += _between(left, right, own, path)
+    return found
 
 
 def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[ChangedArgument]:
@@ -58,6 +101,10 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
     was, name = was.partition("@")[0], name.partition("@")[0]
     if was != name:
         yield ChangedArgument(name, path, "stage", was, name)
+        return
+    if (
+        type(stage).__name__ != name
+    ):  # one that is planned for a later epoch, and was exchanged since
         return
     argument = stage._by_position
     then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)
@@ -73,7 +120,7 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
     if len(before) != len(upstreams):
         yield ChangedArgument(name, path, "number of inputs", len(before), len(upstreams))
     for number, (left, right) in enumerate(zip(before, upstreams, strict=False)):
-        yield from _between(left, right, stage.inputs[number], below(path, upstreams, number))
+        yield from _in_epochs(left, right, stage.inputs[number], below(path, upstreams, number))
 
 
 def _with_stage(node: Any, name: str) -> Any:

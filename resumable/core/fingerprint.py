@@ -11,16 +11,17 @@ from functools import partial
 from itertools import starmap
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ..errors import shorten
+from ..errors import StateMismatch, shorten
 from ..state.nodes import below, node_parts
 from .epochs import ByEpoch
 from .evidence import UNKNOWN, Evidence
 from .flow import Flow
 from .function_state import CallsFunction
+from .further_inputs import InputsContinuation
 from .graph import walk
 from .identity import IdentityField
 from .layout import LISTS, common_layout
-from .past import AsThen, Before, Change, Past, ReachOf
+from .past import Before, Change, InputThen, Noting, Past, ReachOf
 from .reliance import (
     ALWAYS,
     ANYTHING,
@@ -32,6 +33,16 @@ from .reliance import (
     RANK,
     SO_FAR,
     Reliance,
+)
+from .saved_epochs import (
+    PIPELINES,
+    EpochContinuation,
+    ask_by_epoch,
+    follows_from_repeats,
+    in_saved_epoch,
+    is_by_epoch,
+    nodes_by_epoch,
+    says_what_to_do,
 )
 from .stage import Stage
 from .timeline import UNBOUNDED, Continuation, Timeline
@@ -45,7 +56,6 @@ OF_RANK: Final = RANK | PARTS | ENDS
 """Fields for one of these say which items go to which rank."""
 
 LONGEST_VALUE: Final = 200
-SO_FROM_EPOCH: Final = "this is so from epoch"
 SHARED: Final = ALWAYS | ITEMS | EPOCHS
 """Fields for one of these are equal on all ranks; fields for `RANK` or `PARTS` alone say which rank it is."""
 
@@ -102,8 +112,14 @@ def explain_mismatch(
         theirs = json.loads(saved)
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
+    counting = _EpochCount(None, "pipeline")
     compare = partial(
-        _compare_epochs, theirs, _identified(stage, relied_on), "pipeline", is_own, counting=None
+        _compare_epochs,
+        theirs,
+        _identified(stage, relied_on),
+        "pipeline",
+        is_own,
+        counting=counting,
     )
     if past is None:
         return compare(past=None, told=None)
@@ -113,15 +129,23 @@ def explain_mismatch(
         before.changes[id(stage)] = change
         return 0
 
-    def note_epochs(stage: Stage[Any] | None, inputs: AsThen) -> float:
-        before.inputs[id(stage)] = inputs
-        return UNBOUNDED
+    def note_input(stage: Stage[Any] | None, then: InputThen) -> None:
+        before.inputs[id(stage)] = then
 
-    noting = Past(lambda: 0, note, lambda stage: None, note_epochs, noting=True)
-    if reason := compare(past=noting, told=None if told is None else []):
+    noting = Noting(note_input, [])
+    first = Past(lambda: 0, note, lambda stage: None, lambda stage: UNBOUNDED, noting)
+    if reason := compare(past=first, told=None if told is None else []):
         return reason
     differs = before.changes or before.inputs or told is not None
-    return compare(past=past(before) if differs else None, told=told)
+    try:
+        reason = compare(past=past(before) if differs else None, told=told)
+    except StateMismatch:
+        if not noting.reasons:
+            raise
+        reason = noting.reasons[0][0]  # it is a state of something else
+    if reason and noting.reasons:
+        return ask_by_epoch(reason, noting.reasons[0][1])
+    return reason
 
 
 def with_rank(saved: Any, stage: Stage[Any]) -> Any:
@@ -140,18 +164,58 @@ def _reliance(stage: Stage[Any]) -> Reliance:
     return stage.relies_on | held | (ENDS if stage.relies_on else NOTHING)
 
 
+class EpochSpan(NamedTuple):
+    """Epochs in which one of several pipelines holds.
+
+    Attributes:
+      stage: name of what counts the epochs, as of its `FoundArgument`.
+      path: of that.
+      first: the first epoch.
+      following: the one after the last.
+    """
+
+    stage: str
+    path: str
+    first: int
+    following: float
+
+
 class FoundArgument(NamedTuple):
-    """An argument by position of a pipeline that is to go on from a state.
+    """What may change of a pipeline that is to go on from a state.
 
     Attributes:
       stage: name of the stage whose argument it is.
       path: of the stage.
       value: as it was saved and as it is, and from where on it may differ.
+      within: the epochs in which the stage is there, if there are pipelines by epoch, the outermost first.
     """
 
     stage: str
     path: str
     value: Continuation
+    within: tuple[EpochSpan, ...] = ()
+
+
+class _EpochCount(NamedTuple):
+    """What counts epochs: a stage, or the loop over the whole pipeline.
+
+    Attributes:
+      stage: None for the loop.
+      path: of the stage, or of the pipeline.
+    """
+
+    stage: Stage[Any] | None
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The name of what counts, as of its `FoundArgument`."""
+        return ByEpoch.__name__ if self.stage is None else type(self.stage).__name__
+
+    @property
+    def repeat(self) -> Stage[Any] | None:
+        """The stage, if it goes through several epochs."""
+        return self.stage if self.stage is not None and self.stage.flow is Flow.REPEATED else None
 
 
 class _Identity(NamedTuple):
@@ -200,10 +264,11 @@ class _Identity(NamedTuple):
         until = self.stage._followed_until(saved, reached)
         return Continuation(by_position, saved, present, until)
 
-    def cannot_join(self, count: int, past: Past | None) -> str | None:
-        """Why the inputs after the first ``count`` cannot have joined since then; None if they can."""
+    def further_inputs(self, saved: Sequence[Any], past: Past | None) -> InputsContinuation:
+        """How the ``saved`` inputs go on."""
         assert past is not None
-        return self.stage._cannot_join(count, partial(past.reach, self.stage))
+        problem = self.stage._cannot_join(len(saved), partial(past.reach, self.stage))
+        return InputsContinuation.of(saved, self.upstreams, problem)
 
     def continues_names(self, saved: Any) -> bool:
         """Whether the inputs begin with those of the ``saved`` names, if there were any."""
@@ -280,7 +345,7 @@ def _compare_epochs(
     is_own: IsOwn,
     past: Past | None,
     told: list[FoundArgument] | None,
-    counting: Stage[Any] | None,
+    counting: _EpochCount,
 ) -> str | None:
     """Why the saved node does not agree with ``ours`` in the epochs that were begun; None if it does.
 
@@ -291,43 +356,109 @@ def _compare_epochs(
       is_own: as in `explain_mismatch`.
       past: says how many epochs were begun; None if all must agree.
       told: as in `explain_mismatch`.
-      counting: the stage that counts the epochs; None for the whole pipeline.
+      counting: what counts the epochs.
     """
-    saved, present = _saved_in_epochs(theirs), _own_in_epochs(ours)
-    if len(saved) == 1 and (len(present) == 1 or _is_by_epoch(theirs)):
+    saved, present = nodes_by_epoch(theirs), _own_in_epochs(ours)
+    one_each = len(saved) == len(present) == 1
+    is_damaged = len(saved) == 1 and is_by_epoch(theirs)
+    if is_damaged or (one_each and (past is None or counting.repeat is None)):
         return _compare_nodes(theirs, ours, path, is_own, past, told)
-    begun, own = UNBOUNDED, dict[str, Stage[Any]]()
-    if past is not None:
-        own = {_as_text(one): one.stage for _, one in present}
-        as_then = [
-            (first, own.get(_json(node), _in_epoch(present, first).stage)) for first, node in saved
-        ]
-        begun = past.epochs(counting, as_then)
+    known = {_as_text(one): one.stage for _, one in present}
+    begun = UNBOUNDED if past is None or one_each else past.epochs(counting.stage)
+    found: list[FoundArgument] = []
+    problem = None
     starts = sorted({first for first, _ in [*saved, *present]})
     for first, following in zip(starts, [*starts[1:], UNBOUNDED], strict=True):
-        left, right = _in_epoch(saved, first), _in_epoch(present, first)
+        left, right = in_saved_epoch(saved, first), in_saved_epoch(present, first)
         if first >= begun:
             if reason := _only_of_another_rank(left, right, path, is_own):
                 return reason
             continue
-        latest = past is not None and (past.noting or (begun <= following and begun < UNBOUNDED))
-        reason = _compare_nodes(
-            left, right, path, is_own, past if latest else None, told if latest else None
-        )
-        if reason and past is not None and past.noting:
-            break
+        is_latest = one_each or (begun <= following and begun < UNBOUNDED)
+        then = past if past and (past.noting or is_latest) else None
+        inner: list[FoundArgument] | None = None if told is None or then is None else []
+        reason = _compare_nodes(left, right, path, is_own, then, inner)
+        span = EpochSpan(counting.name, counting.path, first, following)
+        found += [one._replace(within=(span, *one.within)) for one in inner or ()]
+        if reason and (
+            past is None
+            or says_what_to_do(reason)
+            or _only_of_another_rank(left, right, path, is_own)
+        ):
+            return reason
         if reason:
-            is_said = past is None or SO_FROM_EPOCH in reason
-            return reason if is_said else _advised(reason, first, begun, saved, present, counting)
-    if past is not None and not past.noting and counting is not None:
-        known = [own[_json(node)].block_layout for _, node in saved if _json(node) in own]
-        now = common_layout([one.stage.block_layout for _, one in present])
-        if known and common_layout(known) is not LISTS and now is LISTS:
-            return (
-                f"{path}: the pipelines of later epochs must have items of the form that the others have, as "
-                f"arrays or as objects, since functions are given blocks of them, got {ours.stage!r}"
-            )
-    return None
+            problem = first, reason
+            break
+    if past is None or (one_each and not problem and told is None):
+        return None
+    is_known = not problem or problem[0] > 0 or _json(saved[0][1]) in known
+    if past.noting:
+        as_then = [
+            (first, known.get(_json(node), in_saved_epoch(present, first).stage))
+            for first, node in saved
+        ]
+        past.noting.inputs(counting.stage, InputThen(as_then, is_known))
+        past.noting.reasons.extend([(problem[1], counting.repeat)] if problem else [])
+        return None
+    begun = past.epochs(counting.stage)
+    going_on = _going_on(saved, present, begun, problem, counting)
+    if problem and going_on.is_fixed and not is_known:
+        return problem[1]
+    is_told = told is not None and _is_told(theirs, ours, counting)
+    if problem and not is_told:
+        return going_on.disagreement
+    if told is not None:
+        entry = FoundArgument(counting.name, counting.path, going_on)
+        told += [entry, *found] if is_told else found
+    return _another_form(saved, present, known, path, counting)
+
+
+def _going_on(
+    saved: Sequence[tuple[int, Any]],
+    present: Sequence[tuple[int, _Identity]],
+    begun: float,
+    problem: tuple[int, str] | None,
+    counting: _EpochCount,
+) -> EpochContinuation:
+    """How pipelines by epoch go on, which have a ``problem`` from some epoch on."""
+    first, reason = problem or (0, None)
+    return EpochContinuation(
+        PIPELINES,
+        tuple(saved),
+        tuple((start, _bare(one)) for start, one in present),
+        begun,
+        problem=reason,
+        differs_from=first,
+        repeat=None if counting.stage is None else str(counting.stage),
+        repeats_within=any(
+            found.flow is Flow.REPEATED for _, one in present for found, _ in walk(one.stage)
+        ),
+    )
+
+
+def _is_told(theirs: Any, ours: _Identity, counting: _EpochCount) -> bool:
+    """Whether users have written pipelines by epoch here, or can do so before a repeat."""
+    written = (node for node in (theirs, _bare(ours)) if len(nodes_by_epoch(node)) > 1)
+    return counting.repeat is not None or not all(map(follows_from_repeats, written))
+
+
+def _another_form(
+    saved: Sequence[tuple[int, Any]],
+    present: Sequence[tuple[int, _Identity]],
+    known: Mapping[str, Stage[Any]],
+    path: str,
+    counting: _EpochCount,
+) -> str | None:
+    """Why the items of later epochs cannot be of the form that they have; None if they are of the same."""
+    before = [known[_json(node)].block_layout for _, node in saved if _json(node) in known]
+    now = common_layout([one.stage.block_layout for _, one in present])
+    if counting.stage is None or not before or common_layout(before) is LISTS or now is not LISTS:
+        return None
+    return (
+        f"{path}: the pipelines of later epochs must have items of the form that the others have, as "
+        f"arrays or as objects, since functions are given blocks of them, got "
+        f"{in_saved_epoch(present, 0).stage!r}"
+    )
 
 
 def _only_of_another_rank(theirs: Any, ours: _Identity, path: str, is_own: IsOwn) -> str | None:
@@ -356,56 +487,12 @@ def _of_our_rank(node: Any, ours: _Identity) -> Any:
     return [named, fields | own, *starmap(_of_our_rank, shared), *others]
 
 
-def _advised(
-    reason: str,
-    first: int,
-    begun: float,
-    saved: Sequence[tuple[int, Any]],
-    present: Sequence[tuple[int, _Identity]],
-    counting: Stage[Any] | None,
-) -> str:
-    """``reason``, which is so from epoch ``first`` on, and what may be written instead."""
-    reason = f"{reason}; {SO_FROM_EPOCH} {first} on, and"
-    if begun == UNBOUNDED:
-        return f"{reason} any epoch may have been begun, so it cannot be changed here"
-    reason = f"{reason} epochs before {int(begun)} were begun;"
-    if any(found.flow is Flow.REPEATED for _, one in present for found, _ in walk(one.stage)):
-        # A `by_epoch` before that counts other epochs.
-        where = "the pipeline" if counting is None else f"what {counting} repeats"
-        return f"{reason} it may change from epoch {int(begun)} of {where} on"
-    pairs = [f"{start}: as saved" for start, _ in saved if start < begun]
-    pairs += [f"{int(begun)}: as here"]
-    pairs += [f"{start}: as here" for start, _ in present if start > begun]
-    return f"{reason} to change it from there on, write by_epoch({{{', '.join(pairs)}}})"
-
-
-def _is_by_epoch(node: Any) -> bool:
-    return isinstance(node, list) and bool(node) and node[0] == ByEpoch.__name__
-
-
-def _saved_in_epochs(node: Any) -> list[tuple[int, Any]]:
-    """The saved nodes with the epoch from which on each holds."""
-    if not _is_by_epoch(node):
-        return [(0, node)]
-    _, fields, upstreams = node_parts(node)
-    starts = fields.get("starts")
-    if not isinstance(starts, list) or len(starts) != len(upstreams) or not upstreams:
-        return [(0, node)]
-    if any(type(start) is not int for start in starts) or sorted(set(starts)) != starts:
-        return [(0, node)]
-    return list(zip([0, *starts[1:]], upstreams, strict=True))
-
-
 def _own_in_epochs(identity: _Identity) -> list[tuple[int, _Identity]]:
     """The same of our pipeline."""
     stage = identity.stage
     if not isinstance(stage, ByEpoch):
         return [(0, identity)]
     return list(zip([0, *stage.starts[1:]], identity.upstreams, strict=True))
-
-
-def _in_epoch(nodes: Sequence[tuple[int, V]], epoch: int) -> V:
-    return next(node for first, node in reversed(nodes) if first <= epoch)
 
 
 def _compare_nodes(
@@ -475,8 +562,13 @@ def _compare_nodes(
                 f"{argument}={shown(current)}; {described.hint}"
             )
     has_new = past and ours.stage._may_grow and len(upstreams) < len(ours.upstreams)
-    if has_new and (reason := ours.cannot_join(len(upstreams), past)):
-        return f"{name} at {path}: {reason}"
+    ends = past and ours.stage._may_grow and followed is None
+    if has_new or (ends and told is not None and len(upstreams) == len(ours.upstreams)):
+        further = ours.further_inputs(upstreams, past)
+        if ends and told is not None:
+            told.append(FoundArgument(name, path, further))
+        elif reason := further.disagreement:
+            return f"{name} at {path}: {reason}"
     if len(upstreams) != len(ours.upstreams) and not has_new:
         return (
             f"{name} at {path}: saved with {len(upstreams)} upstreams, this pipeline has "
@@ -484,7 +576,8 @@ def _compare_nodes(
         )
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
         inner = below(path, ours.upstreams, number)
-        if reason := _compare_epochs(left, right, inner, is_own, past, told, ours.stage):
+        counting = _EpochCount(ours.stage, path)
+        if reason := _compare_epochs(left, right, inner, is_own, past, told, counting):
             return reason
     return None
 

@@ -20,8 +20,18 @@ Change: TypeAlias = Callable[[Stage[Any]], Stage[Any]]
 """Turns a stage as it is now into what it was then."""
 ReachOf: TypeAlias = Callable[[Stage[Any], Change], float]
 """How many items of a stage were read, as it was then."""
-AsThen: TypeAlias = Sequence[tuple[int, Stage[Any]]]
-"""What the input of a stage was from which epoch on, or what it is now if it has nothing that is the same."""
+
+
+class InputThen(NamedTuple):
+    """What the input of a stage was.
+
+    Attributes:
+      pairs: from which epoch on it was what; what it is now, where nothing there is the same.
+      is_known: whether it is known in the first epoch.
+    """
+
+    pairs: Sequence[tuple[int, Stage[Any]]]
+    is_known: bool
 
 
 class Before(NamedTuple):
@@ -33,7 +43,7 @@ class Before(NamedTuple):
     """
 
     changes: dict[int, Change]
-    inputs: dict[int, AsThen]
+    inputs: dict[int, InputThen]
 
 
 class SavedPosition(NamedTuple):
@@ -63,16 +73,27 @@ class Past(NamedTuple):
       epoch: of the last item that was handed out.
       reach: how many items of a stage were read.
       then: a stage as it was; None where it is not yet known what has changed.
-      epochs: how many epochs of the input of a stage were begun, which was something else then; of the
-        whole pipeline for None.
-      noting: whether nothing of it is known yet, and it only notes what was different.
+      epochs: how many epochs of the input of a stage were begun; of the whole pipeline for None.
+      noting: takes what was different, where nothing of it is known yet.
     """
 
     epoch: Callable[[], int]
     reach: ReachOf
     then: Callable[[Stage[Any]], Stage[Any] | None]
-    epochs: Callable[[Stage[Any] | None, AsThen], float]
-    noting: bool = False
+    epochs: Callable[[Stage[Any] | None], float]
+    noting: Noting | None = None
+
+
+class Noting(NamedTuple):
+    """Takes what was different in a pipeline, before anything is read.
+
+    Attributes:
+      inputs: is called with a stage, None for the loop, and what its input was.
+      reasons: takes why such an input is another one, with the stage.
+    """
+
+    inputs: Callable[[Stage[Any] | None, InputThen], None]
+    reasons: list[tuple[str, Stage[Any] | None]]
 
 
 def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
@@ -96,7 +117,7 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
             except (InvalidArgument, InvalidType) as error:
                 raise StateMismatch(f"no stage was saved like this: {error}", found) from None
         if key in before.inputs:
-            pairs = [(first, earlier[id(one)]) for first, one in before.inputs[key]]
+            pairs = [(first, earlier[id(one)]) for first, one in before.inputs[key].pairs]
             found = with_inputs(found, (one_by_epoch(pairs),))
         earlier[key] = found
         return found
@@ -123,11 +144,15 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
     def reach(found: Stage[Any], _: Change) -> float:
         return UNBOUNDED if id(found) in unbounded() else reach_of(then(found), known()[1])
 
-    def epochs(found: Stage[Any] | None, _: AsThen) -> float:
+    def epochs(found: Stage[Any] | None) -> float:
         if found is None:
             return position.epoch + 1
+        inputs = before.inputs.get(id(found))
+        only_saved = inputs is not None and not inputs.is_known
+        if only_saved and position.ahead:
+            return UNBOUNDED
         try:
-            return epochs_begun(then(found), known()[1])
+            return epochs_begun(then(found), known()[1], only_saved=only_saved)
         except StateMismatch:  # it is a state of something else
             return UNBOUNDED
 

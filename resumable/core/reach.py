@@ -35,9 +35,14 @@ def reach_of(stage: Any, found: list[Reach]) -> float:
     return max(counts, default=UNBOUNDED)
 
 
-def epochs_begun(stage: Any, found: list[Reach]) -> float:
-    """How many epochs of the input of ``stage``, or of its copies in partitions, were begun at most."""
+def epochs_begun(stage: Any, found: list[Reach], *, only_saved: bool = False) -> float:
+    """How many epochs of the input of ``stage``, or of its copies in partitions, were begun at most.
+
+    With ``only_saved``, not if that follows from a number of items and the lengths of epochs.
+    """
     same = [each for each in found if _same_graph(each.stage, stage)]
+    if only_saved and any(each.items < UNBOUNDED for each in same):
+        return UNBOUNDED
     return max((each.epochs for each in same), default=UNBOUNDED)
 
 

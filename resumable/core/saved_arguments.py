@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..state.nodes import below, node_parts
+from .saved_epochs import BY_EPOCH, PIPELINES, follows_from_repeats, nodes_by_epoch
 from .stage import Stage
 from .timeline import ByPosition, Timeline
 
@@ -34,7 +35,10 @@ def saved_arguments(fingerprint: Any) -> list[SavedArgument]:
     What cannot be read is left out, as a file from elsewhere may hold anything.
     """
     with suppress(ValueError, TypeError, RecursionError):
-        return list(_found(json.loads(fingerprint), "pipeline", _own_stages(Stage)))
+        found = list(_found(json.loads(fingerprint), "pipeline", _own_stages(Stage)))
+        # A stage behind what changes with the epoch is there once for each of its pipelines.
+        once = {(one.stage, one.path, one.argument.written(one.timeline)): one for one in found}
+        return list(once.values())
     return []
 
 
@@ -50,6 +54,12 @@ def _own_stages(base: type[Any]) -> dict[str, type[Stage[Any]]]:
 
 def _found(node: Any, path: str, stages: dict[str, type[Stage[Any]]]) -> Iterator[SavedArgument]:
     if not (isinstance(node, list) and node):
+        return
+    if len(pairs := nodes_by_epoch(node)) > 1:
+        if not follows_from_repeats(node):
+            yield SavedArgument(BY_EPOCH, path, PIPELINES, tuple(pairs))
+        for _, pipeline in pairs:
+            yield from _found(pipeline, path, stages)
         return
     named, fields, upstreams = node_parts(node)
     name = named.partition("@")[0]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final, TypeAlias
+
+CANNOT_BE_CHANGED: Final = "so it cannot be changed here"
+FROM_THERE_ON: Final = "to change it from there on"
 
 Timeline: TypeAlias = tuple[tuple[int, Any], ...]
 """What holds from which position on: ascending positions from 0, each with a value."""
@@ -27,7 +30,7 @@ class ByPosition:
     """
 
     argument: str
-    timeline: Callable[[Mapping[str, Any]], Timeline | None]
+    timeline: Callable[[Mapping[str, Any]], Timeline | None] = lambda fields: None
     shown: Callable[[Any], str] = str
     unit: str = "item"
 
@@ -61,6 +64,10 @@ class Continuation:
     present: Timeline
     reached: float
 
+    def furthest(self, others: Sequence[Continuation]) -> Continuation:
+        """The same where all ``others``, of several ranks, can go on with it."""
+        return max([self, *others], key=lambda one: one.reached)
+
     @property
     def agrees(self) -> bool:
         """Whether the pipeline can go on with what it has."""
@@ -82,6 +89,13 @@ class Continuation:
         return self.argument.written(changed)
 
     @property
+    def may_change(self) -> str:
+        """From where on it may change."""
+        if self.is_fixed:
+            return f"nowhere: {self.why_fixed}"
+        return f"from {self.argument.unit} {int(self.reached):_} on"
+
+    @property
     def why_fixed(self) -> str:
         """Why nothing can be changed where `is_fixed`."""
         unit = self.argument.unit
@@ -98,9 +112,9 @@ class Continuation:
             f"which differs from {unit} {first_difference(self.saved, self.present)} on"
         )
         if self.is_fixed:
-            return f"{wrong}; {self.why_fixed}, so it cannot be changed here"
+            return f"{wrong}; {self.why_fixed}, {CANNOT_BE_CHANGED}"
         return (
-            f"{wrong}, and {unit}s before {self.reached:_} were read; to change it from there on, write "
+            f"{wrong}, and {unit}s before {self.reached:_} were read; {FROM_THERE_ON}, write "
             f"{self.to_write}"
         )
 

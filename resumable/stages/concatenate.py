@@ -106,8 +106,8 @@ class Concatenate(Combine[T]):
         if reached < (math.inf if end is None else end):
             return None
         return (
-            f"saved with {count} upstreams, this pipeline has {len(self.upstreams)}; the end of those "
-            "may have been read, so none can follow them in this epoch any more"
+            "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
+            "more"
         )
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -101,11 +101,12 @@ def amend(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return call_command(folder, "amend", *arguments)
 
 
-def told(folder: Path, *arguments: str) -> dict[str, Any]:
+def told(folder: Path, *arguments: str, of: str = "weights") -> dict[str, Any]:
     done = amend(folder, *arguments, "--json")
     assert done.stderr in ("", "data are opened\n"), done.stderr
-    (argument,) = json.loads(done.stdout)["arguments"]
-    assert done.returncode == (0 if argument["agrees"] else 1)
+    found = json.loads(done.stdout)["arguments"]
+    (argument,) = [one for one in found if one["argument"] == of]
+    assert done.returncode == (0 if all(one["agrees"] for one in found) else 1)
     assert isinstance(argument, dict)
     return argument
 
@@ -127,9 +128,9 @@ def test_the_position_is_the_first_that_every_rank_accepts(
     if found is None:
         assert steps < SAVED_EVERY
         return
-    ((_, _, argument),) = found.arguments
+    (one,) = found.arguments
     first = item_for_change(store, make, weights, ranks[1])
-    assert argument.to_write == f"weights={{0: (7, 3), {first}: (1, 50)}}"
+    assert one.value.to_write == f"weights={{0: (7, 3), {first}: (1, 50)}}"
     assert found.ranks == ranks[0]
 
 

@@ -90,7 +90,9 @@ def test_a_partition_that_has_seen_its_end_stands_there_though_others_are_far_fr
         return numbers.partition(2, lambda part: part.filter(lambda number: number % 2 == 0))
 
     _, state = read(make(5), 2)  # the partition of 1 and 3 has ended, the other one is at 2
-    with pytest.raises(rs.StateMismatch, match="the end of those may have been read"):
+    with pytest.raises(
+        rs.StateMismatch, match="the end of the inputs that there were may have been read"
+    ):
         make(5, 7).resume(state)
 
 
@@ -107,8 +109,12 @@ def test_where_nothing_more_can_follow() -> None:
     with pytest.raises(rs.StateMismatch, match="items of the form"):
         rs.concatenate({**corpora, "c": rs.from_arrays(np.ones(3))}).resume(state)
     _, state = read(rs.concatenate(corpora), 20)
-    with pytest.raises(rs.StateMismatch, match="the end of those may have been read"):
+    with pytest.raises(
+        rs.StateMismatch, match="the end of the inputs that there were may have been read"
+    ):
         rs.concatenate(more).resume(state)
     _, state = read(rs.concatenate(corpora).repeat(), 25)
-    with pytest.raises(rs.StateMismatch, match="the end of those may have been read"):
+    with pytest.raises(
+        rs.StateMismatch, match="the end of the inputs that there were may have been read"
+    ):
         rs.concatenate(more).repeat().resume(state)

@@ -28,8 +28,10 @@ import os, signal, sys
 import resumable as rs
 
 weights, steps = eval(sys.argv[1]), int(sys.argv[2])
+if sys.argv[3:]:  # to be killed between a checkpoint and its line
+    rs.Directory.append_history = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 pipeline = rs.mix(rs.range(500), rs.range(1000, 1500), weights=weights).map(str)
-with rs.Checkpointer("run", rs.EverySteps(5)) as checkpointer:
+with rs.Checkpointer("run", rs.EverySteps(5), retention=rs.Retention(latest=1)) as checkpointer:
     for number, item in enumerate(checkpointer.resume(pipeline)):
         if number == steps:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -129,6 +131,58 @@ def test_a_stage_that_begins_while_the_run_goes_on_is_noted_with_those_before_it
     ]
 
 
+@pytest.mark.parametrize("epochs", [None, 200])
+def test_pipelines_by_epoch_are_noted(tmp_path: Path, epochs: int | None) -> None:
+    def by_epoch(pipelines: Any, weights: Weights = (1, 1)) -> rs.Pipeline[Any]:
+        repeated = rs.by_epoch(pipelines).map(str).repeat(epochs)
+        return rs.mix(repeated, rs.range(500), weights=weights).batch(1)
+
+    old, new, newest = rs.range(3), rs.range(7, 12), rs.mix(rs.range(3), rs.range(5))
+    changing = tmp_path / "changing"
+    train(changing, by_epoch({0: old}), 5)
+    train(changing, by_epoch({0: old, 80: new}), 5)
+    train(changing, by_epoch({0: old, 80: new}, {0: (1, 1), 90: (1, 2)}), 5)
+    train(changing, by_epoch({0: old, 90: newest}, {0: (1, 1), 90: (1, 2)}), 5)
+    lines = [
+        (one["step"], one["stage"], one["path"], one["argument"], one["saved"], one["new"])
+        for one in entries(changing)
+    ]
+    at = "pipeline.upstream.upstreams[0].upstream"
+    first, second, third = (
+        "Range(stop=3)",
+        "{0: Range(stop=3), 80: Range(stop=12, begin=7)}",
+        "{0: Range(stop=3), 90: Range(stop=3) + Range(stop=5)}",
+    )
+    assert lines == [
+        (5, "ByEpoch", at, "pipelines", first, second),
+        (10, "Mix", "pipeline.upstream", "weights", "(1, 1)", "{0: (1, 1), 90: (1, 2)}"),
+        (15, "ByEpoch", at, "pipelines", second, third),
+    ]
+    done = inspect(tmp_path, "changing")
+    assert f"pipelines  {first}" in " ".join(done.stdout.split()).replace(
+        "pipelines ", "pipelines  "
+    )
+
+
+def test_further_inputs_are_noted(tmp_path: Path) -> None:
+    train(tmp_path, rs.concatenate({"a": rs.range(50)}), 5)
+    train(tmp_path, rs.concatenate({"a": rs.range(50), "b": rs.range(9)}), 5)
+    found = [(one["argument"], one["saved"], one["new"]) for one in entries(tmp_path)]
+    assert found == [("names of pipelines", ["a"], ["a", "b"]), ("number of inputs", 1, 2)]
+
+
+def test_what_is_planned_within_one_of_the_pipelines_is_noted_once(tmp_path: Path) -> None:
+    def made(weights: Weights) -> rs.Pipeline[Any]:
+        first = rs.mix(rs.range(90), rs.range(90), weights=weights)
+        return rs.by_epoch({0: first, 2: rs.range(9)}).repeat(5).batch(1)
+
+    train(tmp_path, made((1, 1)), 5)
+    train(tmp_path, made({0: (1, 1), 50: (1, 2)}), 5)
+    assert [(one["stage"], one["path"]) for one in entries(tmp_path)] == [
+        ("Mix", "pipeline.upstream.upstream")
+    ]
+
+
 def test_what_only_tunes_or_says_which_rank_it_is_is_not_noted(tmp_path: Path) -> None:
     data = tmp_path / "lines.txt"
     data.write_text("".join(f"{number}\n" for number in range(300)))
@@ -175,6 +229,67 @@ def test_kills_leave_whole_lines_and_the_run_goes_on(tmp_path: Path) -> None:
         (10, "{0: (7, 3), 20: (3, 7)}"),
         (15, "{0: (7, 3), 20: (3, 7), 90: (1, 1)}"),
     ]
+
+
+def test_a_line_that_a_kill_has_lost_is_written_at_the_next_resume(tmp_path: Path) -> None:
+    first, second = "{0: (7, 3), 20: (3, 7)}", "{0: (7, 3), 20: (3, 7), 90: (1, 1)}"
+    run = tmp_path / "run"
+    expected = list[tuple[Any, ...]]()
+    for weights, steps, kill, line in (
+        ("(7, 3)", 12, False, None),
+        (first, 8, True, None),  # at step 15, which went on from step 10
+        (first, 0, False, (10, 15, "(7, 3)", first)),
+        (first, 3, False, None),
+        (second, 8, True, None),  # at step 20
+        ("{0: (7, 3), 20: (3, 7), 95: (1, 1)}", 3, False, (15, 20, first, second)),
+        (second, 7, False, None),
+    ):
+        done = run_python(
+            "-W", "error", "-c", KILLED, weights, str(steps), *["kill"] * kill, folder=tmp_path
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        if line:
+            step, at, *values = line
+            expected.append((step, rs.Checkpointer(run, rs.AtEnd()).load(at).time, *values))
+        if expected:
+            lines = [
+                tuple(one[key] for key in ("step", "time", "saved", "new")) for one in entries(run)
+            ]
+            assert lines == expected
+    assert rs.Directory(run).steps() == [25]
+
+
+def test_ranks_write_a_lost_line_again_and_pass_over_what_they_cannot_read(tmp_path: Path) -> None:
+    def dealt(weights: Weights, rank: int) -> rs.Pipeline[Any]:
+        return mixed(weights).shard(rank, 2)
+
+    changed = {0: (7, 3), 90: (1, 1)}
+    for weights in ((7, 3), (7, 3), changed):
+        for rank in range(2):
+            train(tmp_path, dealt(weights, rank), 5, rank=rank, ranks=2)
+    lines = entries(tmp_path)
+    (tmp_path / "input-history.jsonl").unlink()
+    before = sorted(tmp_path.glob("*000010*"))[0]
+    content = before.read_bytes()
+    for damage in (b"?", b""):
+        before.write_bytes(content[: len(content) - len(damage)] + damage)
+        for rank in range(2):
+            train(tmp_path, dealt(changed, rank), 0, rank=rank, ranks=2)
+        assert before.exists(), "what is older than the newest is not looked after"
+        found = entries(tmp_path)
+        assert found == [{**one, "step": 5 if damage else 10} for one in lines]
+        (tmp_path / "input-history.jsonl").unlink()
+
+
+def test_of_what_led_to_the_newest_checkpoint_nothing_is_written_twice(tmp_path: Path) -> None:
+    for number, weights in enumerate(({}, {60: (1, 1)}, {60: (1, 1), 90: (1, 2)}, {60: (1, 3)})):
+        train(tmp_path, mixed({0: (7, 3), **weights}), 5)
+        assert not number or len(entries(tmp_path)) == number
+    lines = entries(tmp_path)
+    for step in (15, 10, 5):  # as a retention that keeps some for longer
+        (tmp_path / f"input-{step:012}.ckpt").unlink()
+        train(tmp_path, mixed({0: (7, 3), 60: (1, 3)}), 0)
+        assert entries(tmp_path) == lines
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
@@ -252,7 +367,8 @@ def test_a_history_that_is_lost_or_torn_is_begun_or_gone_on_with(tmp_path: Path)
     assert len(done.stdout.splitlines()) == 3
     history.unlink()
     assert train(tmp_path, mixed({0: (7, 3), 40: (1, 3)}), 5) == 15
-    assert [one["step"] for one in entries(tmp_path)] == [15]
+    # What the newest checkpoint shows of it is written again.
+    assert [one["step"] for one in entries(tmp_path)] == [10, 15]
 
 
 def refuse(path: Path, patch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,34 @@ def test_each_argument_is_shown_with_its_positions(tmp_path: Path) -> None:
     }
 
 
+def test_pipelines_by_epoch_are_shown_with_their_epochs(tmp_path: Path) -> None:
+    first = rs.mix(rs.range(9), rs.range(70, 79), weights=(2, 1))
+    chosen = rs.by_epoch(
+        {0: first, 3: rs.range(12), 1_000: rs.from_sequence(range(5), identity="five")}
+    )
+    # Without an end, and over several epochs of a loop: each of these is another pipeline in its next epoch.
+    for epochs in (None, 2_000):
+        folder = tmp_path / f"{epochs}"
+        path = saved(folder, rs.mix(chosen.map(str).repeat(epochs), rs.range(3)).batch(1))
+        done = call_command(tmp_path, "inspect", str(path))
+        shown = done.stdout[done.stdout.index("weights of") :].splitlines()
+        assert shown == [
+            "weights of Mix at pipeline.upstream",
+            "  from item  0  (1, 1)",
+            "",
+            "pipelines of ByEpoch at pipeline.upstream.upstreams[0].upstream",
+            "  from epoch      0  Range(stop=9) + Range(stop=79, begin=70)",
+            "  from epoch      3  Range(stop=12)",
+            "  from epoch  1_000  FromSequence(length=5, data_identity='five')",
+            "",
+            "weights of Mix at pipeline.upstream.upstreams[0].upstream.upstream",
+            "  from item  0  (2, 1)",
+        ]
+    shown = json.loads(call_command(tmp_path, "inspect", "--json", str(path)).stdout)
+    assert shown["arguments"][1]["unit"] == "epoch"
+    assert shown["arguments"][1]["pairs"][1] == [3, ["Map", ["Range", {"stop": 12}]]]
+
+
 def test_the_part_of_a_rank_shows_them_too(tmp_path: Path) -> None:
     path = saved(tmp_path, rs.mix(rs.range(9), rs.range(9), weights={0: (1, 2), 5: (2, 1)}), 2)
     assert "  from item  5  (2, 1)\n" in call_command(tmp_path, "inspect", str(path)).stdout
@@ -77,7 +105,7 @@ def test_what_a_pipeline_says_of_its_arguments_its_fingerprint_says_too(tmp_path
             for stage, path in walk(pipeline.stage)
             if (argument := stage._by_position)
         ]
-        found = saved_arguments(pipeline.fingerprint)
+        found = [one for one in saved_arguments(pipeline.fingerprint) if one.stage != "ByEpoch"]
         assert [(one.stage, one.path, one.argument.argument) for one in found] == expected
         seen.update(stage for stage, *_ in expected)
     assert {"Mix", "Exclude"} <= seen
@@ -99,6 +127,10 @@ def test_what_a_pipeline_says_of_its_arguments_its_fingerprint_says_too(tmp_path
         '["Mix",{"parts":[1,1],"names":7},["Range"],["Range"]]',
         '["Mix",{"parts":[1,1],"names":["a"]},["Range"],["Range"]]',
         '["Mix",{"parts":[1,1],"names":[[],{}]},["Range"],["Range"]]',
+        '["ByEpoch",{"starts":[0,1]},["Range"]]',
+        '["ByEpoch",{"starts":[0,0]},["Range"],["Range"]]',
+        '["ByEpoch",{"starts":"01"},["Range"],["Range"]]',
+        '["ByEpoch",{"starts":[0,true]},["Range"],["Range"]]',
         '["Mix",{"parts":[1,1],"changes":[[' + "9" * 4_000 + ',"a"]]},["Range"],["Range"]]',
     ],
 )
@@ -115,3 +147,8 @@ def test_one_that_cannot_be_read_hides_no_other() -> None:
 def test_names_from_elsewhere_are_no_commands_for_a_terminal() -> None:
     (found,) = saved_arguments('["Mix",{"parts":[1],"names":["\\u001b[2J"]},["Range"]]')
     assert found.argument.written(found.timeline) == "weights={'\\x1b[2J': 1}"
+    hostile = '["\\u001b[2J",{"\\u001b":"\\u001b"}]'
+    (found,) = saved_arguments(f'["ByEpoch",{{"starts":[0,1]}},{hostile},[]]')
+    assert found.argument.written(found.timeline) == (
+        "by_epoch({0: '\\x1b[2J'('\\x1b'='\\x1b'), 1: []})"
+    )

@@ -240,6 +240,9 @@ class WholeSteps(Store):
     def append_history(self, lines: bytes) -> None:
         self._store.append_history(lines)
 
+    def history(self) -> bytes | None:
+        return self._store.history()
+
     def remove_unfinished(self) -> None:
         self._own.remove_unfinished()
         self.remove_rest()

@@ -120,7 +120,7 @@ class AtPlaces(LeftOut):
 
     def __init__(self, count: int, places: Callable[[], Indices], *, alike: bool = True) -> None:
         self.total = count
-        self.alike = alike or not count
+        self.alike = alike
         self._unordered = places
 
     @classmethod
@@ -169,9 +169,8 @@ class AtPlaces(LeftOut):
         places = self.places
         here = (places >= first) & (places < stop) & ((places - first) % step == 0)
         # Where the order changes, other records are among them in another epoch.
-        found = AtPlaces.of((places[here] - first) // step)
-        found.alike = alike or not len(places)
-        return found
+        same = self.alike and (alike or not len(places))
+        return AtPlaces.of((places[here] - first) // step, alike=same)
 
 
 AtPlaces.NOTHING = AtPlaces.of(NONE)
@@ -207,7 +206,8 @@ class OfInputs(LeftOut):
         self._counts = counts
         self._place_of = place_of
         self.total = 0
-        self.alike = not self._having or (alike and all(one.alike for one in inputs))
+        # One that has none in this epoch may have some in another.
+        self.alike = alike and all(one.alike for one in inputs)
         if self._having:
             self.total = math.inf if length == math.inf else self.before(int(length))
 

@@ -116,12 +116,11 @@ class Zip(Combine[Any]):
         if not self.random_access or len(set(self.lengths)) > 1:
             return None
         found = [upstream._left_out(epoch, records) for upstream in self.upstreams]
-        places = [
-            one.up_to(countable(known_length(self))).tolist() for one in found if one is not None
-        ]
-        if len(places) < len(found) or any(one != places[0] for one in places):
+        known = [one for one in found if one is not None]
+        places = [one.up_to(countable(known_length(self))) for one in known]
+        if len(known) < len(found) or not all(np.array_equal(one, places[0]) for one in places):
             return None
-        return AtPlaces.of(np.array(places[0], np.int64))
+        return AtPlaces.of(places[0], alike=all(one.alike for one in known))
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [count] * len(self.upstreams)

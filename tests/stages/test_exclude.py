@@ -231,6 +231,31 @@ def test_a_run_goes_on_from_anywhere(name: str) -> None:
         assert passed + list(changed.resume(state)) == expected
 
 
+# Of the hundred records of "a", ten or eleven come in an epoch.
+SOME = rs.mix({"a": rs.range(100).shuffle(0), "b": rs.range(10)}, weights=(1, 1))
+LATER = next(record for record in range(100) if record not in set(SOME))
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "records"),
+    [
+        (SOME, {"a": [LATER]}),
+        (SOME.take(99), {"a": [LATER]}),
+        (SOME.skip(0), {"a": [LATER]}),
+        (SOME.shuffle(1), {"a": [LATER]}),
+        (rs.zip(SOME, SOME), {"a": [LATER]}),
+        (rs.concatenate({"m": SOME.shuffle(1), "n": rs.range(3)}), {"m": {"a": [LATER]}}),
+        (rs.mix({"m": SOME.shuffle(1), "n": rs.range(99)}), {"m": {"a": [LATER]}}),
+    ],
+)
+def test_what_first_comes_in_a_later_epoch_is_left_out_behind_repeat_only(
+    pipeline: rs.Pipeline[Any], records: Any
+) -> None:
+    assert len(pipeline.exclude(records)) == len(pipeline)
+    with pytest.raises(rs.InvalidArgument, match="another number of items in each epoch"):
+        pipeline.exclude(records).repeat(2)
+
+
 def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
     apart = rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5))
     with pytest.raises(rs.InvalidArgument, match="each made of one record of the source"):

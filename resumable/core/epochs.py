@@ -95,7 +95,26 @@ class ByEpoch(Stage[T]):
         return self._in_epoch(max(epoch, self.starts[0])).indexed(epoch)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        self.check_records(records)
         return self._in_epoch(max(epoch, self.starts[0]))._left_out(epoch, records.lenient)
+
+    def check_records(self, records: Records) -> None:
+        """Refuse ``records`` that none of the pipelines has, unless there may be fewer.
+
+        Raises:
+          InvalidArgument: if those of some name are not all records of one of the pipelines.
+        """
+        for one in () if records.may_lack else records.by_name:
+            refused: InvalidArgument | None = None
+            for first, upstream in zip(self.starts, self.upstreams, strict=True):
+                try:
+                    upstream._left_out(first, one)
+                    break
+                except InvalidArgument as error:
+                    refused = error
+            else:
+                assert refused is not None
+                raise refused
 
     @derived
     def _changes(self) -> tuple[int, ...]:

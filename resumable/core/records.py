@@ -74,6 +74,13 @@ class Records:
         """The same, where there may be fewer."""
         return replace(self, may_lack=True)
 
+    @property
+    def by_name(self) -> Sequence[Records]:
+        """Those of each name; all if they are numbers."""
+        if not self.named:
+            return [self]
+        return [replace(self, named={name: one}) for name, one in self.named.items()]
+
     def of_names(self, names: Iterable[str] | None, what: str) -> dict[str, Records]:
         """The records by the ``names`` of inputs or files, of which ``what`` has none but these.
 
@@ -112,7 +119,7 @@ class Records:
         Raises:
           InvalidArgument: if there are fewer, or if they are given by name.
         """
-        for name in self.named:
+        for name in () if self.may_lack else self.named:
             raise InvalidArgument(
                 f"records must be numbers where a source has no files that can be named, got {name!r}"
             )

@@ -29,6 +29,7 @@ from ..core import (
     Origin,
     PassThroughIterator,
     Reliance,
+    Stage,
     StageIterator,
     Transform,
     blocks_of,
@@ -36,6 +37,7 @@ from ..core import (
     derived,
     known_length,
 )
+from ..core.epochs import in_epoch
 from ..core.left_out import AtPlaces, LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
@@ -142,8 +144,8 @@ class Exclude(LookedUp[T], Transform[T]):
             )
         if self._varies:
             return (
-                "exclude leaves out another number of items in each epoch where some items of the source "
-                "do not come in every epoch, so it must stand behind repeat"
+                "exclude would leave out another number of items in each epoch, since not every record comes in "
+                "every epoch; put it before the take, skip or mix that delivers only some of them"
             )
         return None
 
@@ -208,6 +210,14 @@ class Exclude(LookedUp[T], Transform[T]):
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return None if self.changes else self.upstream._left_out(epoch, records)
 
+    def _in_epoch(self, epoch: int) -> Stage[Any]:
+        # That each record is one of some epoch was seen when this was made.
+        return replace(
+            self,
+            upstream=in_epoch(self.upstream, epoch),
+            records={first: each.lenient for first, each in self._by_item.items()},
+        )
+
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count in (0, UNBOUNDED):
             return [count]
@@ -227,6 +237,8 @@ class Exclude(LookedUp[T], Transform[T]):
         # Of many records that are not ours only the digest is known. They come later than what was read,
         # or the timelines do not agree.
         known = {first: own.get(value, records_known_as(value)) for first, value in timeline}
+        if self._by_item[0].may_lack:
+            known = {first: each.lenient for first, each in known.items()}
         return replace(self, records=known, looks_up=True)
 
 

@@ -197,7 +197,10 @@ class Repeat(Transform[T]):
         runs = self.runs(epoch)
         if not runs.known:
             return None
-        known = records.lenient if self.split._changes else records
+        known = records
+        if isinstance(self.split, ByEpoch):
+            self.split.check_records(records)
+            known = records.lenient
 
         def in_run(number: int) -> LeftOut | None:
             return self.in_pass(epoch, number)._left_out(self.epoch_of(epoch, number), known)

@@ -243,3 +243,31 @@ def test_a_state_of_records_that_nothing_leaves_out_is_refused(damaged: str) -> 
     assert state["fingerprint"] != saved
     with pytest.raises(rs.StateMismatch, match=r"records|changes|Exclude"):
         pipeline.resume(state)
+
+
+@pytest.mark.parametrize("before_repeat", [False, True])
+def test_what_the_data_of_a_later_epoch_lack_stays_left_out_of_the_earlier_ones(
+    before_repeat: bool,
+) -> None:
+    def made(pipelines: Any, records: Any) -> rs.Pipeline[int]:
+        data = rs.by_epoch(pipelines)
+        return data.exclude(records).repeat(4) if before_repeat else data.repeat(4).exclude(records)
+
+    old, fewer = rs.range(9).shuffle(1), rs.range(5)
+    saved, changed = made({0: old}, [2, 7]), made({0: old, 3: fewer}, [2, 7])
+    expected = [number for number in [*old.repeat(3), *fewer] if number not in (2, 7)]
+    assert list(changed) == expected
+    for cut in range(15):  # the third epoch begins
+        with iter(saved) as iterator:
+            passed = list(islice(iterator, cut))
+            state = iterator.get_state()
+        assert passed + list(changed.resume(state)) == expected
+
+
+def test_an_error_says_what_to_write_where_later_data_lack_a_record() -> None:
+    data = rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).repeat(4)
+    with iter(data.exclude({0: [7], 20: [1]})) as iterator:
+        next(iterator)
+        state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match=r"write records=\{0: \[7\], 1: \[2, 8\]\}"):
+        data.exclude([2, 8]).resume(state)

@@ -200,6 +200,16 @@ OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
     "take, shuffled": (rs.range(40).shuffle(2).take(30), [11, 16, 22]),
     "skip": (rs.range(40).skip(9).shuffle(1), [11, 16, 22]),
     "by epoch": (rs.by_epoch({0: rs.range(5), 2: rs.range(11)}).shuffle(2).repeat(5), [1, 9]),
+    "by epoch, at last fewer": (
+        rs.by_epoch({0: rs.range(11), 2: rs.range(5)}).shuffle(2).repeat(4),
+        [1, 9],
+    ),
+    "by epoch, without an input": (
+        rs.by_epoch(
+            {0: rs.concatenate({"a": rs.range(9), "b": rs.range(9, 14)}), 2: rs.range(9)}
+        ).repeat(4),
+        {"b": [2, 3]},
+    ),
     "mix of all": (
         rs.mix({"a": rs.range(20).shuffle(1), "b": rs.range(100, 110)}, seed=3, stop="all").repeat(
             2
@@ -248,12 +258,14 @@ LATER = next(record for record in range(100) if record not in set(SOME))
         (rs.mix({"m": SOME.shuffle(1), "n": rs.range(99)}), {"m": {"a": [LATER]}}),
     ],
 )
-def test_what_first_comes_in_a_later_epoch_is_left_out_behind_repeat_only(
+def test_what_first_comes_in_a_later_epoch_is_noticed_in_the_first(
     pipeline: rs.Pipeline[Any], records: Any
 ) -> None:
     assert len(pipeline.exclude(records)) == len(pipeline)
     with pytest.raises(rs.InvalidArgument, match="another number of items in each epoch"):
         pipeline.exclude(records).repeat(2)
+    with pytest.raises(rs.InvalidArgument, match="as many of them in every epoch"):
+        pipeline.repeat(2).exclude(records)
 
 
 def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
@@ -328,7 +340,7 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (
             lambda: rs.range(9).shuffle(0).take(4).exclude([8]).repeat(2),
             rs.InvalidArgument,
-            "another number of items in each epoch where .* must stand behind repeat, got .* begins again",
+            "another number of items in each epoch, .*; put it before the take, .*, got .* begins again",
         ),
         (lambda: rs.range(9).repeat().skip(4).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
         (lambda: rs.range(9).exclude([1]).exclude([1]), rs.InvalidArgument, "put it after the source"),
@@ -348,6 +360,21 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
             lambda: rs.mix({"web": rs.range(9)}).exclude({"wbe": [1]}),
             rs.InvalidArgument,
             r"must name an input or a file of Mix, which has \['web'\], got 'wbe'",
+        ),
+        (
+            lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).exclude([9]),
+            rs.InvalidArgument,
+            "must be less than the number of those of the source, 5, got 9",
+        ),
+        (
+            lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).repeat().exclude({0: [], 40: [9]}),
+            rs.InvalidArgument,
+            "must be less than the number of those of the source, 5, got 9",
+        ),
+        (
+            lambda: rs.by_epoch({0: rs.concatenate({"a": rs.range(9)}), 2: rs.range(5)}).exclude({"a": [1], "b": [1]}),
+            rs.InvalidArgument,
+            "got 'b'",
         ),
         (
             lambda: rs.range(9).exclude({"a": [1]}),

@@ -19,6 +19,7 @@ RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
 MOST_SHOWN: Final = 32
 """So many numbers stand in the fingerprint as they are; of more, it has the digest."""
 DEEPEST: Final = 64
+LARGEST: Final = (1 << 62) - 1
 NO_NUMBERS: Final[Indices] = np.empty(0, np.int64)
 
 
@@ -113,8 +114,8 @@ class Records:
         parts = zip(np.split(self.numbers, cuts), starts, strict=True)
         return [replace(self, numbers=numbers - start) for numbers, start in parts]
 
-    def below(self, length: int | float) -> Indices:
-        """The numbers, shape (n,), of a source with ``length`` records.
+    def below(self, length: int | float, what: str = "the source") -> Indices:
+        """The numbers, shape (n,), where ``what`` has ``length`` records.
 
         Raises:
           InvalidArgument: if there are fewer, or if they are given by name.
@@ -128,7 +129,7 @@ class Records:
             if self.may_lack:
                 return numbers[: np.searchsorted(numbers, length)]
             raise InvalidArgument(
-                f"records must be less than the number of those of the source, {length}, got {int(numbers[-1])}"
+                f"records must be less than the number of those of {what}, {length}, got {int(numbers[-1])}"
             )
         return numbers
 
@@ -177,7 +178,7 @@ def read_known_as(value: Any, depth: int = 0) -> tuple[Any, ...] | None:
         return tuple(pairs) if names == sorted(set(names)) else None
     if all(type(one) is str for one in value):
         return tuple(value) if len(value) in (0, 2) else None
-    if not all(type(one) is int and 0 <= one < 1 << 62 for one in value):
+    if not all(type(one) is int and 0 <= one <= LARGEST for one in value):
         return None
     return tuple(value) if list(value) == sorted(set(value)) else None
 
@@ -190,9 +191,11 @@ def _numbers(given: Any) -> Indices:
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise InvalidType(f"records must be several integers, got {shorten(given)}")
     if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
-        numbers = given.astype(np.int64).ravel()
-    else:
-        numbers = np.array([check_int("records", each, minimum=0) for each in given], np.int64)
-    if len(numbers) and int(numbers.min()) < 0:
-        raise InvalidArgument(f"records must be at least 0, got {int(numbers.min())}")
-    return np.unique(numbers)
+        for extreme in (given.min(), given.max()) if given.size else ():
+            _number(extreme)  # before it is made an int64, which it may not fit
+        return np.unique(given.astype(np.int64))
+    return np.unique(np.array(list(map(_number, given)), np.int64))
+
+
+def _number(given: Any) -> int:
+    return check_int("records", given, minimum=0, maximum=LARGEST)

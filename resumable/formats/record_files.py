@@ -147,8 +147,9 @@ class RecordFiles(LookedUp[T]):
 
     def _items_of(self, place: int, records: Records) -> Indices:
         """The items of ``records`` of the file at ``place``."""
-        positions = self._files[place].positions
-        numbers = records.below(positions.records)
+        file = self._files[place]
+        positions = file.positions
+        numbers = records.below(positions.records, file.path)
         if self._passes_over:
             numbers = positions.among_kept(numbers)
         items: Indices = numbers + self._begins[place]

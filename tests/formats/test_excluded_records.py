@@ -75,7 +75,7 @@ def test_files_of_several_inputs_are_named_within_them(folder: Path) -> None:
         ({"wo.jsonl": [1]}, r"but no file is called 'wo\.jsonl' among \["),
         (
             {"one.jsonl": [4]},
-            "records must be less than the number of those of the source, 4, got 4",
+            r"records must be less than the number of those of \S*one\.jsonl, 4, got 4",
         ),
         ([12], "records must be less than the number of those of the source, 12, got 12"),
         (
@@ -98,5 +98,7 @@ def test_rows_of_tables_are_named_by_file_and_number(tmp_path: Path) -> None:
     rows = rs.parquet(str(tmp_path / "*.parquet")).map(lambda row: row["id"])
     excluded = rows.exclude({"two.parquet": [0, 5], "one.parquet": [4]})
     assert list(excluded) == [0, 1, 2, 3, 5, 11, 12, 13, 14]
-    with pytest.raises(rs.InvalidArgument, match="less than the number of those of the source, 6"):
+    with pytest.raises(
+        rs.InvalidArgument, match=r"less than the number of those of \S*one\.parquet, 6"
+    ):
         rows.exclude({"one.parquet": [6]})

@@ -329,6 +329,9 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
     ("exclude", "error", "message"),
     [
         (lambda: rs.range(5).exclude([5]), rs.InvalidArgument, "must be less than .* 5, got 5"),
+        (lambda: rs.range(5).exclude(np.array([2**63 + 5], np.uint64)), rs.InvalidArgument, "records must be at most"),
+        (lambda: rs.range(5).exclude(np.array([3, -1], np.int8)), rs.InvalidArgument, "at least 0, got -1"),
+        (lambda: rs.from_iterable(lambda: iter([1])).exclude([2**62]), rs.InvalidArgument, "records must be at most"),
         (lambda: rs.range(5).exclude([-1]), rs.InvalidArgument, "records must be at least 0, got -1"),
         (lambda: rs.range(3).exclude([0, 2, 1]), rs.InvalidArgument, "must leave some .* all 3"),
         (lambda: rs.range(3).exclude({-1: [0]}), rs.InvalidArgument, "keys of records .* got -1"),

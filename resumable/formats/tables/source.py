@@ -219,8 +219,8 @@ class TableFiles(LookedUp[dict[str, Any]]):
     def _items_of(self, place: int, records: Records) -> Indices:
         """The items of ``records`` of the file at ``place``."""
         first = int(np.searchsorted(self._file_of, place))
-        begin = self._begin(first)
-        return records.below(int(self._files[place].rows.sum())) + begin
+        file, begin = self._files[place], self._begin(first)
+        return records.below(int(file.rows.sum()), file.access.path) + begin
 
     def indexed(self, epoch: int = 0) -> Indexed[dict[str, Any]]:
         return Indexed(

@@ -483,10 +483,10 @@ class Pipeline(Generic[T]):
     @explained_by(Bucket, fn_version="version")
     def bucket(
         self,
-        length: Callable[[T], int],
+        length: Callable[[T], int] | Sequence[str],
         *,
         batch_size: int | None = None,
-        max_tokens: int | None = None,
+        max_tokens: int | Mapping[str, int] | None = None,
         window: int = 1024,
         seed: int = 0,
         boundaries: Sequence[int] | None = None,
@@ -496,10 +496,12 @@ class Pipeline(Generic[T]):
         version: str | int | None = None,
     ) -> Pipeline[Any]:
         """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
+        is_function = callable(length) or not isinstance(length, (list, tuple))
         return Pipeline(
             Bucket(
                 self.stage,
-                length,
+                length if is_function else None,  # type: ignore[arg-type]
+                fields=None if is_function else length,  # type: ignore[arg-type]
                 batch_size=batch_size,
                 max_tokens=max_tokens,
                 window=window,

@@ -68,6 +68,12 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
         )
         .repeat(2)
     ),
+    "bucket fields": lambda: (
+        stream(40)
+        .map(inputs_and_targets)
+        .bucket(["inputs", "targets"], max_tokens={"inputs": 30, "targets": 44}, window=11)
+        .repeat(2)
+    ),
     "pack": lambda: rs.range(40).map(document).pack(16, window=9).repeat(2),
     "pack short rows": lambda: stream(40).map(document).pack(5, window=4, tail="short"),
     "pack fields": lambda: (

@@ -39,7 +39,8 @@ from .stages.interleave_map import InterleaveMap
 from .stages.map import Map
 from .stages.map_batches import MapBatches
 from .stages.mix import Mix
-from .stages.pack import WINDOW, BestFitPack, ConcatenatePack
+from .stages.pack import BestFitPack, ConcatenatePack
+from .stages.packs import WINDOW
 from .stages.partition import Partition, dealt
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
@@ -448,6 +449,7 @@ class Pipeline(Generic[T]):
         per_document: Sequence[str] = (),
         parts: bool = False,
         shuffle_rows: int | None = None,
+        lengths: Pipeline[Any] | None = None,
     ) -> Pipeline[dict[str, Any]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
@@ -469,7 +471,12 @@ class Pipeline(Generic[T]):
         if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
             return Pipeline(
                 BestFitPack(
-                    self.stage, length, too_long=too_long, shuffle_rows=shuffle_rows, **options
+                    self.stage,
+                    length,
+                    too_long=too_long,
+                    shuffle_rows=shuffle_rows,
+                    lengths=lengths,  # type: ignore[arg-type]
+                    **options,
                 )
             )
         check_choice("too_long", too_long, ("cut",))
@@ -477,6 +484,11 @@ class Pipeline(Generic[T]):
             raise InvalidArgument(
                 "shuffle_rows must be None for how='concatenate', whose rows have the order of the stream, "
                 f"got {shorten(shuffle_rows)}"
+            )
+        if lengths is not None:
+            raise InvalidArgument(
+                "lengths must be None for how='concatenate', whose rows are cut from a stream, "
+                f"got {shorten(lengths)}"
             )
         return Pipeline(ConcatenatePack(self.stage, length, **options))
 

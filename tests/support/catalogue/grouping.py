@@ -17,6 +17,7 @@ from .samples import (
     exotic_fields,
     fails_on_thirds,
     inputs_and_targets,
+    length_of_document,
     named_columns,
     three_of,
     twice,
@@ -141,6 +142,13 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
             parts=True,
             window=4,
         )
+        .repeat(2)
+    ),
+    "pack planned from lengths": lambda: (
+        rs.range(40)
+        .shuffle(3)
+        .map(document)
+        .pack(16, lengths=rs.range(40).shuffle(3).map(length_of_document), window=9)
         .repeat(2)
     ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),

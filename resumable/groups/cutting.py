@@ -46,6 +46,9 @@ def _cut_evenly(lengths: Indices, length: int, *, last: bool) -> CutRows:
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     stop = total if last else total - total % length
+    if not stop:
+        none = np.empty((0, 1), np.int64)
+        return CutRows(Segments(none[:, 0], none, none), none[:, 0], none)
     inner = ends[ends < stop]
     begins = np.sort(np.append(np.arange(0, stop, length), inner))
     begins = begins[np.diff(begins, prepend=-1) > 0]

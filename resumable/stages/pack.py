@@ -91,7 +91,7 @@ class BestFitPack(Packs):
         which it has None, stay a list, filled up with None.
       parts: add ``document_numbers``, the number of each document of a row among those of the epoch, from 0, and
         ``offsets``, how many of its tokens come before its part in this row (``inputs_offsets`` and so on if
-        ``length`` is a dict). They are lists, or int64 arrays filled up with -1, as numbers in ``per_document`` are.
+        ``length`` is a dict). They are lists; if there is ``max_documents``, int64 arrays filled up with -1.
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: what becomes of documents with a field of more tokens than a row has: ``"cut"`` makes
         several of one, ``"drop"`` leaves it out, ``"error"`` raises.
@@ -104,13 +104,14 @@ class BestFitPack(Packs):
 
     Raises:
       InvalidArgument: if a number is out of its range, ``length`` is no multiple of ``align``, has no space for
-        a token between ``bos`` and ``eos``, or has other fields than these, ``lengths`` or the documents have no
-        random access, or are not as many, or ``how``, ``tail`` or
-        ``too_long`` is another word; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
+        a token between ``bos`` and ``eos``, or lacks a field that these name, if ``how``, ``tail`` or ``too_long``
+        is another word, or if ``lengths`` or the documents have no random access, or are not as many; while
+        iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
       InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
         ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
       MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``, has
-        another length than ``lengths`` says, or arrays in ``per_document`` differ in shape where there is ``max_documents``.
+        another length than ``lengths`` says, or arrays in ``per_document`` differ in shape where there is
+        ``max_documents``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
     >>> for row in documents.pack(4):

@@ -76,72 +76,73 @@ class _Filler:
     """
 
     def __init__(self, form: RowFormat) -> None:
-        self._capacities = form.capacities
         self._most_documents = form.max_documents
-        self._places = [0] * len(form.capacities)  # that are taken in the last row
+        # For each capacity: the most places before a token, those that a document takes beside its tokens, and
+        # the multiple at which the next one begins.
+        self._most = [capacity.most for capacity in form.capacities]
+        self._each = [(capacity.added, capacity.align) for capacity in form.capacities]
+        self._nothing = [0] * len(self._most)
+        self._places = self._nothing  # that are taken in the last row
         self._documents = 0  # in the last row
-        self._read = [0] * len(form.capacities)  # tokens that are in rows
         self._numbers: list[int] = []
         self._begins: list[list[int]] = []
         self._lengths: list[list[int]] = []
         self._rows: list[int] = []
-        self._ends: list[list[int]] = []  # `_read` at the end of each row
+        self._row = 0
 
     @property
     def is_begun(self) -> bool:
         """Whether the last row has a segment."""
-        return len(self._rows) > 0 and self._rows[-1] == len(self._ends)
+        return self._documents > 0
 
     def add(self, number: int, length: list[int]) -> None:
         """Put a document into the last row, and what does not fit into the next ones."""
-        begin = [0] * len(length)
-        while begin != length:
-            left = [whole - passed for whole, passed in zip(length, begin, strict=True)]
-            taken = [max(min(pair), 0) for pair in zip(left, self._spaces, strict=True)]
+        begin, left = self._nothing, length
+        while True:
+            taken = [
+                count if count <= (space := most - places) else max(space, 0)
+                for count, most, places in zip(left, self._most, self._places, strict=True)
+            ]
             if any(taken):
                 self._numbers.append(number)
                 self._begins.append(begin)
                 self._lengths.append(taken)
-                self._rows.append(len(self._ends))
-                self._read = list(map(sum, zip(self._read, taken, strict=True)))
+                self._rows.append(self._row)
                 self._place(taken)
-                begin = list(map(sum, zip(begin, taken, strict=True)))
-            if begin != length or self._is_full:
-                self.end_row()
-
-    @property
-    def _spaces(self) -> list[int]:
-        """How many tokens of each capacity fit into the last row; below 1 for none."""
-        return [
-            capacity.most - places
-            for capacity, places in zip(self._capacities, self._places, strict=True)
-        ]
+            if taken == left:
+                break
+            self.end_row()
+            begin = [passed + count for passed, count in zip(begin, taken, strict=True)]
+            left = [count - gone for count, gone in zip(left, taken, strict=True)]
+        if self._documents == self._most_documents or self._is_full:
+            self.end_row()
 
     @property
     def _is_full(self) -> bool:
-        return self._documents == self._most_documents or max(self._spaces) < 1
+        return all(places >= most for most, places in zip(self._most, self._places, strict=True))
 
     def _place(self, taken: list[int]) -> None:
         self._documents += 1
         self._places = [
-            capacity.aligned(places + count + capacity.added) if count else places
-            for capacity, places, count in zip(self._capacities, self._places, taken, strict=True)
+            -(-(places + count + added) // align) * align if count else places
+            for places, count, (added, align) in zip(self._places, taken, self._each, strict=True)
         ]
 
     def end_row(self) -> None:
         """Begin another row."""
-        self._ends.append(self._read)
-        self._places, self._documents = [0] * len(self._capacities), 0
+        self._row += 1
+        self._places, self._documents = self._nothing, 0
 
     def cut(self) -> CutRows:
         """The rows that have ended."""
         rows = np.array(self._rows, np.int64)
-        shape = -1, len(self._capacities)
+        shape = -1, len(self._most)
         segments = Segments(
             np.array(self._numbers, np.int64),
             np.array(self._begins, np.int64).reshape(shape),
             np.array(self._lengths, np.int64).reshape(shape),
         )
-        are_ended = np.flatnonzero(rows < len(self._ends))
-        ends = np.array(self._ends, np.int64).reshape(shape)
-        return CutRows(segments.chosen(are_ended), rows[are_ended], ends)
+        ended = segments.chosen(np.flatnonzero(rows < self._row))
+        counts = np.zeros((self._row, len(self._most)), np.int64)
+        np.add.at(counts, rows[rows < self._row], ended.lengths)
+        return CutRows(ended, rows[rows < self._row], np.cumsum(counts, axis=0))

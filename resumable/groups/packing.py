@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from typing import Final
 
 import numpy as np
 
 from ..core.block import Indices
+
+ALIKE: Final = 1e-6
+"""What proportions may differ in, times the space that is left, to count as equal."""
+LEAST: Final = 1e-9
 
 
 def best_fit(lengths: Indices, capacities: Indices) -> Indices:
@@ -14,9 +19,9 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
 
     The document that takes the largest share of a row comes first, and each goes to the fullest row that has
     space for it. With one capacity the method needs at most 11/9 of the fewest rows possible, and 1 more
-    (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several, the capacity that binds is
-    the one of which the document takes the largest share: the fullest row is the one with the least space
-    there, and among these the one with the least in all, as a share of the capacities.
+    (D. S. Johnson, *Near-optimal bin packing algorithms*, MIT, 1973). With several, it goes to the row whose
+    space has the proportions that are most like its own, so that no capacity is used up while much of another is
+    left; among equal ones to the fullest (R. Panigrahy et al., *Heuristics for vector bin packing*, 2011).
 
     Rows are numbered by the first of their documents, so that those with the longest documents do not
     come first.
@@ -28,11 +33,24 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
     Returns:
       numbers of rows, shape (n,).
     """
+    lengths, capacities = _different(lengths, capacities)
     if len(capacities) == 1:
         rows = _fitted(lengths[:, 0], int(capacities[0]))
     else:
         rows = _fitted_to_several(lengths, capacities)
     return _numbered_by_first(rows)
+
+
+def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]:
+    """The same without capacities that bind where another does, as that of a mask beside its tokens."""
+    kept = list(range(len(capacities)))
+    for place in range(len(capacities)):
+        others = [other for other in kept if other != place]
+        # Documents fit here if they fit where each takes as large a share.
+        needed = lengths[:, place] * capacities[others, None]
+        if any((needed <= lengths[:, others].T * capacities[place]).all(axis=1)):
+            kept = others
+    return lengths[:, kept], capacities[kept]
 
 
 def _fitted(lengths: Indices, capacity: int) -> Indices:
@@ -56,31 +74,33 @@ def _fitted(lengths: Indices, capacity: int) -> Indices:
 
 def _fitted_to_several(lengths: Indices, capacities: Indices) -> Indices:
     shares = lengths / capacities
-    binding = shares.argmax(axis=1).tolist()
     rows = np.zeros(len(lengths), np.int64)
-    spaces = np.empty((len(capacities), len(lengths)), np.int64)  # of the rows that are opened
+    # Of the rows that are opened: the space, the same as shares of the capacities, their sum, and their length.
+    spaces = np.empty((len(capacities), len(lengths)), np.int64)
+    free = np.empty(spaces.shape)
+    total, norm = np.empty(len(lengths)), np.empty(len(lengths))
     opened = 0
     for document in np.argsort(-shares.max(axis=1), kind="stable").tolist():
-        needed = lengths[document]
-        fits = np.flatnonzero((spaces[:, :opened] >= needed[:, None]).all(axis=0))
-        if len(fits):
-            left = spaces[binding[document], fits]
-            fits = fits[left == left.min()]
-            row = fits[0] if len(fits) == 1 else fits[_shares(spaces[:, fits], capacities).argmin()]
-        else:
+        needed, share = lengths[document], shares[document]
+        fits = spaces[0, :opened] >= needed[0]
+        for space, need in zip(spaces[1:, :opened], needed[1:].tolist(), strict=True):
+            fits &= space >= need
+        likeness = share @ free[:, :opened]
+        likeness /= norm[:opened]
+        likeness -= ALIKE * total[:opened]
+        likeness[~fits] = -np.inf
+        row = int(likeness.argmax()) if opened else 0
+        if not opened or not fits[row]:
             row = opened
             spaces[:, row] = capacities
+            free[:, row] = 1
             opened += 1
         rows[document] = row
         spaces[:, row] -= needed
+        free[:, row] -= share
+        total[row] = free[:, row].sum()
+        norm[row] = max(float(np.hypot.reduce(free[:, row])), LEAST)
     return rows
-
-
-def _shares(spaces: Indices, capacities: Indices) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    shares: np.ndarray[tuple[int], np.dtype[np.float64]] = (spaces / capacities[:, None]).sum(
-        axis=0
-    )
-    return shares
 
 
 def _numbered_by_first(rows: Indices) -> Indices:

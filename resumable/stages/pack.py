@@ -61,7 +61,7 @@ class BestFitPack(Packs):
     If ``length`` is a dict, such as ``{"inputs": 1024, "targets": 256}``, each of these fields of a document
     has a length of its own, and the row has ``inputs``, ``inputs_segment_ids``, ``inputs_positions`` and so
     on. A document goes into a row only if all its fields fit. It comes the earlier, the larger the share of a
-    row is that one of its fields takes, and goes to the row with the least space for that field.
+    row is that one of its fields takes, and goes to the row whose space has the proportions most like its own.
 
     State: O(1), upstream's from before the group it is inside, the number of that group, and an
     offset. A resume reads and packs that group again.

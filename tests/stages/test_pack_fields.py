@@ -169,13 +169,37 @@ def test_best_fit_over_several_capacities_is_one_that_no_two_rows_could_share(
         assert ((filled[row] + filled[:row]) > capacities).any(axis=1).all()
 
 
-def test_the_fullest_row_is_that_of_the_capacity_which_binds() -> None:
-    # The last document takes half of b. Both rows have space for it: the first has less left of b.
+def test_a_document_goes_to_the_row_whose_space_is_most_like_it() -> None:
+    # The last document is long in b. The second row has space in b above all, the first in both alike.
     lengths = np.array([[6, 5], [7, 1], [1, 5]])
-    assert best_fit(lengths, np.array([10, 10])).tolist() == [0, 1, 0]
-    # Equal in b: the one with less left of a.
-    lengths = np.array([[2, 6], [5, 6], [1, 4]])
     assert best_fit(lengths, np.array([10, 10])).tolist() == [0, 1, 1]
+    # Both rows have twice as much space in a as in b: the fuller one.
+    lengths = np.array([[6, 8], [4, 7], [2, 1]])
+    assert best_fit(lengths, np.array([10, 10])).tolist() == [0, 1, 0]
+
+
+@given(st.lists(st.integers(1, 20), max_size=60), st.integers(0, 2))
+def test_a_capacity_that_binds_where_another_does_changes_nothing(
+    lengths: list[int], less: int
+) -> None:
+    table = np.array(lengths, np.int64)[:, None]
+    beside = np.maximum(table - less, 0)
+    alone = best_fit(table, np.array([20])).tolist()
+    assert best_fit(np.hstack([table, table, beside]), np.array([20, 20, 20])).tolist() == alone
+    assert best_fit(np.hstack([beside, table]), np.array([20, 20])).tolist() == alone
+
+
+def test_rows_of_two_capacities_have_less_padding_than_first_fit_leaves() -> None:
+    capacities = np.array([1024, 256])
+    drawn = np.random.default_rng(0).lognormal(np.log(capacities / 6), 0.9, (500, 2))
+    lengths = np.clip(drawn.astype(np.int64), 1, capacities)
+    spaces = list[Any]()
+    for document in lengths:
+        row = next((space for space in spaces if (document <= space).all()), None)
+        if row is None:
+            spaces.append(row := capacities.copy())
+        row -= document
+    assert int(best_fit(lengths, capacities).max()) + 1 < 0.97 * len(spaces)
 
 
 def test_real_lengths_of_two_fields_fill_the_one_that_binds() -> None:

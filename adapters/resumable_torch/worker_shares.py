@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
+from resumable.core.epochs import in_epoch, of_each_epoch
 from resumable.core.flow import Flow
 from resumable.core.stage import Stage
 from resumable.stages.filter import Filter
@@ -38,7 +39,7 @@ def worker_share(
     Raises:
       InvalidArgument: if there are more workers than partitions.
     """
-    partition = _owned(pipeline.stage)
+    partition = _owned(pipeline.stage, start_state["epoch"])
     if partition is None or workers < 2:
         return None
     check_workers(pipeline, workers)
@@ -54,16 +55,24 @@ def check_workers(pipeline: rs.Pipeline[Any], workers: int) -> None:
     Raises:
       InvalidArgument: if there are.
     """
-    partition = _owned(pipeline.stage)
-    if partition is not None and workers > 1 and partition.count < partition.ranks * workers:
-        raise rs.InvalidArgument(
-            f"num_workers must be at most {partition.count // partition.ranks}, since each owns "
-            f"partitions and {partition.ranks} ranks have {partition.count}, got {workers}"
-        )
+    for (first, _), stage in of_each_epoch(pipeline.stage):
+        partition = _owned(pipeline.stage, first)
+        if partition is not None and workers > 1 and partition.count < partition.ranks * workers:
+            where = f" in epoch {first}" if stage is not pipeline.stage else ""
+            raise rs.InvalidArgument(
+                f"num_workers must be at most {partition.count // partition.ranks}, since each owns "
+                f"partitions and {partition.ranks} ranks have {partition.count}{where}, got {workers}"
+            )
 
 
-def _owned(stage: Stage[Any]) -> Partition[Any] | None:
-    """The partitions that workers can own; None if there are none.
+def _owned(stage: Stage[Any], epoch: int) -> Partition[Any] | None:
+    """The partitions that workers can own in ``epoch``; None if there are none in some epoch."""
+    each = [_owned_in_one(one) for _, one in of_each_epoch(stage)]
+    return None if None in each else _owned_in_one(in_epoch(stage, epoch))
+
+
+def _owned_in_one(stage: Stage[Any]) -> Partition[Any] | None:
+    """The partitions that workers can own of a pipeline that is the same in all epochs; None if there are none.
 
     Workers do not advance in step, so no stage after the partitions may have a state: the workers'
     states may differ in their partitions only. There are also none if ranks end together, since

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..state.value import State
-from .epochs import one_by_epoch
+from .epochs import by_epoch, one_by_epoch
 from .foreign_source import inexact_sources
 from .graph import rebuilt, walk, with_inputs, without_threads
 from .reach import Reach, epochs_begun, reach_of, reached, reached_all
@@ -118,7 +118,7 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
                 raise StateMismatch(f"no stage was saved like this: {error}", found) from None
         if key in before.inputs:
             pairs = [(first, earlier[id(one)]) for first, one in before.inputs[key].pairs]
-            found = with_inputs(found, (one_by_epoch(pairs),))
+            found = with_inputs(found, (by_epoch(one_by_epoch(pairs)),))
         earlier[key] = found
         return found
 

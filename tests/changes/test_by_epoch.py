@@ -441,6 +441,22 @@ def test_what_was_planned_for_epochs_that_were_not_begun_is_given_up(
         assert_same(passed + rest, read(made(chosen), cut + 30)[0], str(chosen))
 
 
+def test_what_was_planned_for_later_epochs_of_a_repeat_in_a_repeat_is_exchanged() -> None:
+    def made(chosen: Pipelines) -> rs.Pipeline[Any]:
+        return rs.by_epoch(chosen).repeat(3).repeat(5)
+
+    passed, state = read(made({0: OLD, 6: NEW, 8: OLD}), 30)  # in epoch 3
+    plans: list[Pipelines] = [
+        {0: OLD},
+        {0: OLD, 7: NEW},
+        {0: OLD, 6: NEWEST, 7: OLD},
+        {0: OLD, 9: NEW},
+    ]
+    for chosen in plans:
+        rest, _ = read(made(chosen), 90, state)
+        assert_same(passed + rest, read(made(chosen), 120)[0], str(chosen))
+
+
 def test_partitions_are_changed_from_the_epoch_on_that_none_has_begun() -> None:
     def made(chosen: Pipelines, workers: int = 0) -> rs.Pipeline[Any]:
         parts = rs.by_epoch(chosen)

@@ -166,6 +166,30 @@ def test_the_workers_of_all_ranks_together_read_everything_once(
 
 
 @pytest.mark.parametrize("persistent", [False, True])
+def test_workers_own_the_partitions_of_pipelines_by_epoch(persistent: bool, tmp_path: Path) -> None:
+    def by_epoch(read: Any = abs) -> Any:
+        data = rs.by_epoch({0: rs.range(40), 1: rs.range(40, 61), 3: rs.range(90, 130)})
+        return data.partition(6, lambda part: part.map(read).filter(good)).map(abs)
+
+    read = Counted(tmp_path / "read")
+    loader = loader_over(by_epoch(read), 3, num_workers=3, persistent_workers=persistent)
+    lengths = {0: range(40), 1: range(40, 61), 2: range(40, 61), 3: range(90, 130)}
+    for epoch, numbers in lengths.items():
+        loader.set_epoch(epoch)
+        batches = []
+        for batch in loader:
+            batches.append(batch)
+            if len(batches) == 2:
+                state = saved(loader)
+        assert sorted(chain(*batches)) == list(filter(good, numbers))
+        for workers in (0, 2):
+            other = loader_over(by_epoch(), 3, num_workers=workers)
+            other.load_state_dict({KEY: rs.dumps(state)})
+            assert sorted(chain(*batches[:2], *other)) == list(filter(good, numbers))
+    assert read.calls() == sorted(chain(*lengths.values()))
+
+
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("batch_size", [None, 3])
 def test_a_state_after_any_batch_goes_on_with_any_workers(
     batch_size: int | None, persistent: bool
@@ -264,6 +288,12 @@ def test_more_workers_than_partitions_are_refused() -> None:
     expected = r"num_workers must be at most 2, since .* 3 ranks have 7, got 3"
     with pytest.raises(rs.InvalidArgument, match=expected):
         loader_over(partitioned(20, 7, 0, 3), num_workers=3)
+    fewer = {0: partitioned(20, 7), 4: partitioned(20, 2)}
+    with pytest.raises(rs.InvalidArgument, match=r"at most 2, since .* have 2 in epoch 4, got 3"):
+        loader_over(rs.by_epoch(fewer), num_workers=3)
+    # The whole is read by each where an epoch has no partitions.
+    loader = loader_over(rs.by_epoch({0: partitioned(20, 7), 4: rs.range(9)}), num_workers=3)
+    assert sorted(loader) == sorted(partitioned(20, 7))
 
 
 def add(total: int, number: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Pipelines that are other ones from some epoch on."""
+"""Pipelines that change from some epoch on."""
 
 # All stages but those that count epochs, such as `repeat`, start their inputs in their own epoch. So a
 # stage over inputs that change with the epoch is itself one that changes: in each epoch it is the stage
@@ -188,7 +188,7 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
 
 
 def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
-    """What is each of some stages from an epoch on; the epochs ascend."""
+    """The stage that is, from each epoch of ``pairs`` on, the stage next to it; the epochs ascend."""
     starts, upstreams = zip(*pairs, strict=True)
     return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts)
 

@@ -62,7 +62,7 @@ class LeftOutInEpochs(LeftOut):
     def up_to(self, stop: int) -> Indices:
         if not stop or not self.total:
             return np.empty(0, np.int64)
-        last = self._runs.epoch_with(min(stop, int(min(self._runs.total or 0, stop))) - 1)
+        last = self._runs.epoch_with(int(min(stop, self._runs.total or 0)) - 1)
         starts = [int(self._runs.items_before(epoch)) for epoch in range(last + 1)]
         found = [
             start + self._in_epoch(epoch).up_to(stop - start) for epoch, start in enumerate(starts)

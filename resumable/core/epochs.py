@@ -104,17 +104,23 @@ class ByEpoch(Stage[T]):
         Raises:
           InvalidArgument: if those of some name are not all records of one of the pipelines.
         """
-        for one in () if records.may_lack else records.by_name:
-            refused: InvalidArgument | None = None
-            for first, upstream in zip(self.starts, self.upstreams, strict=True):
-                try:
-                    upstream._left_out(first, one)
-                    break
-                except InvalidArgument as error:
-                    refused = error
+        if records.may_lack or self._lack(records) is None:
+            return
+        for one in records.by_name:
+            if lack := self._lack(one):
+                raise lack
+
+    def _lack(self, records: Records) -> InvalidArgument | None:
+        """What is wrong with ``records`` in the last pipeline; None if they are all records of one of them."""
+        lack = None
+        for first, upstream in zip(self.starts, self.upstreams, strict=True):
+            try:
+                upstream._left_out(first, records)
+            except InvalidArgument as error:
+                lack = error
             else:
-                assert refused is not None
-                raise refused
+                return None
+        return lack
 
     @derived
     def _changes(self) -> tuple[int, ...]:

@@ -148,7 +148,7 @@ class Exclude(LookedUp[T], Transform[T]):
         if self._varies:
             return (
                 "exclude would leave out another number of items in each epoch, since not every record comes in "
-                "every epoch; put it before the take, skip or mix that delivers only some of them"
+                "every epoch; put it before the take, skip, mix or partition that has only some of them"
             )
         return None
 

@@ -268,6 +268,23 @@ def test_what_first_comes_in_a_later_epoch_is_noticed_in_the_first(
         pipeline.repeat(2).exclude(records)
 
 
+@pytest.mark.parametrize(("early", "late"), [(3, 6), (6, 3), (0, 6)])
+def test_epochs_without_end_lack_a_record_that_only_some_of_them_have(
+    early: int, late: int
+) -> None:
+    epochs = rs.by_epoch({0: rs.range(early), 2: rs.range(late).shuffle(1)})
+    if not early:  # an epoch without items would be the end
+        epochs = rs.concatenate({"always": rs.range(10, 12), "later": epochs})
+    endless = epochs.repeat()
+    records: Any = [4] if early else {"later": [4]}
+    expected = [item for item in islice(endless, 90) if item != 4]
+    excluded = endless.exclude(records)
+    assert list(islice(excluded, len(expected))) == expected
+    assert excluded[: len(expected)] == expected
+    if late < early:  # few enough to be listed
+        assert list(endless.take(90).exclude(records)) == expected
+
+
 def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
     apart = rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5))
     with pytest.raises(rs.InvalidArgument, match="each made of one record of the source"):

@@ -106,6 +106,7 @@ PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\
     Step("tf-2.21", "TensorFlow 2.21", TF_NEW, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter tests/examples/test_keras_fit.py
 PYTHONPATH=. python -m pytest --require-packages tests/docs -k tensorflow
+PYTHONPATH=. python -m pytest --require-packages tests/stages/test_pack_as_grain_does.py -k bfloat16
 PYTHONPATH=. python -m pytest --require-packages \\
     tests/formats/test_tfrecord.py tests/formats/test_tfrecord_of_tensorflow.py
 PYTHONPATH=. python -m pytest --require-packages tests/test_documentation.py -k examples

@@ -39,7 +39,8 @@ from .stages.interleave_map import InterleaveMap
 from .stages.map import Map
 from .stages.map_batches import MapBatches
 from .stages.mix import Mix
-from .stages.pack import WINDOW, BestFitPack, ConcatenatePack
+from .stages.pack import BestFitPack, ConcatenatePack
+from .stages.packs import WINDOW
 from .stages.partition import Partition, dealt
 from .stages.prefetch import Prefetch
 from .stages.random_map import RandomMap
@@ -448,6 +449,7 @@ class Pipeline(Generic[T]):
         per_document: Sequence[str] = (),
         parts: bool = False,
         shuffle_rows: int | None = None,
+        lengths: Pipeline[Any] | None = None,
     ) -> Pipeline[dict[str, Any]]:
         """Pack documents into rows, dicts of arrays of shape (length, ...).
 
@@ -469,7 +471,12 @@ class Pipeline(Generic[T]):
         if check_choice("how", how, ("best_fit", "concatenate")) == "best_fit":
             return Pipeline(
                 BestFitPack(
-                    self.stage, length, too_long=too_long, shuffle_rows=shuffle_rows, **options
+                    self.stage,
+                    length,
+                    too_long=too_long,
+                    shuffle_rows=shuffle_rows,
+                    lengths=lengths,  # type: ignore[arg-type]
+                    **options,
                 )
             )
         check_choice("too_long", too_long, ("cut",))
@@ -478,15 +485,20 @@ class Pipeline(Generic[T]):
                 "shuffle_rows must be None for how='concatenate', whose rows have the order of the stream, "
                 f"got {shorten(shuffle_rows)}"
             )
+        if lengths is not None:
+            raise InvalidArgument(
+                "lengths must be None for how='concatenate', whose rows are cut from a stream, "
+                f"got {shorten(lengths)}"
+            )
         return Pipeline(ConcatenatePack(self.stage, length, **options))
 
     @explained_by(Bucket, fn_version="version")
     def bucket(
         self,
-        length: Callable[[T], int],
+        length: Callable[[T], int] | Sequence[str],
         *,
         batch_size: int | None = None,
-        max_tokens: int | None = None,
+        max_tokens: int | Mapping[str, int] | None = None,
         window: int = 1024,
         seed: int = 0,
         boundaries: Sequence[int] | None = None,
@@ -496,10 +508,12 @@ class Pipeline(Generic[T]):
         version: str | int | None = None,
     ) -> Pipeline[Any]:
         """Batch items of like length; see `resumable.stages.bucket.Bucket`."""
+        is_function = callable(length) or not isinstance(length, (list, tuple))
         return Pipeline(
             Bucket(
                 self.stage,
-                length,
+                length if is_function else None,  # type: ignore[arg-type]
+                fields=None if is_function else length,  # type: ignore[arg-type]
                 batch_size=batch_size,
                 max_tokens=max_tokens,
                 window=window,

@@ -69,7 +69,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 def _fail_for_lack_of_a_package(report: Any, config: pytest.Config) -> None:
     if report.skipped and config.getoption("--require-packages"):
         reason = str(report.longrepr)
-        if "is not installed" in reason:
+        if "is not installed" in reason or "could not import" in reason:
             report.outcome = "failed"
             report.longrepr = reason
 

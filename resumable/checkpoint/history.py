@@ -108,12 +108,12 @@ def _lost_lines(store: WholeSteps, checkpoint: Checkpoint, stage: Stage[Any]) ->
 
 
 def _checkpoint_before(store: WholeSteps, step: int) -> Checkpoint | None:
-    """The newest checkpoint before ``step`` that can be read, of one of its ranks; None if there is none."""
+    """The newest checkpoint before ``step`` that can be read, or a part of it; None if there is none."""
     for earlier in reversed(store.steps()):
         if earlier < step:
             # It may be damaged, or removed meanwhile.
             with suppress(ResumableError, FileNotFoundError):
-                return store.checkpoints(earlier)[0]
+                return store.part_of_one_rank(earlier)
     return None
 
 

@@ -87,7 +87,9 @@ def _compared(
 
     relied_on = relied_on_by(position.ahead)
     is_own = partial(_is_own, position.positions)
-    reason = explain_mismatch(position.fingerprint, stage, relied_on, is_own, then, found)
+    reason = explain_mismatch(
+        position.fingerprint, stage, relied_on, is_own, then, found, position.epoch + 1
+    )
     return reason, next(iter(past), None)
 
 

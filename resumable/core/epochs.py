@@ -195,7 +195,12 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
 
 def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
     """The stage that is, from each epoch of ``pairs`` on, the stage next to it; the epochs ascend."""
-    starts, upstreams = zip(*pairs, strict=True)
+    changes = [
+        pair
+        for number, pair in enumerate(pairs)
+        if not number or pair[1] is not pairs[number - 1][1]
+    ]
+    starts, upstreams = zip(*changes, strict=True)
     return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts)
 
 

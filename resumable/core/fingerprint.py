@@ -90,6 +90,7 @@ def explain_mismatch(
     is_own: IsOwn = lambda stage: False,
     past: Callable[[Before], Past] | None = None,
     told: list[FoundArgument] | None = None,
+    epochs_of_loop: float = UNBOUNDED,
 ) -> str | None:
     """Why a state with fingerprint ``saved`` does not fit ``stage``; None if it does.
 
@@ -103,6 +104,7 @@ def explain_mismatch(
         on, or in what they are in some epochs, with how they were; says how far they must agree. None if
         they must be equal.
       told: takes all arguments that say from where on they hold. These then may disagree.
+      epochs_of_loop: how many epochs of the whole pipeline were begun.
     """
     if not isinstance(saved, str):
         return f"its fingerprint must be a string, got {shorten(saved)}"
@@ -130,10 +132,15 @@ def explain_mismatch(
         return 0
 
     def note_input(stage: Stage[Any] | None, then: InputThen) -> None:
-        before.inputs[id(stage)] = then
+        # What is there once now may have been several pipelines by epoch.
+        if then.is_known or id(stage) not in before.inputs:
+            before.inputs[id(stage)] = then
+
+    def epochs(stage: Stage[Any] | None) -> float:
+        return UNBOUNDED if stage is not None else epochs_of_loop
 
     noting = Noting(note_input, [])
-    first = Past(lambda: 0, note, lambda stage: None, lambda stage: UNBOUNDED, noting)
+    first = Past(lambda: 0, note, lambda stage: None, epochs, noting)
     if reason := compare(past=first, told=None if told is None else []):
         return reason
     differs = before.changes or before.inputs or told is not None

@@ -59,17 +59,9 @@ class LookedUp(Stage[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        waiting = list(self.inputs) if all(one.random_access for one in self.inputs) else []
-        while waiting:
-            upstream = waiting.pop()
-            if runs_ahead(upstream):
-                raise InvalidArgument(
-                    f"{type(self).__name__} looks items up by index, so {type(upstream).__name__} "
-                    "before it would run without its threads or processes, got "
-                    f"{upstream!r}; put it after {type(self).__name__}, which gives the same items"
-                )
-            if not isinstance(upstream, LookedUp):  # it has checked the stages before it
-                waiting += upstream.inputs
+        if all(one.random_access for one in self.inputs):
+            name = type(self).__name__
+            check_no_threads(self, f"put it after {name}, which gives the same items")
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return IndexedIterator(self, epoch)
@@ -91,6 +83,25 @@ def left_out_of_some(
     length = countable(known_length(upstream))
     places = AtPlaces.of(before.up_to(length), alike=before.alike)
     return places.dealt(first, step, min(stop, length), alike=by_index(upstream).every_epoch)
+
+
+def check_no_threads(stage: Stage[Any], advice: str) -> None:
+    """Refuse a stage that looks items up by index over one that runs ahead.
+
+    Raises:
+      InvalidArgument: naming both, with ``advice``.
+    """
+    waiting = list(stage.inputs)
+    while waiting:
+        upstream = waiting.pop()
+        if runs_ahead(upstream):
+            raise InvalidArgument(
+                f"{type(stage).__name__} looks items up by index, so {type(upstream).__name__} "
+                "before it would run without its threads or processes, got "
+                f"{upstream!r}; {advice}"
+            )
+        if not isinstance(upstream, LookedUp):  # it has checked the stages before it
+            waiting += upstream.inputs
 
 
 def countable(length: int | float) -> int:

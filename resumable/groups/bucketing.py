@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 import numpy as np
 
@@ -19,53 +21,92 @@ class Buckets:
 
     Args:
       batch_size: most items in a batch; None for any number.
-      max_tokens: most tokens in a batch, with the padding; None for any number.
+      max_tokens: most tokens in a batch, with the padding, of all fields together; or that of each field; None
+        for any number.
       boundaries: ascending lengths; a batch has items from between two of them.
-      rounded: the length that the items of a batch are padded to, given the length of the longest.
+      rounded: the lengths that items are padded to, if they are the longest ones of a batch, given theirs.
       drop_last: whether batches that are not full are left out.
     """
 
     batch_size: int | None
-    max_tokens: int | None
+    max_tokens: int | list[int] | None
     boundaries: Sequence[int]
-    rounded: Callable[[int], int]
+    rounded: Callable[[Any], Any]
     drop_last: bool
 
     def batches(self, lengths: Indices) -> Iterator[list[int]]:
         """The numbers of the items of each batch, from the shortest to the longest.
 
+        Items with several lengths are ordered by the sum of these, as shares of ``max_tokens`` if that has a
+        number for each.
+
         Args:
-          lengths: of the items, shape (n,).
+          lengths: of the items, shape (n, fields).
 
         Raises:
           MalformedItem: if an item alone has more than ``max_tokens``.
         """
-        order = np.argsort(lengths, kind="stable")
-        ascending = lengths[order]
-        edges = np.searchsorted(ascending, self.boundaries).tolist()
+        if lengths.shape[1] == 1:
+            order = np.argsort(lengths[:, 0], kind="stable")
+        else:
+            most = self.max_tokens if isinstance(self.max_tokens, list) else 1
+            order = np.argsort((lengths / np.array(most)).sum(axis=1), kind="stable")
+        ascending = lengths[order] if lengths.shape[1] > 1 else lengths[order, 0]
+        edges = np.searchsorted(ascending, self.boundaries).tolist() if self.boundaries else []
+        padded = self.rounded(ascending).tolist()
         for first, last in zip([0, *edges], [*edges, len(order)], strict=True):
-            for start, stop, full in self._cut(ascending[first:last].tolist()):
+            for start, stop, full in self._cut(padded[first:last]):
                 if full or not self.drop_last:
                     yield order[first + start : first + stop].tolist()
 
-    def _cut(self, lengths: list[int]) -> Iterator[tuple[int, int, bool]]:
-        """Where the batches of one bucket begin and end, and whether nothing more fits in."""
-        start = 0
-        for place, length in enumerate(lengths):
-            if place > start and not self._fits(place + 1 - start, length):
-                yield start, place, True
-                start = place
-            if place == start and not self._fits(1, length):
-                raise MalformedItem(
-                    f"an item must have at most max_tokens={self.max_tokens}, with its padding, "
-                    f"got {self.rounded(length)}"
-                )
-        if start < len(lengths):
-            count = len(lengths) - start
-            yield start, len(lengths), count == self.batch_size
+    def _cut(self, lengths: list[Any]) -> Iterator[tuple[int, int, bool]]:
+        """Where the batches of one bucket begin and end, and whether nothing more fits in.
 
-    def _fits(self, count: int, length: int) -> bool:
-        """Whether a batch may have ``count`` items, the longest of which has ``length``."""
-        if self.batch_size is not None and count > self.batch_size:
-            return False
-        return self.max_tokens is None or count * self.rounded(length) <= self.max_tokens
+        Each of ``lengths``, with its padding, is a number, not less than the one before, or a list of one for
+        each field.
+        """
+        start = 0
+        several = bool(lengths) and isinstance(lengths[0], list)
+        for stop in self._stops_of_several(lengths) if several else self._stops(lengths):
+            yield start, stop, True
+            start = stop
+        if start < len(lengths):
+            yield start, len(lengths), len(lengths) - start == self.batch_size
+
+    def _stops(self, lengths: list[int]) -> Iterator[int]:
+        """Where a batch ends because the next item does not fit in; that is the longest one then."""
+        size, start = self.batch_size or len(lengths), 0
+        most: Any = math.inf if self.max_tokens is None else self.max_tokens
+        for place, length in enumerate(lengths):
+            count = place + 1 - start
+            if count > size or count * length > most:
+                if count > 1:
+                    yield place
+                    start = place
+                if length > most:
+                    raise self._too_long(length)
+
+    def _stops_of_several(self, lengths: list[list[int]]) -> Iterator[int]:
+        """The same where a batch is padded to the longest item in each field."""
+        size, start, longest = self.batch_size or len(lengths), 0, [0] * len(lengths[0])
+        for place, length in enumerate(lengths):
+            count, longest = place + 1 - start, list(map(max, longest, length))
+            if count > size or not self._is_within([count * each for each in longest]):
+                if count > 1:
+                    yield place
+                    start, longest = place, length
+                if not self._is_within(length):
+                    raise self._too_long(
+                        length if isinstance(self.max_tokens, list) else sum(length)
+                    )
+
+    def _is_within(self, tokens: list[int]) -> bool:
+        """Whether a batch may have so many of each field."""
+        if isinstance(self.max_tokens, list):
+            return all(map(operator.le, tokens, self.max_tokens))
+        return self.max_tokens is None or sum(tokens) <= self.max_tokens
+
+    def _too_long(self, length: Any) -> MalformedItem:
+        return MalformedItem(
+            f"an item must have at most max_tokens={self.max_tokens}, with its padding, got {length}"
+        )

@@ -24,23 +24,22 @@ class Segments(NamedTuple):
     lengths: Indices
 
     @classmethod
-    def whole(cls, documents: Documents) -> Segments:
-        """Each document as one segment."""
-        lengths = documents.lengths
+    def whole(cls, lengths: Indices) -> Segments:
+        """Each document as one segment; they have ``lengths``, shape (documents, capacities)."""
         return cls(np.arange(len(lengths)), np.zeros_like(lengths), lengths)
 
     @classmethod
-    def cut(cls, documents: Documents, most: Indices) -> Segments:
+    def cut(cls, lengths: Indices, most: Indices) -> Segments:
         """All documents, those that are too long as several segments.
 
         Args:
-          documents: to cut.
+          lengths: of the documents, shape (documents, capacities).
           most: tokens in a segment, shape (capacities,).
         """
-        counts = (-(-documents.lengths // most)).max(axis=1)
+        counts = (-(-lengths // most)).max(axis=1)
         numbers = np.repeat(np.arange(len(counts)), counts)
         before = np.arange(len(numbers)) - np.repeat(np.cumsum(counts) - counts, counts)
-        lengths = documents.lengths[numbers]
+        lengths = lengths[numbers]
         begins = np.minimum(before[:, None] * most, lengths)
         return cls(numbers, begins, np.minimum(lengths - begins, most))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import pairwise
@@ -19,13 +19,16 @@ from ..core import (
     Block,
     Flow,
     FunctionVersion,
+    IdentityField,
     IdentityFields,
+    Indices,
     Items,
     Reliance,
     SavedState,
     StageIterator,
     block_items,
     check_bool,
+    check_callable,
     check_int,
     check_seed,
     check_stateless,
@@ -54,15 +57,19 @@ class Bucket(FunctionVersion[Any]):
 
     Args:
       upstream: stage whose items are batched.
-      length: returns the length of an item, an integer of at least 0, the same in every run.
+      length: returns the length of an item, an integer of at least 0, the same in every run; or a list of
+        names, for items that are dicts: the lengths of these fields, each padded by itself. Items are then
+        sorted by their sum.
       batch_size: most items in a batch.
-      max_tokens: most tokens in a batch: its items times the length that they are padded to. Give
-        ``batch_size``, ``max_tokens`` or both.
+      max_tokens: most tokens in a batch: its items times the length that they are padded to, of all fields
+        that ``length`` names together; or a dict with that of each. Items are then sorted by the sum of the
+        shares that they take. Give ``batch_size``, ``max_tokens`` or both.
       window: items in a group, at least 1. Larger groups need less padding and keep less of
         upstream's order.
       seed: of the order of batches, in [0, 2**64).
       boundaries: ascending lengths, as in `tf.data.Dataset.bucket_by_sequence_length`; a batch has
-        items from one side of each. A length equal to a boundary belongs to the upper side.
+        items from one side of each. A length equal to a boundary belongs to the upper side. Not with
+        several lengths.
       multiple_of: lengths are rounded up to a multiple of it, for the padding and the token count.
       collate: makes a batch of a list of items; by default ``rs.padded(multiple_of=multiple_of)``.
       drop_last: leave out the last batch of a group, or of its part between two boundaries, unless
@@ -71,11 +78,12 @@ class Bucket(FunctionVersion[Any]):
         saved with another one is refused.
 
     Raises:
-      InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, there is neither
-        ``batch_size`` nor ``max_tokens``, or a function carries state.
+      InvalidArgument: if a number is out of its range, ``boundaries`` do not ascend, or are those of several
+        lengths, ``max_tokens`` has other fields than ``length``, there is neither it nor ``batch_size``, or a
+        function carries state.
       InvalidType: if an argument has the wrong type.
-      MalformedItem: while iterating, if ``length`` returns no length, or an item alone has more than
-        ``max_tokens``.
+      MalformedItem: while iterating, if ``length`` returns no length, an item lacks a field of it, or alone has
+        more than ``max_tokens``.
 
     >>> texts = rs.from_sequence([[1], [2, 2, 2], [3], [4, 4]])
     >>> [batch.tolist() for batch in texts.bucket(len, batch_size=2)]
@@ -84,6 +92,7 @@ class Bucket(FunctionVersion[Any]):
 
     flow = Flow.GROUPED
     identity: ClassVar[IdentityFields] = {
+        "fields": IdentityField(ALWAYS, shown_as="length"),
         **dict.fromkeys(("batch_size", "max_tokens", "window"), ALWAYS),
         "seed": SEED,
         **dict.fromkeys(("boundaries", "multiple_of", "drop_last"), ALWAYS),
@@ -94,10 +103,11 @@ class Bucket(FunctionVersion[Any]):
         "a group and an offset; a resume reads the group it is inside again", resumes_before=True
     )
 
-    length_of: Callable[[Any], int]
+    length_of: Callable[[Any], int] | None
     _: KW_ONLY
+    fields: Sequence[str] | None = None  # in the place of `length_of`
     batch_size: int | None = None
-    max_tokens: int | None = None
+    max_tokens: int | Mapping[str, int] | None = None
     window: int = 1024
     seed: int = 0
     boundaries: Sequence[int] | None = None
@@ -107,19 +117,40 @@ class Bucket(FunctionVersion[Any]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_stateless("length", self.length_of)
+        if self.fields is None:
+            check_stateless("length", check_callable("length", self.length_of))
+        else:
+            object.__setattr__(self, "fields", _check_fields(self.fields))
+            object.__setattr__(self, "max_tokens", self._check_budgets())
         for name in ("batch_size", "max_tokens", "multiple_of"):
-            if getattr(self, name) is not None:
-                object.__setattr__(self, name, check_int(name, getattr(self, name), minimum=1))
+            value = getattr(self, name)
+            if value is not None and not (self.fields and isinstance(value, dict)):
+                object.__setattr__(self, name, check_int(name, value, minimum=1))
         if self.batch_size is None and self.max_tokens is None:
             raise InvalidArgument("there must be batch_size or max_tokens, got neither")
         object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
         object.__setattr__(self, "seed", check_seed("seed", self.seed))
         if self.boundaries is not None:
             object.__setattr__(self, "boundaries", _check_boundaries(self.boundaries))
+            if self.fields and len(self.fields) > 1:
+                raise InvalidArgument(
+                    f"boundaries must be None where length has several fields, got {shorten(self.boundaries)}"
+                )
         if self.collate is not None:
             check_stateless("collate", self.collate)
         check_bool("drop_last", self.drop_last)
+
+    def _check_budgets(self) -> Any:
+        """``max_tokens``, where a dict has integers of Python in the order of the fields."""
+        given = self.max_tokens
+        if not isinstance(given, Mapping):
+            return given
+        fields = list(self.fields or ())
+        if given.keys() != {*fields}:
+            raise InvalidArgument(
+                f"max_tokens must have the fields of length, which are {fields}, got {shorten(given)}"
+            )
+        return {name: check_int(f"max_tokens[{name!r}]", given[name], minimum=1) for name in fields}
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         groups = Groups(self.upstream, size=self.window).start(epoch)
@@ -135,9 +166,10 @@ class Bucket(FunctionVersion[Any]):
 
     @derived
     def _rule(self) -> Buckets:
+        most = self.max_tokens
         return Buckets(
             self.batch_size,
-            self.max_tokens,
+            _budgets_of(most) if isinstance(most, Mapping) else most,
             self.boundaries or (),
             padded(multiple_of=self.multiple_of).rounded,
             self.drop_last,
@@ -150,12 +182,16 @@ class Bucket(FunctionVersion[Any]):
         order = permutation(len(batches), key, group)(np.arange(len(batches))).tolist()
         return [[items[number] for number in batches[place]] for place in order]
 
-    def _lengths(self, items: list[Any]) -> Any:
+    def _lengths(self, items: list[Any]) -> Indices:
+        """Of the items, shape (n, fields)."""
+        if self.fields is not None:
+            return np.array([_lengths_of_fields(item, self.fields) for item in items], np.int64)
+        assert self.length_of is not None
         found = list(map(self.length_of, items))
         lengths = np.array(found)
         if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or lengths.min() < 0:
             raise MalformedItem(f"length must return integers of at least 0, got {shorten(found)}")
-        return lengths.astype(np.int64)
+        return lengths.astype(np.int64)[:, None]
 
 
 class _BucketIterator(GroupIterator[Any]):
@@ -168,6 +204,33 @@ class _BucketIterator(GroupIterator[Any]):
 
     def items(self) -> Items[Any]:
         return super().items().through(partial(map, self._stage.collated))
+
+
+def _budgets_of(max_tokens: Mapping[str, int]) -> int | list[int]:
+    """One for each field, or the only one."""
+    budgets = list(max_tokens.values())
+    return budgets if len(budgets) > 1 else budgets[0]
+
+
+def _lengths_of_fields(item: Any, fields: Sequence[str]) -> list[int]:
+    try:
+        return [len(item[name]) for name in fields]
+    except (TypeError, KeyError, IndexError):
+        raise MalformedItem(
+            f"items to bucket must be dicts with the fields {list(fields)}, which have a length, got "
+            f"{shorten(item)}"
+        ) from None
+
+
+def _check_fields(fields: Any) -> tuple[str, ...]:
+    """Return the names in alphabetical order."""
+    if not isinstance(fields, (list, tuple)) or not all(isinstance(name, str) for name in fields):
+        raise InvalidType(f"length must be callable or a list of names, got {shorten(fields)}")
+    if not fields or len(set(fields)) < len(fields):
+        raise InvalidArgument(
+            f"length must name one or more fields, each once, got {shorten(list(fields))}"
+        )
+    return tuple(sorted(fields))
 
 
 def _check_boundaries(boundaries: Any) -> tuple[int, ...]:

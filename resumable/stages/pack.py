@@ -2,140 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+import math
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, ClassVar, Final, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
 from ..core import (
     ALWAYS,
-    ITEMS,
-    LISTS,
-    PARTS,
-    RANK,
     SEED,
-    STACKED,
     Block,
-    Flow,
-    IdentityField,
     IdentityFields,
+    Indexed,
     Indices,
-    Layout,
-    Reliance,
     SavedState,
+    Stage,
     StageIterator,
-    Transform,
     block_items,
-    check_bool,
+    by_index,
     check_choice,
-    check_int,
     check_seed,
-    derived,
 )
-from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from ..core.block import concatenate
+from ..core.lookup import check_no_threads
+from ..core.stage import as_stage
+from ..errors import InvalidArgument, MalformedItem
 from ..groups.concatenating import ConcatenatingIterator
 from ..groups.cutting import CutRows
-from ..groups.documents import Documents, documents_of
-from ..groups.filling import Numbers, check_numbers
-from ..groups.motion import GroupIterator, Groups
+from ..groups.documents import Documents
+from ..groups.motion import GroupIterator
 from ..groups.packing import best_fit
-from ..groups.per_document import add_values, check_per_document
-from ..groups.row_format import RowFormat, RowLength, check_align, check_length, row_format
-from ..groups.rows import Columns, ends_short, rows_of
+from ..groups.planned import Plan, PlannedIterator, lengths_of
+from ..groups.row_format import RowFormat
+from ..groups.rows import Columns
 from ..groups.segments import Segments
 from ..order.permutation import permutation
 from ..order.random_bits import derive
-
-WINDOW = 1024
-ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
-ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "parts")
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Packs(Transform[Columns]):
-    """A stage that packs documents; `BestFitPack` says what its arguments are."""
-
-    flow = Flow.GROUPED
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
-    tails: ClassVar[tuple[str, ...]]
-
-    row_length: RowLength
-    _: KW_ONLY
-    window: int = WINDOW
-    key: str | None = None
-    tail: str = "pad"
-    pad: Numbers = 0
-    align: RowLength = 1
-    bos: Numbers | None = None
-    eos: Numbers | None = None
-    max_documents: int | None = None
-    per_document: Sequence[str] = ()
-    parts: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "row_length", check_length(self.row_length))
-        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
-        object.__setattr__(self, "per_document", check_per_document(self.per_document))
-        check_bool("parts", self.parts)
-        object.__setattr__(self, "pad", check_numbers("pad", self.pad, self.per_document))
-        object.__setattr__(self, "align", check_align(self.align))
-        for name in ("bos", "eos"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, check_numbers(name, value))
-        if self.max_documents is not None:
-            most = check_int("max_documents", self.max_documents, minimum=1)
-            object.__setattr__(self, "max_documents", most)
-        check_choice("tail", self.tail, self.tails)
-        if self.key is not None and not isinstance(self.key, str):
-            raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
-        if self.key in self.per_document:
-            raise InvalidArgument(f"per_document must not have the key, got {self.key!r}")
-        if self.form.fields and self.key is not None:
-            raise InvalidArgument(
-                f"key must be None where length names the fields, got key={self.key!r}"
-            )
-
-    @derived
-    def form(self) -> RowFormat:
-        """What a row consists of."""
-        return row_format(
-            self.row_length,
-            pad=self.pad,
-            bos=self.bos,
-            eos=self.eos,
-            align=self.align,
-            max_documents=self.max_documents,
-            per_document=tuple(self.per_document),
-            parts=self.parts,
-        )
-
-    @derived
-    def block_layout(self) -> Layout:
-        return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
-
-    def groups(self, epoch: int) -> StageIterator[Block]:
-        """The documents, in blocks of ``window``."""
-        return Groups(self.upstream, size=self.window).start(epoch)
-
-    def documents(self, block: Block) -> Documents:
-        """Those of ``block`` that have tokens."""
-        return documents_of(block, self.key, self.form)
-
-    def made(
-        self, documents: Documents, segments: Segments, rows: Indices, form: RowFormat
-    ) -> Block:
-        """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
-        columns: Block = rows_of(documents, segments, rows, form)
-        if self.tail == "short":
-            columns = ends_short(columns, form)
-        if form.is_of_columns:
-            return columns
-        made: list[dict[str, Any]] = block_items(columns)
-        add_values(made, documents, segments, rows, form)
-        return made
+from .packs import ROW_FIELDS, ROW_LENGTH, Packs
 
 
 @final
@@ -193,15 +97,20 @@ class BestFitPack(Packs):
         several of one, ``"drop"`` leaves it out, ``"error"`` raises.
       shuffle_rows: seed, in [0, 2**64), of the order in which the rows of a group come, another one in each
         epoch; None for that of their first documents.
+      lengths: pipeline with the number of tokens of each document, in the same order, such as a column of the same
+        files behind the same shuffle; a dict of numbers if ``length`` is a dict. Both need random access. The rows
+        of a group are then planned from the lengths, and documents are read when a row that has them is asked
+        for. The state is the number of the group and an offset, and a resume reads the lengths of that group.
 
     Raises:
       InvalidArgument: if a number is out of its range, ``length`` is no multiple of ``align``, has no space for
-        a token between ``bos`` and ``eos``, or has other fields than these, or ``how``, ``tail`` or
+        a token between ``bos`` and ``eos``, or has other fields than these, ``lengths`` or the documents have no
+        random access, or are not as many, or ``how``, ``tail`` or
         ``too_long`` is another word; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.
       InvalidType: if ``length`` is neither an integer nor a dict of them, ``key`` is no string, or ``pad``,
         ``bos``, ``eos`` or ``align`` is neither a number nor a dict of them.
-      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``, or arrays in
-        ``per_document`` differ in shape where there is ``max_documents``.
+      MalformedItem: while iterating, if an item is no document, or is too long under ``"error"``, has
+        another length than ``lengths`` says, or arrays in ``per_document`` differ in shape where there is ``max_documents``.
 
     >>> documents = rs.from_sequence([[1, 2, 3], [4, 5], [6]])
     >>> for row in documents.pack(4):
@@ -223,45 +132,104 @@ class BestFitPack(Packs):
     _: KW_ONLY
     too_long: str = "cut"
     shuffle_rows: int | None = None
+    lengths: Stage[Any] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice("too_long", self.too_long, ("cut", "drop", "error"))
+        if self.lengths is not None:
+            object.__setattr__(
+                self, "lengths", self._check_lengths(as_stage(self.lengths, "lengths"))
+            )
+            check_no_threads(self, "leave its workers out where rows are planned from lengths")
         if self.shuffle_rows is not None:
             object.__setattr__(self, "shuffle_rows", check_seed("shuffle_rows", self.shuffle_rows))
 
+    def _check_lengths(self, lengths: Stage[Any]) -> Stage[Any]:
+        for name, stage in (("documents", self.upstream), ("lengths", lengths)):
+            if not stage.random_access or stage.length == math.inf:
+                raise InvalidArgument(
+                    f"{name} must have random access and an end where rows are planned from lengths, got {stage!r}"
+                )
+        if len(lengths) != len(self.upstream):
+            raise InvalidArgument(
+                f"lengths must have one item for each of {len(self.upstream)} documents, got {len(lengths)}"
+            )
+        return lengths
+
+    @property
+    def inputs(self) -> tuple[Stage[Any], ...]:
+        return (self.upstream,) if self.lengths is None else (self.upstream, self.lengths)
+
     def start(self, epoch: int = 0) -> StageIterator[Columns]:
-        return GroupIterator(self, self.groups(epoch), partial(self._rows, epoch))
+        if self.lengths is None:
+            return GroupIterator(self, self.groups(epoch), partial(self._rows, epoch))
+        count = len(self.upstream)
+        plan = partial(self._plan, by_index(self.lengths, epoch), count, epoch)
+        made = partial(self._planned, by_index(self.upstream, epoch))
+        return PlannedIterator(self, epoch, -(-count // self.window), plan, made)
 
     def _rows(self, epoch: int, block: Block, group: int) -> Block:
-        documents, form = self.documents(block), self.form
+        documents = self.documents(block)
         if self.parts:
             documents = documents.numbered_from(group * self.window, self)
-        segments = self._fitting(documents)
+        segments, rows = self._packed(documents.lengths, epoch, group)
+        return self.made(documents, segments, rows, self.form) if len(rows) else []
+
+    def _plan(self, lengths: Indexed[Any], count: int, epoch: int, group: int) -> Plan:
+        """The rows of a group, from the lengths alone."""
+        first = group * self.window
+        block = lengths.gather(np.arange(first, min(first + self.window, count), dtype=np.int64))
+        found = lengths_of(block, self.form)
+        are_filled = np.flatnonzero(found.any(axis=1))
+        segments, rows = self._packed(found[are_filled], epoch, group)
+        return Plan.of(segments._replace(numbers=are_filled[segments.numbers]), rows, found)
+
+    def _planned(
+        self, upstream: Indexed[Any], plan: Plan, start: int, stop: int, group: int
+    ) -> Block:
+        """The rows of a plan from ``start`` to ``stop``, whose documents are read together."""
+        first, rows = group * self.window, list(plan.rows(start, stop))
+        wanted = np.unique(np.concatenate([numbers for numbers, _ in rows]))
+        items = block_items(upstream.gather(first + wanted))
+        made = []
+        for numbers, segments in rows:
+            places = np.searchsorted(wanted, numbers).tolist()
+            # Each row by itself, so that it does not depend on those that it is read with.
+            documents = self.documents([items[place] for place in places])
+            plan.check(numbers, documents)
+            documents = documents._replace(numbers=first + numbers)
+            owners = np.zeros(len(segments.numbers), np.int64)
+            made.append(self.made(documents, segments, owners, self.form))
+        return concatenate(made)
+
+    def _packed(self, lengths: Indices, epoch: int, group: int) -> tuple[Segments, Indices]:
+        """The segments of documents of these lengths, and the row of each, shape (segments,)."""
+        segments, form = self._fitting(lengths), self.form
         if not len(segments.numbers):
-            return []
+            return segments, segments.numbers
         rows = best_fit(form.needs(segments.lengths), form.limits)
         if self.shuffle_rows is not None:
             count = int(rows.max()) + 1
             rows = permutation(count, derive(self.shuffle_rows, epoch), group)(rows)
-        return self.made(documents, segments, rows, form)
+        return segments, rows
 
-    def _fitting(self, documents: Documents) -> Segments:
-        """``documents``; the ones that are too long are cut, left out or refused."""
+    def _fitting(self, lengths: Indices) -> Segments:
+        """All documents; the ones that are too long are cut, left out or refused."""
         most = self.form.most
-        too_long = documents.lengths > most
-        segments = Segments.whole(documents)
+        too_long = lengths > most
+        segments = Segments.whole(lengths)
         if not too_long.any():
             return segments
         if self.too_long == "cut":
-            return Segments.cut(documents, most)
+            return Segments.cut(lengths, most)
         if self.too_long == "error":
             place = int(too_long.any(axis=0).argmax())
             field = self.form.capacities[place].field
             raise MalformedItem(
                 f"documents to pack must have at most {most[place]} tokens"
                 f"{'' if field is None else f' of {field!r}'}, got "
-                f"{documents.lengths[:, place].max()}; too_long='cut' or 'drop' takes longer ones"
+                f"{lengths[:, place].max()}; too_long='cut' or 'drop' takes longer ones"
             )
         return segments.chosen(np.flatnonzero(~too_long.any(axis=1)))
 
@@ -298,6 +266,7 @@ class ConcatenatePack(Packs):
       pad: the padding, a number, or a dict with the padding of each field. 0 is the zero of any dtype.
       too_long: only ``"cut"``, as no document is too long.
       shuffle_rows: only None, as rows have the order of the stream.
+      lengths: only None.
 
     Raises:
       InvalidArgument: as in `BestFitPack`; while iterating, if the dtype cannot hold ``pad``, ``bos`` or ``eos``.

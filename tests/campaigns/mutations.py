@@ -169,12 +169,24 @@ MUTATIONS: Final = [
         "slots += slots > self._short",
     ),
     Mutation("order/remaining.py", "self.index_of(first - 1) + 1", "self.index_of(first)"),
-    Mutation("order/remaining.py", "added[0] += before", "added[0] = before"),
-    Mutation("order/remaining.py", "gaps + np.arange(len(gaps)), within", "gaps, within"),
-    Mutation("stages/exclude.py", "finished * len(stage.upstream) + _position_of", "_position_of"),
+    Mutation("core/left_out.py", "added[0] += before", "added[0] = before"),
+    Mutation("core/left_out.py", "if guess == index:", "if guess >= index:"),
     Mutation(
-        "stages/exclude.py", "by_index = self.changes or self.looks_up", "by_index = self.changes"
+        "core/left_out.py",
+        "while self.kept_before(index + step) <= place:",
+        "while self.kept_before(index + step) < place:",
     ),
+    Mutation("core/left_out.py", "self.alike and (alike or not len(places))", "self.alike"),
+    Mutation(
+        "stages/mix.py", "self._items_in(schedule, last + 1)", "self._items_in(schedule, last)"
+    ),
+    Mutation("stages/concatenate.py", "int(self._starts[number]) + within", "within"),
+    Mutation(
+        "stages/exclude.py",
+        "not self.changes and not self.looks_up",
+        "not self.changes",
+    ),
+    Mutation("stages/exclude.py", "place + (read > last + 1)", "place"),
     Mutation("stages/skip.py", "return indices + count", "return indices + 1"),
     Mutation(
         "stages/take.py",

@@ -424,6 +424,23 @@ def test_a_change_of_epochs_far_ahead_is_accepted_unless_all_may_have_been_read(
         changed.resume(state).close()
 
 
+@pytest.mark.parametrize("epochs", [None, 7])
+@pytest.mark.parametrize("cut", range(0, 10, 2))
+@pytest.mark.parametrize("name", ["batch", "skip"])
+def test_what_was_planned_for_epochs_that_were_not_begun_is_given_up(
+    name: str, cut: int, epochs: int | None
+) -> None:
+    def made(chosen: Pipelines) -> rs.Pipeline[Any]:
+        repeated = rs.by_epoch(chosen).repeat(epochs)
+        return repeated.batch(2) if name == "batch" else repeated.skip(2 * cut)
+
+    passed, state = read(made({0: OLD, 3: NEW, 5: NEWEST}), cut)  # up to 24 items, in epoch 2
+    plans: list[Pipelines] = [{0: OLD}, {0: OLD, 3: NEW}, {0: OLD, 3: NEWEST}, {0: OLD, 4: NEW}]
+    for chosen in plans:
+        rest, _ = read(made(chosen), 30, state)
+        assert_same(passed + rest, read(made(chosen), cut + 30)[0], str(chosen))
+
+
 def test_partitions_are_changed_from_the_epoch_on_that_none_has_begun() -> None:
     def made(chosen: Pipelines, workers: int = 0) -> rs.Pipeline[Any]:
         parts = rs.by_epoch(chosen)

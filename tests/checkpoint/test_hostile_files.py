@@ -59,7 +59,7 @@ def measured(folder: Path) -> dict[str, Any]:
 
 
 @measures_memory
-@pytest.mark.parametrize("name", thinned(BOMBS, 16, "bombs"))
+@pytest.mark.parametrize("name", thinned(BOMBS, 10, "bombs"))
 def test_a_bomb_is_refused_in_bounded_time_and_memory(tmp_path: Path, name: str) -> None:
     path = tmp_path / FILE
     path.write_bytes(sealed(BOMBS[name]()))
@@ -88,7 +88,7 @@ LARGE_STATES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", thinned(LARGE_STATES, 3, "large states"))
+@pytest.mark.parametrize("name", thinned(LARGE_STATES, 2, "large states"))
 def test_a_large_state_is_saved_and_loaded(name: str) -> None:
     value = LARGE_STATES[name]()
     loaded = rs.loads(rs.dumps({"value": value}))["value"]

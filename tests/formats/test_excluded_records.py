@@ -90,8 +90,8 @@ def test_records_that_are_in_no_file_are_refused(folder: Path, records: Any, mes
 
 
 def test_rows_of_tables_are_named_by_file_and_number(tmp_path: Path) -> None:
-    pa = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed")
     for name, start in (("one", 0), ("two", 10)):
         table = pa.table({"id": list(range(start, start + 6))})
         parquet.write_table(table, tmp_path / f"{name}.parquet", row_group_size=4)

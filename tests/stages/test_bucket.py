@@ -69,6 +69,95 @@ def test_batches_keep_within_a_budget_of_tokens(
         assert batch_size is None or len(batch) <= batch_size
 
 
+PAIRS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 9)), max_size=40)
+
+
+@given(PAIRS, st.integers(1, 4), st.none() | st.integers(1, 4), st.booleans())
+def test_batches_of_several_lengths_keep_within_one_budget_or_that_of_each(
+    lengths: list[tuple[int, int]], multiple_of: int, batch_size: int | None, each: bool
+) -> None:
+    items = [
+        {"x": [number] * one, "y": [number] * other, "number": number}
+        for number, (one, other) in enumerate(lengths)
+    ]
+    pipeline = rs.from_sequence(items).bucket(
+        ["x", "y"],
+        max_tokens={"y": 24, "x": 40} if each else 50,
+        batch_size=batch_size,
+        multiple_of=multiple_of,
+        window=13,
+    )
+    batches = list(pipeline)
+    assert sorted(number for batch in batches for number in batch["number"].tolist()) == list(
+        range(len(items))
+    )
+    for batch in batches:
+        sizes = batch["x"].size, batch["y"].size
+        assert sizes[0] <= 40 and sizes[1] <= 24 if each else sum(sizes) <= 50
+        assert batch_size is None or len(batch["number"]) <= batch_size
+        for place, number in enumerate(batch["number"].tolist()):
+            for name in ("x", "y"):
+                count = len(items[number][name])
+                assert batch[name][place, :count].tolist() == items[number][name]
+    check_resumes_everywhere(pipeline)
+
+
+def test_a_batch_of_several_lengths_is_as_large_as_its_budget_lets_it_be() -> None:
+    items = [{"x": [1] * 4, "y": [1] * 2}] * 12
+    for budget, count in (({"x": 16, "y": 100}, 4), ({"x": 100, "y": 6}, 3), (36, 6)):
+        batches = list(rs.from_sequence(items).bucket(["x", "y"], max_tokens=budget))
+        assert {len(batch["x"]) for batch in batches} == {count}
+    # What was longest in the batch before does not count any more.
+    items = [{"x": [1], "y": [1] * 8}] * 2 + [{"x": [1] * 10, "y": [1]}] * 4
+    batches = list(rs.from_sequence(items).bucket(["x", "y"], max_tokens=40))
+    assert sorted(len(batch["x"]) for batch in batches) == [1, 2, 3]
+
+
+def test_items_of_several_lengths_are_alike_in_the_shares_that_they_take() -> None:
+    items = [
+        {"x": [1] * one, "y": [1] * other} for one, other in [(10, 1), (1, 2), (11, 2), (2, 1)]
+    ]
+    found = rs.from_sequence(items).bucket(
+        ["y", "x"],
+        max_tokens={"x": 1000, "y": 4},
+        batch_size=2,
+        collate=lambda batch: sorted(len(item["x"]) for item in batch),
+    )
+    assert sorted(found) == [[1, 11], [2, 10]]
+    sums = rs.from_sequence(items).bucket(
+        ["y", "x"], batch_size=2, collate=lambda batch: sorted(len(item["x"]) for item in batch)
+    )
+    assert sorted(sums) == [[1, 2], [10, 11]]
+
+
+def test_one_field_is_what_a_function_of_its_length_is() -> None:
+    items = [{"x": [1] * (number * 7 % 11)} for number in range(30)]
+    options: dict[str, Any] = {"max_tokens": 24, "boundaries": [4, 8], "window": 13, "seed": 3}
+    by_name = rs.from_sequence(items).bucket(["x"], **options)
+    by_function = rs.from_sequence(items).bucket(lambda item: len(item["x"]), **options)
+    assert [batch["x"].tolist() for batch in by_name] == [
+        batch["x"].tolist() for batch in by_function
+    ]
+    with pytest.raises(rs.StateMismatch, match="length="):
+        by_name.resume(iter(by_function).get_state())
+
+
+def test_the_order_of_names_does_not_matter() -> None:
+    items = [{"x": [1], "y": [1, 2]}] * 9
+    xy = rs.from_sequence(items).bucket(["x", "y"], max_tokens={"x": 5, "y": 6})
+    yx = rs.from_sequence(items).bucket(("y", "x"), max_tokens={"y": 6, "x": 5})
+    assert xy.fingerprint == yx.fingerprint
+    assert repr(list(xy)) == repr(list(yx))
+
+
+@pytest.mark.parametrize("item", [3, [1], {"x": [1]}, {"x": [1], "y": 3}])
+def test_an_item_without_the_lengths_is_refused(item: Any) -> None:
+    with pytest.raises(
+        rs.MalformedItem, match=r"must be dicts with the fields \['x', 'y'\], which have a"
+    ):
+        list(rs.from_sequence([item]).bucket(["x", "y"], batch_size=2))
+
+
 @given(LENGTHS)
 def test_boundaries_keep_lengths_apart(lengths: list[int]) -> None:
     pipeline = numbered(lengths).bucket(
@@ -129,6 +218,20 @@ def test_batches_are_collated_when_they_are_asked_for() -> None:
         ({"boundaries": [0]}, r"boundaries\[0\] must be at least 1"),
         ({"multiple_of": 0}, "multiple_of must be at least 1"),
         ({"length": 3}, "length must be callable"),
+        ({"length": "x"}, "length must be callable, got 'x'"),
+        ({"length": [3]}, r"length must be callable or a list of names, got \[3\]"),
+        ({"length": []}, r"length must name one or more fields, each once, got \[\]"),
+        ({"length": ["x", "x"]}, "length must name one or more fields, each once"),
+        (
+            {"length": ["x", "y"], "boundaries": [3]},
+            "boundaries must be None where length has several",
+        ),
+        (
+            {"length": ["x", "y"], "max_tokens": {"x": 3}},
+            r"max_tokens must have the fields of length, which are \['x', 'y'\]",
+        ),
+        ({"length": ["x"], "max_tokens": {"x": 0}}, r"max_tokens\['x'\] must be at least 1, got 0"),
+        ({"max_tokens": {"x": 3}}, "max_tokens must be an integer"),
         ({"length": RunningSum()}, "length must not carry state"),
         ({"collate": RunningSum()}, "collate must not carry state"),
         ({"drop_last": 1}, "drop_last must be True or False"),
@@ -148,6 +251,15 @@ def test_what_is_no_length_is_refused(length: Any) -> None:
 def test_an_item_beyond_the_budget_is_refused() -> None:
     with pytest.raises(rs.MalformedItem, match="at most max_tokens=10, with its padding, got 12"):
         list(rs.from_sequence([[1] * 9]).bucket(len, max_tokens=10, multiple_of=6))
+    items = [{"x": [1] * 3, "y": [1] * 9}]
+    with pytest.raises(
+        rs.MalformedItem, match=r"max_tokens=\[10, 10\], with its padding, got \[6, 12\]"
+    ):
+        list(
+            rs.from_sequence(items).bucket(["x", "y"], max_tokens={"x": 10, "y": 10}, multiple_of=6)
+        )
+    with pytest.raises(rs.MalformedItem, match="max_tokens=10, with its padding, got 12"):
+        list(rs.from_sequence(items).bucket(["x", "y"], max_tokens=10))
 
 
 def test_a_larger_window_needs_less_padding() -> None:

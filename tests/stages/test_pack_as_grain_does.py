@@ -140,7 +140,8 @@ def test_a_document_without_tokens_in_a_field_is_numbered_all_the_same() -> None
 
 
 def test_weights_of_bfloat16_keep_their_dtype() -> None:
-    bfloat16 = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    bfloat16 = np.dtype(dtypes.bfloat16)
     values = [np.arange(9).reshape(3, 1, 3).astype(bfloat16) + number for number in range(3)]
     rows = list(rs.from_sequence([{"soft": value} for value in values]).pack({"soft": 4}))
     for row, value in zip(rows, values, strict=True):

@@ -165,6 +165,15 @@ class WholeSteps(Store):
             return read
         return [Checkpoint(step, read[0].time, state)]
 
+    def part_of_one_rank(self, step: int) -> Checkpoint:
+        """The checkpoint of ``step``, or what one of its ranks has saved of it.
+
+        Raises:
+          FileNotFoundError: if there is none.
+          CorruptCheckpoint: if it is damaged.
+        """
+        return self._read(step, self._parts_of(step)[0])
+
     def saved_at(self, step: int) -> float:
         """The time of the checkpoint of ``step``; all its parts are read.
 

@@ -17,6 +17,7 @@ from .samples import (
     exotic_fields,
     fails_on_thirds,
     inputs_and_targets,
+    length_of_document,
     named_columns,
     three_of,
     twice,
@@ -66,6 +67,12 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
             collate=rs.padded({"x": -1}, multiple_of=4, side="left", mask="mask"),
             drop_last=True,
         )
+        .repeat(2)
+    ),
+    "bucket fields": lambda: (
+        stream(40)
+        .map(inputs_and_targets)
+        .bucket(["inputs", "targets"], max_tokens={"inputs": 30, "targets": 44}, window=11)
         .repeat(2)
     ),
     "pack": lambda: rs.range(40).map(document).pack(16, window=9).repeat(2),
@@ -135,6 +142,13 @@ GROUPING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
             parts=True,
             window=4,
         )
+        .repeat(2)
+    ),
+    "pack planned from lengths": lambda: (
+        rs.range(40)
+        .shuffle(3)
+        .map(document)
+        .pack(16, lengths=rs.range(40).shuffle(3).map(length_of_document), window=9)
         .repeat(2)
     ),
     "pack nothing": lambda: stream(3).map(lambda item: []).pack(5).repeat(2),

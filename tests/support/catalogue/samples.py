@@ -149,6 +149,10 @@ def document(number: int) -> np.ndarray[Any, Any]:
     return np.arange(number, number + number * number % 11, dtype=np.int32)
 
 
+def length_of_document(number: int) -> int:
+    return number * number % 11
+
+
 def two_fields(number: int) -> dict[str, Any]:
     return {"x": document(number), "y": [number] * len(document(number))}
 

@@ -1,0 +1,126 @@
+"""What the stages have in common that pack documents into rows of a fixed length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Final
+
+from ..core import (
+    ALWAYS,
+    ITEMS,
+    LISTS,
+    PARTS,
+    RANK,
+    STACKED,
+    Block,
+    Flow,
+    IdentityField,
+    Indices,
+    Layout,
+    Reliance,
+    StageIterator,
+    Transform,
+    block_items,
+    check_bool,
+    check_choice,
+    check_int,
+    derived,
+)
+from ..errors import InvalidArgument, InvalidType, shorten
+from ..groups.documents import Documents, documents_of
+from ..groups.filling import Numbers, check_numbers
+from ..groups.motion import Groups
+from ..groups.per_document import add_values, check_per_document
+from ..groups.row_format import RowFormat, RowLength, check_align, check_length, row_format
+from ..groups.rows import Columns, ends_short, rows_of
+from ..groups.segments import Segments
+
+WINDOW = 1024
+ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
+ROW_FIELDS: Final = ("align", "bos", "eos", "max_documents", "per_document", "parts")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Packs(Transform[Columns]):
+    """A stage that packs documents; `BestFitPack` says what its arguments are."""
+
+    flow = Flow.GROUPED
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+    tails: ClassVar[tuple[str, ...]]
+
+    row_length: RowLength
+    _: KW_ONLY
+    window: int = WINDOW
+    key: str | None = None
+    tail: str = "pad"
+    pad: Numbers = 0
+    align: RowLength = 1
+    bos: Numbers | None = None
+    eos: Numbers | None = None
+    max_documents: int | None = None
+    per_document: Sequence[str] = ()
+    parts: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "row_length", check_length(self.row_length))
+        object.__setattr__(self, "window", check_int("window", self.window, minimum=1))
+        object.__setattr__(self, "per_document", check_per_document(self.per_document))
+        check_bool("parts", self.parts)
+        object.__setattr__(self, "pad", check_numbers("pad", self.pad, self.per_document))
+        object.__setattr__(self, "align", check_align(self.align))
+        for name in ("bos", "eos"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, check_numbers(name, value))
+        if self.max_documents is not None:
+            most = check_int("max_documents", self.max_documents, minimum=1)
+            object.__setattr__(self, "max_documents", most)
+        check_choice("tail", self.tail, self.tails)
+        if self.key is not None and not isinstance(self.key, str):
+            raise InvalidType(f"key must be a string or None, got {shorten(self.key)}")
+        if self.key in self.per_document:
+            raise InvalidArgument(f"per_document must not have the key, got {self.key!r}")
+        if self.form.fields and self.key is not None:
+            raise InvalidArgument(
+                f"key must be None where length names the fields, got key={self.key!r}"
+            )
+
+    @derived
+    def form(self) -> RowFormat:
+        """What a row consists of."""
+        return row_format(
+            self.row_length,
+            pad=self.pad,
+            bos=self.bos,
+            eos=self.eos,
+            align=self.align,
+            max_documents=self.max_documents,
+            per_document=tuple(self.per_document),
+            parts=self.parts,
+        )
+
+    @derived
+    def block_layout(self) -> Layout:
+        return STACKED if self.tail != "short" and self.form.is_of_columns else LISTS
+
+    def groups(self, epoch: int) -> StageIterator[Block]:
+        """The documents, in blocks of ``window``."""
+        return Groups(self.upstream, size=self.window).start(epoch)
+
+    def documents(self, block: Block) -> Documents:
+        """Those of ``block`` that have tokens."""
+        return documents_of(block, self.key, self.form)
+
+    def made(
+        self, documents: Documents, segments: Segments, rows: Indices, form: RowFormat
+    ) -> Block:
+        """The rows that the ``segments`` of documents are put into, by the number of each, shape (segments,)."""
+        columns: Block = rows_of(documents, segments, rows, form)
+        if self.tail == "short":
+            columns = ends_short(columns, form)
+        if form.is_of_columns:
+            return columns
+        made: list[dict[str, Any]] = block_items(columns)
+        add_values(made, documents, segments, rows, form)
+        return made

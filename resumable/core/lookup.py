@@ -77,6 +77,8 @@ def left_out_of_some(
 ) -> LeftOut | None:
     """`Stage._left_out` of a stage that has upstream's items ``first``, ``first + step`` and so on before ``stop``."""
     (upstream,) = stage.inputs
+    if not upstream.random_access:
+        return None
     before = upstream._left_out(epoch, records)
     if before is None or not before.can_be_listed:
         return None

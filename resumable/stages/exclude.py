@@ -38,7 +38,7 @@ from ..core import (
     known_length,
 )
 from ..core.epochs import in_epoch
-from ..core.left_out import AtPlaces, LeftOut
+from ..core.left_out import LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
 from ..core.records import (
@@ -164,8 +164,6 @@ class Exclude(LookedUp[T], Transform[T]):
 
     def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
         upstream, records = self.upstream, self._by_item.values()
-        if upstream._counts_items:
-            return [AtPlaces.of(each.below(math.inf)) for each in records]
         found = [upstream._left_out(epoch, each) for each in records]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
@@ -211,7 +209,9 @@ class Exclude(LookedUp[T], Transform[T]):
         return Remaining(self._items_of_upstream, list(self._by_item), left_out)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return None if self.changes else self.upstream._left_out(epoch, records)
+        if self.changes or not self.random_access:
+            return None
+        return self.upstream._left_out(epoch, records)
 
     def _in_epoch(self, epoch: int) -> Stage[Any]:
         # That each record is one of some epoch was seen when this was made.

@@ -285,6 +285,13 @@ def test_epochs_without_end_lack_a_record_that_only_some_of_them_have(
         assert list(endless.take(90).exclude(records)) == expected
 
 
+def test_streams_by_epoch_lack_their_records() -> None:
+    streams = rs.by_epoch({epoch: rs.from_iterable(range(5 + epoch)) for epoch in (0, 2)})
+    excluded = streams.exclude([1, 5]).repeat(3)
+    assert list(excluded) == [0, 2, 3, 4] * 2 + [0, 2, 3, 4, 6]
+    check_resumes_everywhere(excluded, positions=range(13))
+
+
 def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
     apart = rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5))
     with pytest.raises(rs.InvalidArgument, match="each made of one record of the source"):
@@ -365,6 +372,10 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (lambda: rs.range(9).repeat().skip(4).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
         (lambda: rs.range(9).exclude([1]).exclude([1]), rs.InvalidArgument, "put it after the source"),
         (lambda: rs.range(9).batch(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.from_iterable(lambda: iter([1])).take(4).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).exclude([]).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).repeat(2).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).prefetch(1).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
         (lambda: rs.from_iterable(lambda: iter([1])).map(int).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
         (
             lambda: rs.mix(rs.range(9), rs.range(9)).exclude([1]),

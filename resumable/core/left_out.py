@@ -39,10 +39,11 @@ class LeftOut(ABC):
     total: int | float
     alike: bool = True
 
-    @property
-    def can_be_listed(self) -> bool:
-        """Whether there are few enough to be listed by `up_to`."""
-        return self.total <= MOST_LISTED
+    def can_be_listed(self, stop: float = math.inf) -> bool:
+        """Whether those before ``stop`` are few enough to be listed by `up_to`."""
+        if self.total <= MOST_LISTED:
+            return True
+        return stop < math.inf and self.before(int(stop)) <= MOST_LISTED
 
     @abstractmethod
     def before(self, index: int) -> int:
@@ -162,16 +163,11 @@ class AtPlaces(LeftOut):
             return places
         return places + _counts_up_to(self._before_gaps, places)
 
-    def dealt(self, first: int, step: int, stop: float, *, alike: bool) -> AtPlaces:
-        """Those among the items ``first``, ``first + step`` and so on before ``stop``.
-
-        ``alike`` tells whether every epoch has the same items in the same order.
-        """
+    def dealt(self, first: int, step: int, stop: float) -> AtPlaces:
+        """Those among the items ``first``, ``first + step`` and so on before ``stop``."""
         places = self.places
         here = (places >= first) & (places < stop) & ((places - first) % step == 0)
-        # Where the order changes, other records are among them in another epoch.
-        same = self.alike and (alike or not len(places))
-        return AtPlaces.of((places[here] - first) // step, alike=same)
+        return AtPlaces.of((places[here] - first) // step, alike=self.alike)
 
 
 AtPlaces.NOTHING = AtPlaces.of(NONE)

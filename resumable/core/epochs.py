@@ -111,13 +111,13 @@ class ByEpoch(Stage[T]):
                 raise lack
 
     def _lack(self, records: Records) -> InvalidArgument | None:
-        """What is wrong with ``records`` in the last pipeline; None if they are all records of one of them."""
+        """What is wrong with ``records`` in the first pipeline; None if they are all records of one of them."""
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
                 upstream._left_out(first, records)
             except InvalidArgument as error:
-                lack = error
+                lack = lack or error
             else:
                 return None
         return lack

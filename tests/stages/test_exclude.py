@@ -395,12 +395,12 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (
             lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).exclude([9]),
             rs.InvalidArgument,
-            "must be less than the number of those of the source, 5, got 9",
+            "must be less than the number of those of the source, 9, got 9",
         ),
         (
             lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).repeat().exclude({0: [], 40: [9]}),
             rs.InvalidArgument,
-            "must be less than the number of those of the source, 5, got 9",
+            "must be less than the number of those of the source, 9, got 9",
         ),
         (
             lambda: rs.by_epoch({0: rs.concatenate({"a": rs.range(9)}), 2: rs.range(5)}).exclude({"a": [1], "b": [1]}),

@@ -102,9 +102,8 @@ def _between(theirs: Any, ours: Any, stage: Stage[Any], path: str) -> Iterator[C
     if was != name:
         yield ChangedArgument(name, path, "stage", was, name)
         return
-    if (
-        type(stage).__name__ != name
-    ):  # one that is planned for a later epoch, and was exchanged since
+    # It may be planned for a later epoch, and have been exchanged since.
+    if type(stage).__name__ != name:
         return
     argument = stage._by_position
     then, now = (argument.timeline(saved), argument.timeline(present)) if argument else (None, None)

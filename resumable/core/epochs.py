@@ -1,4 +1,4 @@
-"""Pipelines that are other ones from some epoch on."""
+"""Pipelines that change from some epoch on."""
 
 # All stages but those that count epochs, such as `repeat`, start their inputs in their own epoch. So a
 # stage over inputs that change with the epoch is itself one that changes: in each epoch it is the stage
@@ -104,17 +104,23 @@ class ByEpoch(Stage[T]):
         Raises:
           InvalidArgument: if those of some name are not all records of one of the pipelines.
         """
-        for one in () if records.may_lack else records.by_name:
-            refused: InvalidArgument | None = None
-            for first, upstream in zip(self.starts, self.upstreams, strict=True):
-                try:
-                    upstream._left_out(first, one)
-                    break
-                except InvalidArgument as error:
-                    refused = error
+        if records.may_lack or self._lack(records) is None:
+            return
+        for one in records.by_name:
+            if lack := self._lack(one):
+                raise lack
+
+    def _lack(self, records: Records) -> InvalidArgument | None:
+        """What is wrong with ``records`` in the first pipeline; None if they are all records of one of them."""
+        lack = None
+        for first, upstream in zip(self.starts, self.upstreams, strict=True):
+            try:
+                upstream._left_out(first, records)
+            except InvalidArgument as error:
+                lack = lack or error
             else:
-                assert refused is not None
-                raise refused
+                return None
+        return lack
 
     @derived
     def _changes(self) -> tuple[int, ...]:
@@ -188,7 +194,7 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
 
 
 def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
-    """What is each of some stages from an epoch on; the epochs ascend."""
+    """The stage that is, from each epoch of ``pairs`` on, the stage next to it; the epochs ascend."""
     changes = [
         pair
         for number, pair in enumerate(pairs)

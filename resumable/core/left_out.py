@@ -1,7 +1,7 @@
 """Which items of an order are left out, and which remain."""
 
-# An order may be endless, as a mix of corpora that are repeated. So it is asked how many items before an
-# index are left out, rather than for all of them.
+# An order may be endless, such as a mix of repeated corpora. So a `LeftOut` tells how many items before an index
+# are left out, rather than listing all of them.
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 NONE: Final[Indices] = np.empty(0, np.int64)
 MOST_LISTED: Final = 1 << 25
+"""The most left-out items that are listed: a list of so many takes 256 MiB."""
 LOOKED_AT_ONCE: Final = 1 << 16
-"""So many consecutive items are looked at together, where it is not known which of them remain."""
+"""The most consecutive items that are looked at together to see which of them remain."""
 FEWEST_AT_ONCE: Final = 64
-STEPS: Final = 8
-"""So often the index of an item is guessed from the one before, which suffices where few are left out."""
+GUESSES: Final = 8
+"""How often a guessed index is improved before it is searched for. This suffices where few items are left out."""
 
 
 class LeftOut(ABC):
@@ -38,10 +39,11 @@ class LeftOut(ABC):
     total: int | float
     alike: bool = True
 
-    @property
-    def can_be_listed(self) -> bool:
-        """Whether there are few enough to be listed by `up_to`."""
-        return self.total <= MOST_LISTED
+    def can_be_listed(self, stop: float = math.inf) -> bool:
+        """Whether those before ``stop`` are few enough to be listed by `up_to`."""
+        if self.total <= MOST_LISTED:
+            return True
+        return stop < math.inf and self.before(int(stop)) <= MOST_LISTED
 
     @abstractmethod
     def before(self, index: int) -> int:
@@ -86,9 +88,9 @@ class LeftOut(ABC):
 
     def _index_of(self, place: int) -> int:
         """`remaining` for one place."""
-        # The index of the item is at least one that has so many left-out items up to it.
+        # Invariant: `index` is at most the index that is looked for.
         index = place
-        for _ in range(STEPS):
+        for _ in range(GUESSES):
             guess = place + self.before(index + 1)
             if guess == index:
                 return index
@@ -96,7 +98,7 @@ class LeftOut(ABC):
         step = 1
         while self.kept_before(index + step) <= place:
             index, step = index + step, 2 * step
-        # Of the items before `index + step` more than `place` remain, and of those before `index` not so many.
+        # Invariant: at most `place` of the items before `index` remain, and more of those before `index + step`.
         while step > 1:
             half = step // 2
             if self.kept_before(index + half) <= place:
@@ -161,16 +163,11 @@ class AtPlaces(LeftOut):
             return places
         return places + _counts_up_to(self._before_gaps, places)
 
-    def dealt(self, first: int, step: int, stop: float, *, alike: bool) -> AtPlaces:
-        """Those among the items ``first``, ``first + step`` and so on before ``stop``.
-
-        ``alike`` tells whether every epoch has the same items in the same order.
-        """
+    def dealt(self, first: int, step: int, stop: float) -> AtPlaces:
+        """Those among the items ``first``, ``first + step`` and so on before ``stop``."""
         places = self.places
         here = (places >= first) & (places < stop) & ((places - first) % step == 0)
-        # Where the order changes, other records are among them in another epoch.
-        same = self.alike and (alike or not len(places))
-        return AtPlaces.of((places[here] - first) // step, alike=same)
+        return AtPlaces.of((places[here] - first) // step, alike=self.alike)
 
 
 AtPlaces.NOTHING = AtPlaces.of(NONE)

@@ -77,12 +77,15 @@ def left_out_of_some(
 ) -> LeftOut | None:
     """`Stage._left_out` of a stage that has upstream's items ``first``, ``first + step`` and so on before ``stop``."""
     (upstream,) = stage.inputs
-    before = upstream._left_out(epoch, records)
-    if before is None or not before.can_be_listed:
+    if not upstream.random_access:
         return None
-    length = countable(known_length(upstream))
-    places = AtPlaces.of(before.up_to(length), alike=before.alike)
-    return places.dealt(first, step, min(stop, length), alike=by_index(upstream).every_epoch)
+    before = upstream._left_out(epoch, records)
+    stop = min(stop, known_length(upstream))
+    if before is None or not before.can_be_listed(stop):
+        return None
+    # Where the order changes from epoch to epoch, other records are among them in the next.
+    alike = before.alike and (not before.total or by_index(upstream).every_epoch)
+    return AtPlaces.of(before.up_to(countable(stop)), alike=alike).dealt(first, step, stop)
 
 
 def check_no_threads(stage: Stage[Any], advice: str) -> None:

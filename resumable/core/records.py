@@ -17,7 +17,7 @@ RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
 """Records as users write them: numbers, or for several inputs or files a dict of these by name."""
 
 MOST_SHOWN: Final = 32
-"""So many numbers stand in the fingerprint as they are; of more, it has the digest."""
+"""The most numbers that a fingerprint has as they are. Of more it has only their digest."""
 DEEPEST: Final = 64
 LARGEST: Final = (1 << 62) - 1
 NO_NUMBERS: Final[Indices] = np.empty(0, np.int64)
@@ -83,7 +83,7 @@ class Records:
         return [replace(self, named={name: one}) for name, one in self.named.items()]
 
     def of_names(self, names: Iterable[str] | None, what: str) -> dict[str, Records]:
-        """The records by the ``names`` of inputs or files, of which ``what`` has none but these.
+        """The records of each of ``names``, which are all the names of inputs or files of ``what``.
 
         Raises:
           InvalidArgument: if they are numbers, or there is no such name.
@@ -105,7 +105,7 @@ class Records:
         }
 
     def dealt(self, starts: Sequence[int]) -> list[Records]:
-        """The numbers of each of several sources, if they go on from one to the next.
+        """The records of each of several sources, whose numbers go on from one to the next.
 
         Args:
           starts: the number of the first record of each.
@@ -135,7 +135,10 @@ class Records:
 
     @property
     def known_as(self) -> tuple[Any, ...]:
-        """What a fingerprint says of them: the numbers, or of many how many and their digest; pairs with names."""
+        """What a fingerprint has of them.
+
+        The numbers; of many their count, as text, and their digest; of records by name, pairs of a name and this.
+        """
         if self.named:
             return tuple((name, one.known_as) for name, one in self.named.items())
         if len(self.numbers) <= MOST_SHOWN:
@@ -162,7 +165,7 @@ def shown_records(value: tuple[Any, ...]) -> str:
 
 
 def read_known_as(value: Any, depth: int = 0) -> tuple[Any, ...] | None:
-    """``value``, from a state, as a `Records.known_as`; None if it is none."""
+    """``value``, from a state, as a `Records.known_as`; None if it is not one."""
     if not isinstance(value, (list, tuple)) or depth > DEEPEST:
         return None
     if value and all(isinstance(one, (list, tuple)) for one in value):

@@ -34,7 +34,7 @@ def says_what_to_do(reason: str) -> bool:
 
 
 def ask_by_epoch(reason: str, repeat: Any) -> str:
-    """``reason``, why a pipeline in epochs of ``repeat`` is another one, with how to learn from which epoch on it may be."""
+    """``reason``, why a pipeline does not fit, and how to learn from which epoch of ``repeat`` on it may be another one."""
     if repeat is None or says_what_to_do(reason) or CANNOT_BE_CHANGED in reason:
         return reason
     written = PIPELINES.written(((0, AS_SAVED), (1, AS_HERE)))

@@ -145,9 +145,6 @@ class Stage(ABC, Generic[T]):
             return self.inputs[0]._left_out(epoch, records)
         return None
 
-    _counts_items: ClassVar[bool] = False
-    """Whether `_position_in` knows the position of a source that has no random access."""
-
     def _position_in(self, state: Any, epoch: int) -> int:
         """The index of the next item where an iterator over ``epoch`` has ``state``.
 

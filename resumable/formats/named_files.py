@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from ..core.block import Indices
 from ..core.left_out import AtPlaces
-from ..core.records import Records
+from ..core.records import NO_NUMBERS, Records
 from ..errors import InvalidArgument, shorten
 
 
@@ -29,9 +30,16 @@ def left_out_of_files(
     Raises:
       InvalidArgument: if a name is that of no file or of several.
     """
-    found = [records.below(length)] if not records.named else []
+    if not records.named:
+        return AtPlaces.of(records.below(length))
+    # There may be many files and many names.
+    by_last_part = defaultdict[str, list[int]](list)
+    for number, path in enumerate(paths):
+        by_last_part[_last_part(path)].append(number)
+    found = []
     for name, part in records.named.items():
-        named = [number for number, path in enumerate(paths) if _is_named(path, name)]
+        same_end = by_last_part.get(_last_part(name), ())
+        named = [number for number in same_end if _is_named(paths[number], name)]
         if not named and records.may_lack:
             continue
         if len(named) != 1:
@@ -41,7 +49,11 @@ def left_out_of_files(
                 f"{name!r} among {shorten([paths[number] for number in named] or list(paths))}"
             )
         found.append(items_of(named[0], part))
-    return AtPlaces.of(np.concatenate([*found, np.empty(0, np.int64)]))
+    return AtPlaces.of(np.concatenate([*found, NO_NUMBERS]))
+
+
+def _last_part(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _is_named(path: str, name: str) -> bool:

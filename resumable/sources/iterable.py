@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
@@ -21,7 +22,9 @@ from ..core.derived import derived
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.identity import IdentityFields
+from ..core.left_out import AtPlaces, LeftOut
 from ..core.position import Position
+from ..core.records import Records
 from ..core.stage_iterator import (
     DeferredState,
     DefersState,
@@ -118,7 +121,10 @@ class FromIterable(ExternalSource[T]):
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
-    _counts_items = True
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        return AtPlaces.of(
+            records.below(math.inf)
+        )  # the items are the records; how many there are is not known
 
     def _position_in(self, state: Any, epoch: int) -> int:
         position = state.get("position") if isinstance(state, dict) else None

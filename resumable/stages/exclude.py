@@ -38,7 +38,7 @@ from ..core import (
     known_length,
 )
 from ..core.epochs import in_epoch
-from ..core.left_out import AtPlaces, LeftOut
+from ..core.left_out import LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
 from ..core.records import (
@@ -60,7 +60,9 @@ T = TypeVar("T")
 RecordsByItem: TypeAlias = "RecordNumbers | Mapping[int, RecordNumbers]"
 
 KEPT_EPOCHS: Final = 8
+"""Epochs of which it is kept at a time what remains."""
 PLACES_AT_ONCE: Final = 512
+"""The most items of a stream whose numbers are looked up together."""
 END: Final[Any] = object()
 NOTHING_LEFT_OUT: Final[Timeline] = ((0, ()),)
 
@@ -70,29 +72,30 @@ NOTHING_LEFT_OUT: Final[Timeline] = ((0, ()),)
 class Exclude(LookedUp[T], Transform[T]):
     """All items but those made of some records of the source.
 
-    The order of the rest is as it was. It may stand where each item is made of one record: behind
-    sources, also several that are mixed, joined or zipped, their `shuffle`, of the whole epoch or of
-    blocks, and what makes one item of each. Behind `repeat` the records are left out in all epochs.
+    The rest stays in its order. This stage may stand where each item is made of one record: behind a
+    source, a `mix`, `concatenate` or `zip` of sources, a `shuffle` of the whole epoch or of blocks, and stages
+    that make one item of each. Behind `repeat` the records are left out of all epochs. Behind `by_epoch` they are
+    left out of each pipeline that has them.
 
-    Right behind `from_iterable` the items of a stream are its records. Changes count the items of one
-    epoch there.
+    It may also stand right behind `from_iterable`. There, the items of the stream are its records, and numbers
+    beyond its end are ignored.
 
-    State: O(1), the position; over a stream upstream's own. Random access is kept. Opening an epoch with k left-out records takes
-    O(k log k), and reads nothing: where a record comes follows from the inverse of the permutation.
+    State: O(1), the position; over a stream, upstream's state. Random access is kept. Opening an epoch with k
+    left-out records takes O(k log k) and reads nothing: the inverse of the permutation tells where a record comes.
 
     Args:
       upstream: stage with random access, or a stream of `from_iterable`.
-      records: numbers of records of the source, from 0. Behind a `mix`, or other inputs with names, a
-        dict of them by name, such as ``{"web": [12, 977]}``; for a source of files also one by file,
-        ``{"a.jsonl": [12]}``, named by the end of its path. A dict with items as keys, such as
-        ``{0: [], 41_000: [12, 977]}``, gives those that are left out from each item of this stage on. At
-        a resume it must say the same of the items that were read; the error for another one says what
-        to write.
+      records: numbers of records of the source, from 0. Behind inputs with names, as of a `mix`, a dict by
+        name, such as ``{"web": [12, 977]}``. For a source of files it may be a dict by file, such as
+        ``{"a.jsonl": [12]}``; the end of a path suffices. To leave other records out from some item on, a dict by
+        item, such as ``{0: [], 41_000: [12, 977]}``. Its keys count the items of this stage in one epoch. At a
+        resume it must say the same as the saved one of all items that were read; otherwise the error says what to
+        write.
 
     Raises:
-      InvalidArgument: if a record, an input or a file is not among those of the source, if all are left
-        out, or if ``upstream`` has items of which the record is not known.
-      InvalidType: if ``records`` are not integers.
+      InvalidArgument: if the source has no such record, input or file, if no record would remain, or if
+        ``upstream`` has items that are not each made of one record.
+      InvalidType: if ``records`` are not integers, or names are not strings.
 
     >>> list(rs.range(6).exclude([1, 4]))
     [0, 2, 3, 5]
@@ -145,7 +148,7 @@ class Exclude(LookedUp[T], Transform[T]):
         if self._varies:
             return (
                 "exclude would leave out another number of items in each epoch, since not every record comes in "
-                "every epoch; put it before the take, skip or mix that delivers only some of them"
+                "every epoch; put it before the take, skip, mix or partition that has only some of them"
             )
         return None
 
@@ -161,8 +164,6 @@ class Exclude(LookedUp[T], Transform[T]):
 
     def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
         upstream, records = self.upstream, self._by_item.values()
-        if upstream._counts_items:
-            return [AtPlaces.of(each.below(math.inf)) for each in records]
         found = [upstream._left_out(epoch, each) for each in records]
         known = [each for each in found if each is not None]
         if len(known) < len(found):
@@ -208,7 +209,9 @@ class Exclude(LookedUp[T], Transform[T]):
         return Remaining(self._items_of_upstream, list(self._by_item), left_out)
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        return None if self.changes else self.upstream._left_out(epoch, records)
+        if self.changes or not self.random_access:
+            return None
+        return self.upstream._left_out(epoch, records)
 
     def _in_epoch(self, epoch: int) -> Stage[Any]:
         # That each record is one of some epoch was seen when this was made.
@@ -247,7 +250,8 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
 
     Args:
       path: of a file with a list of numbers, or with an object of such lists, by item or by name, such as
-        ``{"0": [], "41000": {"web": [12, 977]}}``.
+        ``{"0": [], "41000": {"web": [12, 977]}}``. If all keys are digits, they are items; so put names that are
+        digits below an item, as in ``{"0": {"2024": [12]}}``.
 
     Raises:
       InvalidArgument: if it holds neither, naming the file.

@@ -103,9 +103,11 @@ class FlatMap(FunctionVersion[T]):
         """The items of ``fn(item)``, of which there are ``size``."""
         expansion = expand(self.fn(item), epoch, 0, self)
         items = iter(items_of(expansion))
-        made = list(islice(items, size))
-        has_more = next(items, END) is not END
-        close_expansion(expansion)
+        try:
+            made = list(islice(items, size))
+            has_more = next(items, END) is not END
+        finally:
+            close_expansion(expansion)
         if has_more:
             raise MalformedItem(f"each item must make size={size} items, got one that makes more")
         check_fan_out(size, len(made))

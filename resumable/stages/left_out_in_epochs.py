@@ -9,7 +9,7 @@ from typing import Final, final
 import numpy as np
 
 from ..core import Indices
-from ..core.left_out import LeftOut, Mask
+from ..core.left_out import NONE, LeftOut, Mask
 from .epoch_runs import EpochRuns
 
 KEPT_EPOCHS: Final = 8
@@ -32,13 +32,13 @@ class LeftOutInEpochs(LeftOut):
         self._runs = runs
         self._kept = EpochRuns(runs.firsts, kept, runs.epochs)
         self._in_epoch = lru_cache(KEPT_EPOCHS)(in_epoch)
-        left_out = [
-            length - remaining
-            for length, remaining in zip(map(runs.length_of, runs.firsts), kept, strict=False)
-        ]
-        self.total = (
-            EpochRuns(runs.firsts, left_out, runs.epochs).total or 0 if any(left_out) else 0
-        )
+        self.total = 0
+        self._spans = list[tuple[int, float]]()  # of epochs in which some are left out
+        stops = [*runs.firsts[1:], runs.epochs]
+        for first, stop, remaining in zip(runs.firsts, stops, kept, strict=True):
+            if left_out := runs.length_of(first) - remaining:
+                self._spans.append((first, stop))
+                self.total += left_out * (stop - first)
 
     def before(self, index: int) -> int:
         if index >= (self._runs.total or 0):
@@ -61,12 +61,13 @@ class LeftOutInEpochs(LeftOut):
 
     def up_to(self, stop: int) -> Indices:
         if not stop or not self.total:
-            return np.empty(0, np.int64)
-        last = self._runs.epoch_with(min(stop, int(min(self._runs.total or 0, stop))) - 1)
-        starts = [int(self._runs.items_before(epoch)) for epoch in range(last + 1)]
-        found = [
-            start + self._in_epoch(epoch).up_to(stop - start) for epoch, start in enumerate(starts)
-        ]
+            return NONE
+        last = self._runs.epoch_with(int(min(stop, self._runs.total or 0)) - 1)
+        found = [NONE]
+        for first, following in self._spans:
+            for epoch in range(first, int(min(following, last + 1))):
+                start = int(self._runs.items_before(epoch))
+                found.append(start + self._in_epoch(epoch).up_to(stop - start))
         return np.concatenate(found)
 
     def remaining(self, places: Indices) -> Indices:

@@ -90,7 +90,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         before = self.upstream._left_out(epoch, records)
-        if before is None or not before.can_be_listed:
+        if before is None or not before.can_be_listed():
             return None
 
         def places() -> Indices:

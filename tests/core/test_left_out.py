@@ -109,7 +109,7 @@ def test_items_that_are_dealt_out(
     mask: list[bool], first: int, step: int, data: st.DataObject
 ) -> None:
     stop = data.draw(st.integers(first, max(first, len(mask))))
-    dealt = at_places(mask).dealt(first, step, stop, alike=True)
+    dealt = at_places(mask).dealt(first, step, stop)
     agrees(dealt, mask[first:stop:step], data)
 
 

@@ -197,6 +197,7 @@ OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
         [11, 16, 22],
     ),
     "take": (rs.range(40).take(30), [11, 16, 22]),
+    "take of epochs without end": (rs.range(9).shuffle(2).repeat().take(30), [4, 7]),
     "take, shuffled": (rs.range(40).shuffle(2).take(30), [11, 16, 22]),
     "skip": (rs.range(40).skip(9).shuffle(1), [11, 16, 22]),
     "by epoch": (rs.by_epoch({0: rs.range(5), 2: rs.range(11)}).shuffle(2).repeat(5), [1, 9]),
@@ -266,6 +267,29 @@ def test_what_first_comes_in_a_later_epoch_is_noticed_in_the_first(
         pipeline.exclude(records).repeat(2)
     with pytest.raises(rs.InvalidArgument, match="as many of them in every epoch"):
         pipeline.repeat(2).exclude(records)
+
+
+@pytest.mark.parametrize(("early", "late"), [(3, 6), (6, 3), (0, 6)])
+def test_epochs_without_end_lack_a_record_that_only_some_of_them_have(
+    early: int, late: int
+) -> None:
+    epochs = rs.by_epoch({0: rs.range(early), 2: rs.range(late).shuffle(1)})
+    if not early:  # an epoch without items would be the end
+        epochs = rs.concatenate({"always": rs.range(10, 12), "later": epochs})
+    endless = epochs.repeat()
+    records: Any = [4] if early else {"later": [4]}
+    expected = [item for item in islice(endless, 90) if item != 4]
+    excluded = endless.exclude(records)
+    assert list(islice(excluded, len(expected))) == expected
+    assert excluded[: len(expected)] == expected
+    assert list(endless.take(90).exclude(records)) == expected
+
+
+def test_streams_by_epoch_lack_their_records() -> None:
+    streams = rs.by_epoch({epoch: rs.from_iterable(range(5 + epoch)) for epoch in (0, 2)})
+    excluded = streams.exclude([1, 5]).repeat(3)
+    assert list(excluded) == [0, 2, 3, 4] * 2 + [0, 2, 3, 4, 6]
+    check_resumes_everywhere(excluded, positions=range(13))
 
 
 def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
@@ -348,6 +372,10 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (lambda: rs.range(9).repeat().skip(4).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
         (lambda: rs.range(9).exclude([1]).exclude([1]), rs.InvalidArgument, "put it after the source"),
         (lambda: rs.range(9).batch(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
+        (lambda: rs.from_iterable(lambda: iter([1])).take(4).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).exclude([]).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).repeat(2).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        (lambda: rs.from_iterable(lambda: iter([1])).prefetch(1).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
         (lambda: rs.from_iterable(lambda: iter([1])).map(int).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
         (
             lambda: rs.mix(rs.range(9), rs.range(9)).exclude([1]),
@@ -367,12 +395,12 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (
             lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).exclude([9]),
             rs.InvalidArgument,
-            "must be less than the number of those of the source, 5, got 9",
+            "must be less than the number of those of the source, 9, got 9",
         ),
         (
             lambda: rs.by_epoch({0: rs.range(9), 2: rs.range(5)}).repeat().exclude({0: [], 40: [9]}),
             rs.InvalidArgument,
-            "must be less than the number of those of the source, 5, got 9",
+            "must be less than the number of those of the source, 9, got 9",
         ),
         (
             lambda: rs.by_epoch({0: rs.concatenate({"a": rs.range(9)}), 2: rs.range(5)}).exclude({"a": [1], "b": [1]}),

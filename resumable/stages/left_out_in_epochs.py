@@ -10,7 +10,7 @@ import numpy as np
 
 from ..core import Indices
 from ..core.left_out import LeftOut, Mask
-from .epoch_runs import EpochRuns
+from .epoch_runs import ENDLESS, EpochRuns
 
 KEPT_EPOCHS: Final = 8
 """Epochs of which it is kept at a time what is left out."""
@@ -32,13 +32,13 @@ class LeftOutInEpochs(LeftOut):
         self._runs = runs
         self._kept = EpochRuns(runs.firsts, kept, runs.epochs)
         self._in_epoch = lru_cache(KEPT_EPOCHS)(in_epoch)
-        left_out = [
-            length - remaining
-            for length, remaining in zip(map(runs.length_of, runs.firsts), kept, strict=False)
-        ]
-        self.total = (
-            EpochRuns(runs.firsts, left_out, runs.epochs).total or 0 if any(left_out) else 0
-        )
+        last = runs.firsts[-1]
+        if runs.epochs == ENDLESS and runs.length_of(last) > kept[-1]:
+            self.total = ENDLESS
+        else:
+            # Of endless epochs the last ones may leave out nothing, and so may the first ones.
+            stop = last if runs.epochs == ENDLESS else runs.epochs
+            self.total = runs.items_before(stop) - self._kept.items_before(stop)
 
     def before(self, index: int) -> int:
         if index >= (self._runs.total or 0):

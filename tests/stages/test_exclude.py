@@ -238,6 +238,15 @@ def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
     assert len(rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5)).exclude([])) == 30
 
 
+def test_records_that_only_later_epochs_have_are_left_out_of_these() -> None:
+    longer = rs.by_epoch({0: rs.range(2), 3: rs.range(11)})
+    for endless, count in ((longer.repeat(), 6 + 8 * 20), (longer.repeat(5), 6 + 8 * 2)):
+        excluded = endless.exclude([5, 6, 9])
+        assert excluded[:count] == [*[0, 1] * 3, *[0, 1, 2, 3, 4, 7, 8, 10] * 20][:count]
+    shorter = rs.by_epoch({0: rs.range(11), 3: rs.range(2)}).repeat()
+    assert shorter.exclude([5, 6, 9])[22:28] == [8, 10, 0, 1, 0, 1]
+
+
 @pytest.mark.parametrize("repeated", [None, 2])
 @pytest.mark.parametrize("source", SOURCES)
 def test_a_resume_goes_on_at_every_cut(source: str, repeated: int | None) -> None:

@@ -185,7 +185,7 @@ def test_records_of_several_sources_are_left_out_by_name(
         assert passed + list(islice(iterator, MOST)) == remaining[: MOST + cut]
 
 
-OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
+OVER: dict[str, tuple[rs.Pipeline[Any], Any]] = {
     "concatenate": (rs.concatenate(rs.range(9), rs.range(9, 14), rs.range(14, 30)), [11, 16, 22]),
     "concatenate, named": (
         rs.concatenate({"a": rs.range(9), "b": rs.range(9, 30).shuffle(1)}),
@@ -211,6 +211,31 @@ OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
         {"a": [11, 16, 18], "b": [1]},
     ),
 }
+
+
+BEFORE: Mapping[str, Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]] = {
+    "enumerated": lambda numbers: numbers.enumerate(),
+    "with random numbers": lambda numbers: numbers.random_map(lambda item, rng: item, seed=1),
+    "nothing left out": lambda numbers: numbers.repeat(2).exclude([]),
+    "left out later": lambda numbers: numbers.repeat(2).exclude({0: [], 17: [3]}),
+    "in batches": lambda numbers: numbers.batch(2, collate=tuple),
+    "in whole batches": lambda numbers: numbers.batch(2, drop_last=True, collate=tuple),
+    "in windows": lambda numbers: numbers.window(3, shift=2).map(tuple),
+    "in windows with gaps": lambda numbers: numbers.window(2, shift=3).map(tuple),
+    "of a rank": lambda numbers: numbers.shard(0, 2),
+    "of a rank with fewer": lambda numbers: numbers.shard(1, 2),
+    "several of each": lambda numbers: numbers.flat_map(lambda item: (item, -item - 1), size=2),
+    "out of batches": lambda numbers: numbers.batch(2, drop_last=True).unbatch(size=2),
+}
+OVER |= {
+    f"behind {name}": (
+        rs.concatenate({"a": make(rs.range(11).map(int)), "b": rs.range(100, 110)}),
+        {"b": [1, 5]},
+    )
+    for name, make in BEFORE.items()
+}
+OVER["random_map"] = (BEFORE["with random numbers"](rs.range(30)), [3, 8])
+OVER["exclude"] = (rs.range(30).repeat(2).exclude([]), [3, 8])
 
 
 @pytest.mark.parametrize("name", OVER)

@@ -243,3 +243,10 @@ def test_a_state_of_records_that_nothing_leaves_out_is_refused(damaged: str) -> 
     assert state["fingerprint"] != saved
     with pytest.raises(rs.StateMismatch, match=r"records|changes|Exclude"):
         pipeline.resume(state)
+
+
+def test_a_state_of_records_that_the_new_pipeline_lacks_is_refused() -> None:
+    _, state = read(rs.range(5).repeat().exclude([2]), 31)
+    changed = rs.by_epoch({0: rs.range(2), 1: rs.range(8)}).repeat().exclude([2])
+    with pytest.raises(rs.StateMismatch, match="saved stop=5, this pipeline has stop=2"):
+        changed.resume(state)

@@ -568,7 +568,7 @@ def _compare_nodes(
                 f"{name} at {path}: saved {argument}={_cut(saved, shown)}, this pipeline has "
                 f"{argument}={shown(current)}; {described.hint}"
             )
-    has_new = past and ours.stage._may_grow and len(upstreams) < len(ours.upstreams)
+    has_new = past and ours.stage._may_grow and 0 < len(upstreams) < len(ours.upstreams)
     ends = past and ours.stage._may_grow and followed is None
     if has_new or (ends and told is not None and len(upstreams) == len(ours.upstreams)):
         further = ours.further_inputs(upstreams, past)

@@ -105,6 +105,9 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
       stage: the last stage.
       position: of a state.
       before: how the pipeline was then.
+
+    Raises:
+      StateMismatch: if the pipeline cannot have been like this.
     """
     present = [found for found, _ in walk(stage)]
     earlier = dict[int, Stage[Any]]()
@@ -122,7 +125,10 @@ def past_of(stage: Stage[Any], position: SavedPosition, before: Before) -> Past:
         earlier[key] = found
         return found
 
-    was = rebuilt(without_threads(stage), as_it_was)
+    try:
+        was = rebuilt(without_threads(stage), as_it_was)
+    except (InvalidArgument, InvalidType) as error:
+        raise StateMismatch(f"this pipeline cannot be built as it was: {error}", stage) from None
 
     @cache
     def known() -> tuple[int, list[Reach]]:

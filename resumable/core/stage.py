@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 
-from ..errors import InvalidType, UnknownLength, shorten
+from ..errors import InvalidType, StateMismatch, UnknownLength, shorten
 from ..state.value import unpack, unpack_count
 from .arguments import check_int
 from .block import block_items
@@ -153,10 +153,22 @@ class Stage(ABC, Generic[T]):
         Raises:
           StateMismatch: if ``state`` cannot have come from this stage, or has only an index.
         """
-        if len(self.inputs) == 1 and isinstance(state, dict) and state.keys() == {"upstream"}:
-            return self.inputs[0]._position_in(state["upstream"], epoch)
+        if len(self.inputs) == 1 and isinstance(state, dict) and "upstream" in state:
+            return self._position_after(
+                self.inputs[0]._position_in(state["upstream"], epoch), state
+            )
         (position,) = unpack(self, state, "position")
         return unpack_count(self, "position", position)
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        """`_position_in` where upstream's next item is at ``upstream``, by a state that has upstream's."""
+        if not self.flow.one_by_one:
+            raise StateMismatch(
+                f"the state does not tell how many items {type(self).__name__} has delivered, so no records "
+                "can be left out from here on",
+                self,
+            )
+        return upstream
 
     _may_begin: ClassVar[bool] = False
     """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields

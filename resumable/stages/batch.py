@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -36,6 +36,7 @@ from ..core import (
     check_reach,
     countable,
     derived,
+    known_length,
     stacked_layout,
 )
 from ..core.identity import BATCH_SIZE_HINT
@@ -102,6 +103,9 @@ class Batch(CallsFunction[Any]):
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [self.batch_size * count]
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        return int(min(-(-upstream // self.batch_size), known_length(self)))
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)

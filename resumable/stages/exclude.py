@@ -221,6 +221,12 @@ class Exclude(LookedUp[T], Transform[T]):
             records={first: each.lenient for first, each in self._by_item.items()},
         )
 
+    def _position_in(self, state: Any, epoch: int) -> int:
+        if isinstance(state, dict) and state.keys() == {"position"}:
+            return super()._position_in(state, epoch)
+        # It is upstream's, from where nothing was left out.
+        return self.upstream._position_in(state, epoch)
+
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count in (0, UNBOUNDED):
             return [count]

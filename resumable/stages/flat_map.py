@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
@@ -27,6 +27,7 @@ from ..core import (
 from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
 from ..core.fan_out import check_fan_out, expanded_length, fanned_out
 from ..errors import MalformedItem
+from ..state.value import unpack_count
 
 T = TypeVar("T")
 
@@ -98,6 +99,10 @@ class FlatMap(FunctionVersion[T]):
         if self.size is None or count == math.inf:
             return super()._inputs_reached(count)
         return [-(-count // self.size)]
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        offset = unpack_count(self, "offset", state.get("offset"))
+        return upstream * (self.size or 1) + offset
 
     def _made(self, size: int, epoch: int, item: Any) -> list[T]:
         """The items of ``fn(item)``, of which there are ``size``."""

@@ -140,6 +140,10 @@ class Shard(Deals[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [self.count * count]  # by all ranks, which are at the same step
 
+    def _position_in(self, state: Any, epoch: int) -> int:
+        position = super()._position_in(state, epoch)  # among the items of all ranks
+        return int(min(-(-position // self.count), known_length(self)))
+
     def place_in_last(self, rest: int) -> int | None:
         """Which of the ``rest`` items of a short last round goes to this rank; None for none."""
         if rest == 0 or self.uneven == "drop":

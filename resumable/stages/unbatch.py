@@ -34,6 +34,7 @@ from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import check_fan_out, expanded_length, fanned_out
 from ..errors import MalformedItem
+from ..state.value import unpack_count
 
 UNREAD: Final = object()
 
@@ -104,6 +105,10 @@ class Unbatch(Transform[Any]):
         if self.size is None or count == math.inf:
             return super()._inputs_reached(count)
         return [-(-count // self.size)]
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        offset = unpack_count(self, "offset", state.get("offset"))
+        return upstream * (self.size or 1) + offset
 
     def checked(self, batch: Any) -> Any:
         """``batch``, if it has as many items as it should."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, ClassVar, final
@@ -35,6 +35,7 @@ from ..core import (
     check_reach,
     countable,
     derived,
+    known_length,
     slice_block,
     stacked_layout,
     state_deferrer,
@@ -122,6 +123,10 @@ class Window(Transform[Any]):
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [(count - 1) * self.step + self.size if count else 0]
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        gap = unpack_count(self, "gap", state.get("gap"))
+        return int(min(-(-(upstream + gap) // self.step), known_length(self)))
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)

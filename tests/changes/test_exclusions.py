@@ -271,3 +271,10 @@ def test_an_error_says_what_to_write_where_later_data_lack_a_record() -> None:
         state = iterator.get_state()
     with pytest.raises(rs.StateMismatch, match=r"write records=\{0: \[7\], 1: \[2, 8\]\}"):
         data.exclude([2, 8]).resume(state)
+
+
+def test_a_state_of_records_that_the_new_pipeline_lacks_is_refused() -> None:
+    _, state = read(rs.range(5).repeat().exclude([2]), 31)
+    changed = rs.by_epoch({0: rs.range(2), 1: rs.range(8)}).repeat().exclude([2])
+    with pytest.raises(rs.StateMismatch, match="saved stop=5, this pipeline has stop=2"):
+        changed.resume(state)

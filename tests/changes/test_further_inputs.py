@@ -96,6 +96,17 @@ def test_a_partition_that_has_seen_its_end_stands_there_though_others_are_far_fr
         make(5, 7).resume(state)
 
 
+@pytest.mark.parametrize("joined", [rs.concatenate, rs.mix])
+def test_a_state_without_any_input_is_refused(joined: Callable[..., rs.Pipeline[int]]) -> None:
+    pipeline = joined({"a": rs.range(9)})
+    _, state = read(pipeline, 3)
+    saved = state["fingerprint"]
+    state["fingerprint"] = saved.replace(',["Range",{"stop":9}]', "")
+    assert state["fingerprint"] != saved
+    with pytest.raises(rs.StateMismatch):
+        pipeline.resume(state)
+
+
 def test_where_nothing_more_can_follow() -> None:
     corpora = {"a": rs.range(10), "b": rs.range(10, 20)}
     _, state = read(rs.concatenate(corpora), 19)

@@ -96,9 +96,10 @@ def test_items_of_epochs(
         mask = masks[max(number for number, first in enumerate(firsts) if first <= epoch)]
         return np.random.default_rng([seed, epoch]).permutation(mask).tolist() if seed else mask
 
+    all_of_them = EpochRuns(firsts, list(map(len, masks)), epochs)
     left_out = LeftOutInEpochs(
-        EpochRuns(firsts, list(map(len, masks)), epochs),
-        [len(mask) - sum(mask) for mask in masks],
+        all_of_them,
+        [len(mask) - sum(mask) for mask in masks[: len(all_of_them.firsts)]],
         lambda epoch: at_places(in_epoch(epoch)),
     )
     agrees(left_out, [out for epoch in range(epochs) for out in in_epoch(epoch)], data)

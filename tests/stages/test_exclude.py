@@ -185,7 +185,7 @@ def test_records_of_several_sources_are_left_out_by_name(
         assert passed + list(islice(iterator, MOST)) == remaining[: MOST + cut]
 
 
-OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
+OVER: dict[str, tuple[rs.Pipeline[Any], Any]] = {
     "concatenate": (rs.concatenate(rs.range(9), rs.range(9, 14), rs.range(14, 30)), [11, 16, 22]),
     "concatenate, named": (
         rs.concatenate({"a": rs.range(9), "b": rs.range(9, 30).shuffle(1)}),
@@ -222,6 +222,31 @@ OVER: Mapping[str, tuple[rs.Pipeline[Any], Any]] = {
         {"a": [11, 16, 18], "b": [1]},
     ),
 }
+
+
+BEFORE: Mapping[str, Callable[[rs.Pipeline[int]], rs.Pipeline[Any]]] = {
+    "enumerated": lambda numbers: numbers.enumerate(),
+    "with random numbers": lambda numbers: numbers.random_map(lambda item, rng: item, seed=1),
+    "nothing left out": lambda numbers: numbers.repeat(2).exclude([]),
+    "left out later": lambda numbers: numbers.repeat(2).exclude({0: [], 17: [3]}),
+    "in batches": lambda numbers: numbers.batch(2, collate=tuple),
+    "in whole batches": lambda numbers: numbers.batch(2, drop_last=True, collate=tuple),
+    "in windows": lambda numbers: numbers.window(3, shift=2).map(tuple),
+    "in windows with gaps": lambda numbers: numbers.window(2, shift=3).map(tuple),
+    "of a rank": lambda numbers: numbers.shard(0, 2),
+    "of a rank with fewer": lambda numbers: numbers.shard(1, 2),
+    "several of each": lambda numbers: numbers.flat_map(lambda item: (item, -item - 1), size=2),
+    "out of batches": lambda numbers: numbers.batch(2, drop_last=True).unbatch(size=2),
+}
+OVER |= {
+    f"behind {name}": (
+        rs.concatenate({"a": make(rs.range(11).map(int)), "b": rs.range(100, 110)}),
+        {"b": [1, 5]},
+    )
+    for name, make in BEFORE.items()
+}
+OVER["random_map"] = (BEFORE["with random numbers"](rs.range(30)), [3, 8])
+OVER["exclude"] = (rs.range(30).repeat(2).exclude([]), [3, 8])
 
 
 @pytest.mark.parametrize("name", OVER)
@@ -297,6 +322,15 @@ def test_rows_of_sources_that_are_shuffled_apart_have_no_record() -> None:
     with pytest.raises(rs.InvalidArgument, match="each made of one record of the source"):
         apart.exclude([3])
     assert len(rs.zip(rs.range(30).shuffle(4), rs.range(30).shuffle(5)).exclude([])) == 30
+
+
+def test_records_that_only_later_epochs_have_are_left_out_of_these() -> None:
+    longer = rs.by_epoch({0: rs.range(2), 3: rs.range(11)})
+    for endless, count in ((longer.repeat(), 6 + 8 * 20), (longer.repeat(5), 6 + 8 * 2)):
+        excluded = endless.exclude([5, 6, 9])
+        assert excluded[:count] == [*[0, 1] * 3, *[0, 1, 2, 3, 4, 7, 8, 10] * 20][:count]
+    shorter = rs.by_epoch({0: rs.range(11), 3: rs.range(2)}).repeat()
+    assert shorter.exclude([5, 6, 9])[22:28] == [8, 10, 0, 1, 0, 1]
 
 
 @pytest.mark.parametrize("repeated", [None, 2])

@@ -45,7 +45,7 @@ def _check_number(name: str, value: Any) -> float:
     if not isinstance(value, (float, np.floating)):
         return check_int(name, value, minimum=LEAST, maximum=MOST)
     if value != value:
-        raise InvalidArgument(f"{name} must equal itself, so that a state can say it, got nan")
+        raise InvalidArgument(f"{name} must be a number, got nan")
     return float(value)
 
 

@@ -139,7 +139,7 @@ def _transformed(pipeline: Pipeline[Any]) -> st.SearchStrategy[Pipeline[Any]]:
         st.just(pipeline.map(repr, workers=2)),
         st.just(pipeline.filter(lambda item: len(repr(item)) % 3)),
         st.just(pipeline.flat_map(lambda item: [item] * (len(repr(item)) % 4))),
-        st.just(pipeline.flat_map(lambda item: [item, 0, (item, 1)], size=3)),
+        st.just(pipeline.flat_map(lambda item: [item, (item, 1)], size=2)),
         st.just(pipeline.enumerate()),
         st.just(pipeline.scan(lambda carry, item: (carry + 1, (carry, item)), 0)),
         st.just(pipeline.scan(lambda carry, item: (carry + 1, item), 0, lambda carry: [0] * carry)),

@@ -159,7 +159,8 @@ def _as_tokens(document: Any) -> Tokens:
         raise _no_document(document) from None
     if is_masked(document) or tokens.dtype.kind not in "biufc":
         raise _no_document(document)
-    return tokens.astype(np.int64) if tokens.dtype.kind == "i" else tokens
+    # A list without numbers may be all that a group has of a field.
+    return tokens.astype(np.int64) if tokens.dtype.kind == "i" or not tokens.size else tokens
 
 
 def _check_shapes(found: list[Tokens], documents: list[Any]) -> None:

@@ -170,7 +170,7 @@ def read_known_as(value: Any, depth: int = 0) -> tuple[Any, ...] | None:
         return tuple(pairs) if names == sorted(set(names)) else None
     if all(type(one) is str for one in value):
         return tuple(value) if len(value) in (0, 2) else None
-    if not all(type(one) is int and 0 <= one < 1 << 62 for one in value):
+    if not all(type(one) is int and 0 <= one < 1 << 63 for one in value):
         return None
     return tuple(value) if list(value) == sorted(set(value)) else None
 
@@ -182,7 +182,7 @@ def _is_digest(value: tuple[Any, ...]) -> bool:
 def _numbers(given: Any) -> Indices:
     if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
         raise InvalidType(f"records must be several integers, got {shorten(given)}")
-    if isinstance(given, np.ndarray) and given.dtype.kind in "iu":
+    if isinstance(given, np.ndarray) and given.dtype.kind in "iu" and given.dtype != np.uint64:
         numbers = given.astype(np.int64).ravel()
     else:
         numbers = np.array([check_int("records", each, minimum=0) for each in given], np.int64)

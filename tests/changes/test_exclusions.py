@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
+import numpy as np
 import pytest
 from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, read, with_steps
 from hypothesis import given, reject
@@ -250,3 +251,12 @@ def test_a_state_of_records_that_the_new_pipeline_lacks_is_refused() -> None:
     changed = rs.by_epoch({0: rs.range(2), 1: rs.range(8)}).repeat().exclude([2])
     with pytest.raises(rs.StateMismatch, match="saved stop=5, this pipeline has stop=2"):
         changed.resume(state)
+
+
+def test_numbers_that_only_later_epochs_may_have_are_as_large_as_integers_are() -> None:
+    numbers = rs.by_epoch({0: rs.range(10), 1: rs.range(6)}).repeat()
+    _, state = read(numbers.exclude([2**62 + 5, 1]), 3)
+    changed = numbers.exclude({0: [2**62 + 5, 1], 3: [2]})
+    assert read(changed, 3, state)[0] == [4, 5, 6]
+    with pytest.raises(rs.InvalidArgument, match=f"must be at most {2**63 - 1}, got {2**63 + 1}"):
+        numbers.exclude(np.array([2**63 + 1], np.uint64))

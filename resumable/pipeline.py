@@ -149,7 +149,9 @@ class Pipeline(Generic[T]):
             return self.stage[index]  # type: ignore[index]
         indices, length = np.asarray(index), self.length
         if indices.dtype.kind == "i" and length not in (None, np.inf):
-            indices = np.where(indices < 0, indices + length, indices)
+            indices = indices.astype(np.int64)  # one that holds the length
+            from_end = (indices < 0) & (indices >= -length)
+            indices = np.where(from_end, indices + length, indices)
         return block_items(self.gather(indices))
 
     def __add__(self, other: Pipeline[U]) -> Pipeline[T | U]:

@@ -53,6 +53,7 @@ def test_several_indices_give_a_list_of_items(kind: Any) -> None:
     assert letters[kind([-1, 0, 0, -6])] == [items[5], items[0], items[0], items[0]]
     assert rs.range(5)[kind([4, -4])] == [4, 1]
     assert rs.range(3).repeat()[kind([4, 10**9])] == [1, 1]
+    assert rs.range(1000)[np.array([-1, 5], np.int8)] == [999, 5]
     rows = rs.from_arrays({"x": np.arange(4), "y": np.arange(4.0)})
     assert rows[kind([3])] == [{"x": 3, "y": 3.0}]
 
@@ -65,7 +66,12 @@ def test_no_indices_give_no_items() -> None:
     ("pipeline", "index", "error", "match"),
     [
         (letters, [6], rs.InvalidArgument, r"indices must lie within 6 items, got"),
-        (letters, [-7], rs.InvalidArgument, r"indices must lie within 6 items, got"),
+        (
+            letters,
+            [-7],
+            rs.InvalidArgument,
+            r"indices must lie within 6 items, got array\(\[-7\]\)",
+        ),
         (rs.range(3).repeat(), [-1], rs.InvalidArgument, "indices must lie within inf items"),
         (letters, [0.5], rs.InvalidType, "indices must be integers"),
         (letters, [True, False], rs.InvalidType, "indices must be integers"),

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-import numpy as np
 import pytest
 from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, read, with_steps
 from hypothesis import given, reject

@@ -43,12 +43,15 @@ def best_fit(lengths: Indices, capacities: Indices) -> Indices:
 
 def _different(lengths: Indices, capacities: Indices) -> tuple[Indices, Indices]:
     """The same without capacities that bind where another does, as that of a mask beside its tokens."""
-    kept = list(range(len(capacities)))
-    for place in range(len(capacities)):
+    if len(capacities) == 1:
+        return lengths, capacities
+    # Exact, as products of capacities may exceed an int64.
+    needs, spaces = lengths.T.astype(object), capacities.tolist()
+    kept = list(range(len(spaces)))
+    for place, (need, space) in enumerate(zip(needs, spaces, strict=True)):
         others = [other for other in kept if other != place]
         # Documents fit here if they fit where each takes as large a share.
-        needed = lengths[:, place] * capacities[others, None]
-        if any((needed <= lengths[:, others].T * capacities[place]).all(axis=1)):
+        if any((need * spaces[other] <= needs[other] * space).all() for other in others):
             kept = others
     return lengths[:, kept], capacities[kept]
 

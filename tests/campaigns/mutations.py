@@ -176,7 +176,7 @@ MUTATIONS: Final = [
         "while self.kept_before(index + step) <= place:",
         "while self.kept_before(index + step) < place:",
     ),
-    Mutation("core/left_out.py", "self.alike and (alike or not len(places))", "self.alike"),
+    Mutation("core/lookup.py", "(not before.total or by_index(upstream).every_epoch)", "True"),
     Mutation(
         "stages/mix.py", "self._items_in(schedule, last + 1)", "self._items_in(schedule, last)"
     ),

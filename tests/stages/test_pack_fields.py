@@ -189,6 +189,13 @@ def test_a_capacity_that_binds_where_another_does_changes_nothing(
     assert best_fit(np.hstack([beside, table]), np.array([20, 20])).tolist() == alone
 
 
+def test_a_capacity_may_be_larger_than_any_product_of_integers() -> None:
+    table = np.array([[3, 1], [3, 1], [3, 1]])
+    assert best_fit(table, np.array([8, 2**62 - 1])).tolist() == [0, 0, 1]
+    rows = list(rs.from_sequence([[1, 2, 3]] * 3).pack(8, max_documents=2**62))
+    assert [row["segment_ids"].max() for row in rows] == [2, 1]
+
+
 def test_rows_of_two_capacities_have_less_padding_than_first_fit_leaves() -> None:
     capacities = np.array([1024, 256])
     drawn = np.random.default_rng(0).lognormal(np.log(capacities / 6), 0.9, (500, 2))

@@ -68,7 +68,7 @@ BUILD = Environment("3.11", "build", "hatchling")
 STRICT = """
 # In the environment rather than as options, so that the workers of the test runner get it. Few
 # examples, since these are about the versions; the step `deep` tries many.
-PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=5 python -m pytest
+PYTHONPATH=. PYTHONDEVMODE=1 PYTHONWARNINGS=error RESUMABLE_EXAMPLES=3 python -m pytest
 """
 
 # In this order they are begun: what fails soonest first, then the longest, so that no core waits at the end.

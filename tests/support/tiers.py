@@ -16,7 +16,7 @@ __all__ = ["begin", "examples", "is_deep", "thinned"]
 
 T = TypeVar("T")
 
-EXAMPLES: Final = {"quick": 8, "deep": 60}
+EXAMPLES: Final = {"quick": 8, "deep": 30}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
 
 

@@ -58,7 +58,7 @@ def train(
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
-@pytest.mark.parametrize("crash", [1, 2, 3, 4, 8, 11, 12, 19])
+@pytest.mark.parametrize("crash", [1, 3, 4, 11, 19])
 def test_the_models_checkpoint_restores_its_input(kind: str, crash: int, tmp_path: Path) -> None:
     pipeline = PIPELINES[kind]()
     steps: Steps = []

@@ -56,10 +56,11 @@ def examples() -> int:
 def thinned(values: Iterable[T], most: int, seed: Any) -> list[T]:
     """All of ``values`` in the deep tier; in the quick one the ends, and ``most`` - 2 between them.
 
-    Which ones is a matter of ``seed``, the name of what is tested: so two tests try other ones,
+    They are fewer where fewer examples are asked for. Which ones is a matter of ``seed``, the name of what is tested: so two tests try other ones,
     and one test the same every time.
     """
     chosen = list(values)
+    most = max(most * min(examples(), EXAMPLES["quick"]) // EXAMPLES["quick"], 2)
     if is_deep() or len(chosen) <= most:
         return chosen
     between = Random(repr(seed)).sample(range(1, len(chosen) - 1), most - 2)

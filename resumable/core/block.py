@@ -26,6 +26,7 @@ from ..errors import MalformedItem
 
 Block: TypeAlias = Any
 Indices: TypeAlias = npt.NDArray[np.int64]
+NO_INDICES: Final[Indices] = np.empty(0, np.int64)
 
 # Rows of these dtypes become Python numbers, which NumPy turns back into the same dtype;
 # rows of any other dtype stay NumPy scalars. So no precision is gained or lost.

@@ -177,23 +177,16 @@ def by_epoch(stage: Stage[Any]) -> Stage[Any]:
     """
     if not stage._changes:
         return stage.upstreams[0] if isinstance(stage, ByEpoch) else stage
-    first = stage.starts[0] if isinstance(stage, ByEpoch) else 0
-    starts, upstreams = list[int](), list[Stage[Any]]()
-    for epoch in (first, *stage._changes):
-        upstream = in_epoch(stage, epoch)
-        if not upstreams or upstream is not upstreams[-1]:
-            starts.append(epoch)
-            upstreams.append(upstream)
-    if len(upstreams) == 1:
-        return upstreams[0]
-    if isinstance(stage, ByEpoch) and tuple(upstreams) == stage.upstreams:
-        return stage
-    return ByEpoch(
-        tuple(upstreams), tuple(starts), stage.stop if isinstance(stage, ByEpoch) else math.inf
+    first, stop = (stage.starts[0], stage.stop) if isinstance(stage, ByEpoch) else (0, math.inf)
+    split = one_by_epoch(
+        [(epoch, in_epoch(stage, epoch)) for epoch in (first, *stage._changes)], stop
     )
+    if isinstance(stage, ByEpoch) and split.inputs == stage.inputs:
+        return stage
+    return split
 
 
-def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
+def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]], stop: float = math.inf) -> Stage[Any]:
     """The stage that is, from each epoch of ``pairs`` on, the stage next to it; the epochs ascend."""
     changes = [
         pair
@@ -201,7 +194,7 @@ def one_by_epoch(pairs: Sequence[tuple[int, Stage[Any]]]) -> Stage[Any]:
         if not number or pair[1] is not pairs[number - 1][1]
     ]
     starts, upstreams = zip(*changes, strict=True)
-    return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts)
+    return upstreams[0] if len(upstreams) == 1 else ByEpoch(upstreams, starts, stop)
 
 
 def of_each_epoch(stage: Stage[Any]) -> list[tuple[tuple[int, float], Stage[Any]]]:

@@ -3,20 +3,68 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar, final
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 
 from ..errors import InvalidArgument, MalformedItem, shorten
+from ..state.value import unpack_count
+from .arguments import check_int
 from .block import Block, Indices, block_items, slice_block, take_rows, ungroup
+from .derived import derived
+from .flow import Flow
 from .indexed import Indexed
 from .prepared_items import PreparedItems
+from .reliance import ITEMS, PARTS, RANK, Reliance
 from .stage import MOST_ITEMS, Length
+from .transform import Transform
 
 T = TypeVar("T")
 
 NONE: Final = -1
+
+
+class FansOut(Transform[T]):
+    """A stage that makes ``size`` items of each of upstream's, one after another; None if that differs.
+
+    A subclass has the field, and says in `_expansion` how they are made.
+    """
+
+    flow = Flow.EXPANDED
+    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
+
+    size: int | None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.size is not None:
+            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
+        expanded_length(self.upstream.length, self.size)
+
+    @derived
+    def length(self) -> Length:
+        return expanded_length(self.upstream.length, self.size)
+
+    @abstractmethod
+    def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
+        """What returns a block of the ``size`` items made of one, the same in every call."""
+
+    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
+        upstream = self.upstream.indexed(epoch)
+        if upstream is None or self.size is None:
+            return None
+        return fanned_out(upstream, self.size, self._expansion(self.size, epoch))
+
+    def _inputs_reached(self, count: float) -> Sequence[float]:
+        if self.size is None or count == math.inf:
+            return super()._inputs_reached(count)
+        return [-(-count // self.size)]
+
+    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
+        offset = unpack_count(self, "offset", state.get("offset"))
+        return upstream * (self.size or 1) + offset
 
 
 def expanded_length(upstream: Length, size: int | None) -> Length:

@@ -115,16 +115,13 @@ def explain_mismatch(
     except (ValueError, RecursionError):
         return f"its fingerprint cannot be read: {shorten(saved)}"
     counting = _EpochCount(None, "pipeline")
-    compare = partial(
-        _compare_epochs,
-        theirs,
-        _identified(stage, relied_on),
-        "pipeline",
-        is_own,
-        counting=counting,
-    )
+    ours, terms = _identified(stage, relied_on), _Terms(is_own)
+
+    def compare(terms: _Terms) -> str | None:
+        return _compare_epochs(theirs, ours, "pipeline", terms, counting)
+
     if past is None:
-        return compare(past=None, told=None)
+        return compare(terms)
     before = Before({}, {})
 
     def note(stage: Stage[Any], change: Change) -> float:
@@ -141,11 +138,11 @@ def explain_mismatch(
 
     noting = Noting(note_input, [])
     first = Past(lambda: 0, note, lambda stage: None, epochs, noting)
-    if reason := compare(past=first, told=None if told is None else []):
+    if reason := compare(terms._replace(past=first, told=None if told is None else [])):
         return reason
     differs = before.changes or before.inputs or told is not None
     try:
-        reason = compare(past=past(before) if differs else None, told=told)
+        reason = compare(terms._replace(past=past(before) if differs else None, told=told))
     except StateMismatch:
         if not noting.reasons:
             raise
@@ -345,14 +342,22 @@ def _bare(identity: _Identity) -> list[Any]:
     return own + [_bare(upstream) for upstream in identity.upstreams]
 
 
+class _Terms(NamedTuple):
+    """By what two nodes are compared.
+
+    Attributes:
+      is_own: as in `explain_mismatch`.
+      past: says how much was read, and how many epochs were begun; None if all must agree.
+      told: as in `explain_mismatch`.
+    """
+
+    is_own: IsOwn
+    past: Past | None = None
+    told: list[FoundArgument] | None = None
+
+
 def _compare_epochs(
-    theirs: Any,
-    ours: _Identity,
-    path: str,
-    is_own: IsOwn,
-    past: Past | None,
-    told: list[FoundArgument] | None,
-    counting: _EpochCount,
+    theirs: Any, ours: _Identity, path: str, terms: _Terms, counting: _EpochCount
 ) -> str | None:
     """Why the saved node does not agree with ``ours`` in the epochs that were begun; None if it does.
 
@@ -360,16 +365,15 @@ def _compare_epochs(
       theirs: the saved node, as read from JSON.
       ours: what stands here now.
       path: of it.
-      is_own: as in `explain_mismatch`.
-      past: says how many epochs were begun; None if all must agree.
-      told: as in `explain_mismatch`.
+      terms: of the comparison.
       counting: what counts the epochs.
     """
+    past, told = terms.past, terms.told
     saved, present = nodes_by_epoch(theirs), _own_in_epochs(ours)
     one_each = len(saved) == len(present) == 1
     is_damaged = len(saved) == 1 and is_by_epoch(theirs)
     if is_damaged or (one_each and (past is None or counting.repeat is None)):
-        return _compare_nodes(theirs, ours, path, is_own, past, told)
+        return _compare_nodes(theirs, ours, path, terms)
     known = {_as_text(one): one.stage for _, one in present}
     begun = UNBOUNDED if past is None or one_each else past.epochs(counting.stage)
     found: list[FoundArgument] = []
@@ -378,19 +382,19 @@ def _compare_epochs(
     for first, following in zip(starts, [*starts[1:], UNBOUNDED], strict=True):
         left, right = in_saved_epoch(saved, first), in_saved_epoch(present, first)
         if first >= begun:
-            if reason := _only_of_another_rank(left, right, path, is_own):
+            if reason := _only_of_another_rank(left, right, path, terms):
                 return reason
             continue
         is_latest = one_each or (begun <= following and begun < UNBOUNDED)
         then = past if past and (past.noting or is_latest) else None
         inner: list[FoundArgument] | None = None if told is None or then is None else []
-        reason = _compare_nodes(left, right, path, is_own, then, inner)
+        reason = _compare_nodes(left, right, path, terms._replace(past=then, told=inner))
         span = EpochSpan(counting.name, counting.path, first, following)
         found += [one._replace(within=(span, *one.within)) for one in inner or ()]
         if reason and (
             past is None
             or says_what_to_do(reason)
-            or _only_of_another_rank(left, right, path, is_own)
+            or _only_of_another_rank(left, right, path, terms)
         ):
             return reason
         if reason:
@@ -468,13 +472,14 @@ def _another_form(
     )
 
 
-def _only_of_another_rank(theirs: Any, ours: _Identity, path: str, is_own: IsOwn) -> str | None:
+def _only_of_another_rank(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> str | None:
     """What the saved node says of a rank that is not ours, if it agrees in all else; None otherwise.
 
     What is planned for later epochs may change, but a plan that has not changed is one for these ranks.
     """
-    reason = _compare_nodes(theirs, ours, path, is_own, None, None)
-    if not reason or _compare_nodes(_of_our_rank(theirs, ours), ours, path, is_own, None, None):
+    everywhere = _Terms(terms.is_own)
+    reason = _compare_nodes(theirs, ours, path, everywhere)
+    if not reason or _compare_nodes(_of_our_rank(theirs, ours), ours, path, everywhere):
         return None
     return reason
 
@@ -502,14 +507,8 @@ def _own_in_epochs(identity: _Identity) -> list[tuple[int, _Identity]]:
     return list(zip([0, *stage.starts[1:]], identity.upstreams, strict=True))
 
 
-def _compare_nodes(
-    theirs: Any,
-    ours: _Identity,
-    path: str,
-    is_own: IsOwn,
-    past: Past | None,
-    told: list[FoundArgument] | None,
-) -> str | None:
+def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> str | None:
+    past, told = terms.past, terms.told
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
     if past and ours.stage._may_begin and theirs[0] != ours.name:
@@ -527,7 +526,7 @@ def _compare_nodes(
             f"{ours.version}; was it written by a newer version of the library?"
         )
     silent = ours.names_no_rank(fields)
-    if silent and is_own(ours.stage):
+    if silent and terms.is_own(ours.stage):
         fields = {**fields, **{name: ours.fields[name][0] for name in ours.of_rank}}
     followed = None if past is None else ours.timeline(fields)
     if past and followed and not (told is None and followed == ours.present_timeline):
@@ -584,7 +583,7 @@ def _compare_nodes(
     for number, (left, right) in enumerate(zip(upstreams, ours.upstreams, strict=False)):
         inner = below(path, ours.upstreams, number)
         counting = _EpochCount(ours.stage, path)
-        if reason := _compare_epochs(left, right, inner, is_own, past, told, counting):
+        if reason := _compare_epochs(left, right, inner, terms, counting):
             return reason
     return None
 

@@ -14,11 +14,12 @@ from typing import ClassVar, Final, TypeAlias, final
 import numpy as np
 import numpy.typing as npt
 
-from .block import Indices
+from .block import NO_INDICES, Indices
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
-NONE: Final[Indices] = np.empty(0, np.int64)
+KEPT_EPOCHS: Final = 8
+"""Epochs of which it is kept at a time what is left out."""
 MOST_LISTED: Final = 1 << 25
 """The most left-out items that are listed: a list of so many takes 256 MiB."""
 LOOKED_AT_ONCE: Final = 1 << 16
@@ -133,7 +134,7 @@ class AtPlaces(LeftOut):
     @cached_property
     def places(self) -> Indices:
         """Their indices, ascending; shape (total,)."""
-        return np.sort(self._unordered()) if self.total else NONE
+        return np.sort(self._unordered()) if self.total else NO_INDICES
 
     @cached_property
     def _before_gaps(self) -> Indices:
@@ -170,7 +171,7 @@ class AtPlaces(LeftOut):
         return AtPlaces.of((places[here] - first) // step, alike=self.alike)
 
 
-AtPlaces.NOTHING = AtPlaces.of(NONE)
+AtPlaces.NOTHING = AtPlaces.of(NO_INDICES)
 
 
 @final

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
-from .block import Block, Indices, block_items
+from .block import NO_INDICES, Block, Indices, block_items
 from .left_out import AtPlaces, LeftOut
 from .origin import Origin
 from .prepared_items import PreparedItems
@@ -43,7 +43,6 @@ T = TypeVar("T")
 
 FIRST_BLOCK = 512
 LARGEST_BLOCK = 65536
-EMPTY: Indices = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,7 +150,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._last_block_short = False  # the last block of `blocks` will have fewer items
         # The indices of `_base` for our positions [_block_start, _block_start + len(_block)), and
         # its prepared items there if it prepares some.
-        self._block = EMPTY
+        self._block = NO_INDICES
         self._block_start = 0
         self._prepared: PreparedItems[T] | None = None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import InvalidArgument, InvalidType, shorten
 from .arguments import check_int
-from .block import Indices
+from .block import NO_INDICES, Indices
 
 RecordNumbers: TypeAlias = "Iterable[int] | Mapping[str, RecordNumbers]"
 """Records as users write them: numbers, or for several inputs or files a dict of these by name."""
@@ -20,7 +20,6 @@ MOST_SHOWN: Final = 32
 """The most numbers that a fingerprint has as they are. Of more it has only their digest."""
 DEEPEST: Final = 64
 LARGEST: Final = (1 << 62) - 1
-NO_NUMBERS: Final[Indices] = np.empty(0, np.int64)
 
 
 @final
@@ -36,7 +35,7 @@ class Records:
 
     NONE: ClassVar[Records]
 
-    numbers: Indices = field(default_factory=lambda: NO_NUMBERS)
+    numbers: Indices = field(default_factory=lambda: NO_INDICES)
     named: Mapping[str, Records] = field(default_factory=dict)
     may_lack: bool = False
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from ..core.left_out import AtPlaces
-from ..core.records import NO_NUMBERS, Records
+from ..core.records import Records
 from ..errors import InvalidArgument, shorten
 
 
@@ -49,7 +49,7 @@ def left_out_of_files(
                 f"{name!r} among {shorten([paths[number] for number in named] or list(paths))}"
             )
         found.append(items_of(named[0], part))
-    return AtPlaces.of(np.concatenate([*found, NO_NUMBERS]))
+    return AtPlaces.of(np.concatenate([*found, NO_INDICES]))
 
 
 def _last_part(path: str) -> str:

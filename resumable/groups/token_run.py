@@ -6,7 +6,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ..core.block import Indices
+from ..core.block import NO_INDICES, Indices
 from ..errors import MalformedItem
 from .documents import Documents, Tokens, with_equal_empty_ones
 
@@ -21,7 +21,7 @@ class TokenRun:
 
     def __init__(self, capacities: int) -> None:
         nothing = np.empty((0, capacities), np.int64)
-        self.documents = Documents({}, nothing, nothing, np.empty(0, np.int64), {})
+        self.documents = Documents({}, nothing, nothing, NO_INDICES, {})
         self._kinds: dict[str, str] = {}  # of the fields that had tokens
 
     @property

@@ -38,7 +38,7 @@ from ..core import (
     known_length,
 )
 from ..core.epochs import in_epoch
-from ..core.left_out import LeftOut
+from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
 from ..core.records import (
@@ -59,8 +59,6 @@ T = TypeVar("T")
 
 RecordsByItem: TypeAlias = "RecordNumbers | Mapping[int, RecordNumbers]"
 
-KEPT_EPOCHS: Final = 8
-"""Epochs of which it is kept at a time what remains."""
 PLACES_AT_ONCE: Final = 512
 """The most items of a stream whose numbers are looked up together."""
 END: Final[Any] = object()

@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, TypeVar, final
+from typing import Any, TypeVar, final
 
 from ..core import (
-    ITEMS,
-    PARTS,
-    RANK,
-    Flow,
     FunctionVersion,
-    Indexed,
-    Length,
-    Reliance,
     SavedState,
     StageIterator,
-    check_int,
     check_stateless,
-    derived,
 )
 from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
-from ..core.fan_out import check_fan_out, expanded_length, fanned_out
+from ..core.fan_out import FansOut, check_fan_out
 from ..errors import MalformedItem
-from ..state.value import unpack_count
 
 T = TypeVar("T")
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class FlatMap(FunctionVersion[T]):
+class FlatMap(FansOut[T], FunctionVersion[T]):
     """The items of ``fn(item)`` for every item, one after another.
 
     State: O(1), upstream's state before the current item, and an offset. A resume reads that
@@ -64,8 +53,6 @@ class FlatMap(FunctionVersion[T]):
     -3
     """
 
-    flow = Flow.EXPANDED
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = SavedState(
         "an offset; a resume reads the item it is inside again", resumes_before=True
     )
@@ -77,32 +64,13 @@ class FlatMap(FunctionVersion[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
-        if self.size is not None:
-            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
-        expanded_length(self.upstream.length, self.size)
-
-    @derived
-    def length(self) -> Length:
-        return expanded_length(self.upstream.length, self.size)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
-        fn = self.fn if self.size is None else partial(self._made, self.size, epoch)
+        fn = self.fn if self.size is None else self._expansion(self.size, epoch)
         return ExpandingIterator(self, epoch, fn)
 
-    def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        upstream = self.upstream.indexed(epoch)
-        if upstream is None or self.size is None:
-            return None
-        return fanned_out(upstream, self.size, partial(self._made, self.size, epoch))
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        if self.size is None or count == math.inf:
-            return super()._inputs_reached(count)
-        return [-(-count // self.size)]
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        offset = unpack_count(self, "offset", state.get("offset"))
-        return upstream * (self.size or 1) + offset
+    def _expansion(self, size: int, epoch: int) -> Callable[[Any], list[T]]:
+        return partial(self._made, size, epoch)
 
     def _made(self, size: int, epoch: int, item: Any) -> list[T]:
         """The items of ``fn(item)``, of which there are ``size``."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, final
+from typing import final
 
 import numpy as np
 
 from ..core import Indices
-from ..core.left_out import NONE, LeftOut, Mask
+from ..core.block import NO_INDICES
+from ..core.left_out import KEPT_EPOCHS, LeftOut, Mask
 from .epoch_runs import EpochRuns
-
-KEPT_EPOCHS: Final = 8
-"""Epochs of which it is kept at a time what is left out."""
 
 
 @final
@@ -61,9 +59,9 @@ class LeftOutInEpochs(LeftOut):
 
     def up_to(self, stop: int) -> Indices:
         if not stop or not self.total:
-            return NONE
+            return NO_INDICES
         last = self._runs.epoch_with(int(min(stop, self._runs.total or 0)) - 1)
-        found = [NONE]
+        found = [NO_INDICES]
         for first, following in self._spans:
             for epoch in range(first, int(min(following, last + 1))):
                 start = int(self._runs.items_before(epoch))

@@ -160,7 +160,7 @@ class Repeat(Transform[T]):
         return RepeatIterator(self, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[T] | None:
-        epoch = max(epoch, self._first_epoch // max(self._epochs_counted, 1))
+        epoch = self._made_for(epoch)
         upstream, runs = self.split, self.runs(epoch)
         # Only a finite length tells which epoch an index is in.
         if not runs.known or not upstream.random_access:
@@ -192,8 +192,12 @@ class Repeat(Transform[T]):
         before = int(self.runs(epoch).items_before(finished))
         return before + inner._position_in(upstream, its_epoch)
 
+    def _made_for(self, epoch: int) -> int:
+        """``epoch``, or the first epoch of its own that it is made for, if that comes later."""
+        return max(epoch, self._first_epoch // max(self._epochs_counted, 1))
+
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
-        epoch = max(epoch, self._first_epoch // max(self._epochs_counted, 1))
+        epoch = self._made_for(epoch)
         runs = self.runs(epoch)
         if not runs.known:
             return None

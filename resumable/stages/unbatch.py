@@ -2,46 +2,35 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 import numpy as np
 
 from ..core import (
-    ITEMS,
-    PARTS,
-    RANK,
     Block,
     DeferredState,
-    Flow,
-    Indexed,
     Layout,
-    Length,
-    Reliance,
     SavedState,
     StageIterator,
-    Transform,
     block_items,
     block_length,
-    check_int,
     derived,
     rows_layout,
     slice_block,
 )
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
-from ..core.fan_out import check_fan_out, expanded_length, fanned_out
+from ..core.fan_out import FansOut, check_fan_out
 from ..errors import MalformedItem
-from ..state.value import unpack_count
 
 UNREAD: Final = object()
 
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Unbatch(Transform[Any]):
+class Unbatch(FansOut[Any]):
     """The items of every batch: rows of an array, tuples or dicts of rows, entries of a list.
 
     It undoes ``batch``, and splits batches that a source delivers.
@@ -69,24 +58,12 @@ class Unbatch(Transform[Any]):
     6
     """
 
-    flow = Flow.EXPANDED
-    relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
     state_cost = SavedState(
         "an offset; a resume reads the batch it is inside again", resumes_before=True
     )
 
     _: KW_ONLY
     size: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.size is not None:
-            object.__setattr__(self, "size", check_int("size", self.size, minimum=1))
-        expanded_length(self.upstream.length, self.size)
-
-    @derived
-    def length(self) -> Length:
-        return expanded_length(self.upstream.length, self.size)
 
     @derived
     def block_layout(self) -> Layout:
@@ -95,20 +72,8 @@ class Unbatch(Transform[Any]):
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _UnbatchIterator(self, epoch, lambda batch: _rows(self.checked(batch)))
 
-    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
-        upstream = self.upstream.indexed(epoch)
-        if upstream is None or self.size is None:
-            return None
-        return fanned_out(upstream, self.size, lambda batch: _block(self.checked(batch)))
-
-    def _inputs_reached(self, count: float) -> Sequence[float]:
-        if self.size is None or count == math.inf:
-            return super()._inputs_reached(count)
-        return [-(-count // self.size)]
-
-    def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
-        offset = unpack_count(self, "offset", state.get("offset"))
-        return upstream * (self.size or 1) + offset
+    def _expansion(self, size: int, epoch: int) -> Callable[[Any], Block]:
+        return lambda batch: _block(self.checked(batch))
 
     def checked(self, batch: Any) -> Any:
         """``batch``, if it has as many items as it should."""

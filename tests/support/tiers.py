@@ -56,8 +56,8 @@ def examples() -> int:
 def thinned(values: Iterable[T], most: int, seed: Any) -> list[T]:
     """All of ``values`` in the deep tier; in the quick one the ends, and ``most`` - 2 between them.
 
-    They are fewer where fewer examples are asked for. Which ones is a matter of ``seed``, the name of what is tested: so two tests try other ones,
-    and one test the same every time.
+    They are fewer where fewer examples are asked for. Which ones is a matter of ``seed``, the name of
+    what is tested: so two tests try other ones, and one test the same every time.
     """
     chosen = list(values)
     most = max(most * min(examples(), EXAMPLES["quick"]) // EXAMPLES["quick"], 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import threading
 import time
@@ -50,6 +51,19 @@ def _tries_more(item: pytest.Item) -> bool:
         value is tiers or getattr(value, "__module__", None) == tiers.__name__
         for value in vars(getattr(item, "module", None)).values()
     )
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call() -> Generator[None, Any, None]:
+    """Run each test without the variable that names it.
+
+    Workers are forked by a server that is replaced when the environment has changed. So each test with
+    workers would start an interpreter.
+    """
+    name = "PYTEST_CURRENT_TEST"
+    named = os.environ.pop(name)
+    yield
+    os.environ[name] = named
 
 
 @pytest.hookimpl(hookwrapper=True)

@@ -7,8 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import forks
 from support.command import call_command
+from support.forks import verify_by_forks
 
 MINE = """
 import resumable as rs
@@ -106,7 +106,7 @@ def test_arguments_that_do_not_fit_are_told(
 def test_every_process_calls_it_alike(
     tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     options = ["--positions", "2"] if command == "verify" else ["--seconds", "9"]
     done = called(
         tmp_path, command, "mine:make", "--arg", "size=50", "--arg", "seed=2", "--json", *options

@@ -22,9 +22,20 @@ from pathlib import Path
 from subprocess import PIPE, STDOUT, TimeoutExpired
 from typing import IO, Any, Final
 
+import pytest
+
 from resumable.verify.fork_server import Forked, ForkServer, ready
 
-__all__ = ["PIPE", "STDOUT", "Forked", "Popen", "TimeoutExpired", "ready", "obey"]
+__all__ = [
+    "PIPE",
+    "STDOUT",
+    "Forked",
+    "Popen",
+    "TimeoutExpired",
+    "ready",
+    "obey",
+    "verify_by_forks",
+]
 
 ROOT: Final = Path(__file__).parents[2]
 PRELOADED: Final = ("numpy", "resumable.verify.processes")
@@ -51,6 +62,34 @@ def Popen(  # noqa: N802  # its name in `subprocess`
     with _LOCK:
         server = _server_for(env, preloaded)
     return server.start(pickle.dumps((command[2], os.fspath(cwd), env)), stdout)
+
+
+def verify_by_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all that `verify` starts be forks, those of its own fork servers too."""
+    monkeypatch.setattr("resumable.verify.processes.subprocess", sys.modules[__name__])
+    monkeypatch.setattr("resumable.verify.processes.ForkServer", SharedForkServer)
+
+
+class SharedForkServer:
+    """Stands in for a `ForkServer`: what it starts are forks of a server that other tests use too."""
+
+    def __init__(self, code: str, directory: str, environment: dict[str, str]) -> None:
+        self._code, self._directory, self._environment = code, directory, environment
+
+    def start(self, wish: bytes, output: IO[Any]) -> Forked:
+        """A new process, for which `ready` returns ``wish``."""
+        code = self._code.replace("ready()", repr(wish))
+        assert code != self._code
+        return Popen(
+            [sys.executable, "-c", code],
+            cwd=self._directory,
+            env=self._environment,
+            stdout=output,
+            stderr=STDOUT,
+        )
+
+    def close(self) -> None:
+        """Nothing: the server goes on for others."""
 
 
 def _server_for(environment: dict[str, str], preloaded: tuple[str, ...]) -> ForkServer:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import forks
 from support.command import call_command
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.cli.verify import estimate_text
@@ -78,7 +78,7 @@ def test_it_is_told_once_before_all_that_takes_long(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text("import resumable as rs\nsmall = rs.range(9)")
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     done = call_command(tmp_path, "verify", "mine:small", "--positions", "2")
     said = done.stderr.splitlines()
     assert said[0] == "a run for reference, twice"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from support import forks
 from support.command import call_command
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.core import block_items, freeze
@@ -248,7 +248,7 @@ def test_the_report_says_both_and_that_nothing_differs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     done = call_command(tmp_path, "verify", "mine:packed", "--positions", "2")
     assert done.returncode == 0, done.stderr
     assert "Batch(batch_size=8, drop_last=True): 60 in, 7 out, 4 left out by" in done.stdout

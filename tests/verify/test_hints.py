@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import forks
 from support.command import call_command
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.verify import reasons
@@ -125,7 +125,7 @@ def test_a_flat_map_that_counts_is_not_told_of_get_state(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     done: subprocess.CompletedProcess[str] = call_command(
         tmp_path, "verify", "mine:expanded", "--positions", "3"
     )

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from support import forks
+from support.forks import verify_by_forks
 
 import resumable as rs
 from resumable.verify.lives import Lived
@@ -55,7 +55,7 @@ broken = rs.range(60).shard(0, 2).map(fails)
 @pytest.fixture
 def checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     """Tries several ranks of one of these pipelines; the processes are forks."""
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "work").mkdir()

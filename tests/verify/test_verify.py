@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from campaigns.verify_examples import EXPECTED, problem, verified
-from support import forks
 from support.command import ROOT, call_command, run_command
+from support.forks import verify_by_forks
 from support.tiers import is_deep
 from support.waiting import wait_until
 from verify.pairs import PAIRS
@@ -28,7 +28,7 @@ def forked(monkeypatch: pytest.MonkeyPatch) -> Command:
     """Runs the command here, and its processes are forks."""
     if not hasattr(os, "fork"):
         return run_command
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     return call_command
 
 

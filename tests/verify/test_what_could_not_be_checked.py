@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import forks
 from support.command import call_command, run_python
+from support.forks import verify_by_forks
 from verify.pairs import PAIRS
 
 import resumable as rs
@@ -93,7 +93,7 @@ def verified(
 ) -> Callable[[str], subprocess.CompletedProcess[str]]:
     """Verifies one of these pipelines; the processes are forks."""
     (tmp_path / "mine.py").write_text(MINE)
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     monkeypatch.setenv("PYTHONHASHSEED", "0")
     return lambda name: call_command(tmp_path, "verify", f"mine:{name}", "--positions", "3")
 
@@ -176,7 +176,7 @@ def test_ranks_whose_processes_died_are_not_said_to_differ(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "ranked.py").write_text("import resumable as rs\nranked = rs.range(9).shard(0, 2)")
-    monkeypatch.setattr("resumable.verify.processes.subprocess", forks)
+    verify_by_forks(monkeypatch)
     (tmp_path / "work").mkdir()
     workers = Killed(Target(f"{tmp_path / 'ranked.py'}:ranked"), tmp_path / "work", 1)
     stage = rs.range(9).shard(0, 2).stage

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.command import run_python
+from support.command import run_code
 
 import resumable as rs
 from resumable.sources.recent import Recent, sample
@@ -191,10 +191,10 @@ def test_a_set_that_is_iterated_under_another_hash_seed_is_refused() -> None:
         "import resumable as rs; p = rs.from_iterable(lambda: iter({f'w{n}' for n in range(99)}));"
     )
     save = f"{words} i = iter(p); i.pull(50); print(rs.dumps(i.get_state()).hex())"
-    saved = run_python("-c", save, PYTHONHASHSEED="1").stdout.strip()
+    saved = run_code(save, PYTHONHASHSEED="1").stdout.strip()
     resume = f"{words} print(next(p.resume(rs.loads(bytes.fromhex('{saved}')))))"
-    assert run_python("-c", resume, PYTHONHASHSEED="1").stdout.startswith("w")
-    refused = run_python("-c", resume, PYTHONHASHSEED="2").stderr
+    assert run_code(resume, PYTHONHASHSEED="1").stdout.startswith("w")
+    refused = run_code(resume, PYTHONHASHSEED="2").stderr
     assert "the items before position 50 differ from those of the save" in refused
 
 

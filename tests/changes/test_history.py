@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.command import call_command, run_python
+from support.command import call_command, run_code
 
 import resumable as rs
 from resumable.checkpoint.history import read_history
@@ -223,7 +223,7 @@ def test_kills_leave_whole_lines_and_the_run_goes_on(tmp_path: Path) -> None:
         ("{0: (7, 3), 20: (3, 7)}", 3),
         ("{0: (7, 3), 20: (3, 7), 90: (1, 1)}", 6),
     ):
-        done = run_python("-W", "error", "-c", KILLED, weights, str(steps), folder=tmp_path)
+        done = run_code(KILLED, weights, str(steps), folder=tmp_path)
         assert done.returncode == -signal.SIGKILL, done.stderr
     assert [(one["step"], one["new"]) for one in entries(tmp_path / "run")] == [
         (10, "{0: (7, 3), 20: (3, 7)}"),
@@ -244,9 +244,7 @@ def test_a_line_that_a_kill_has_lost_is_written_at_the_next_resume(tmp_path: Pat
         ("{0: (7, 3), 20: (3, 7), 95: (1, 1)}", 3, False, (15, 20, first, second)),
         (second, 7, False, None),
     ):
-        done = run_python(
-            "-W", "error", "-c", KILLED, weights, str(steps), *["kill"] * kill, folder=tmp_path
-        )
+        done = run_code(KILLED, weights, str(steps), *["kill"] * kill, folder=tmp_path)
         assert done.returncode == -signal.SIGKILL, done.stderr
         if line:
             step, at, *values = line

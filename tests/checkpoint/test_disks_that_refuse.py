@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.command import run_code
 
 import resumable as rs
 
@@ -65,10 +66,8 @@ def save_against_refusal(folder: Path, impose: str, lift: str, code: int) -> Non
     """Save in ``folder`` before ``impose``, under it, and after ``lift``."""
     script = SAVE_AGAINST_REFUSAL.replace("IMPOSE", impose).replace("LIFT", lift)
     script = script.replace("CODE", errno.errorcode[code])
-    process = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True
-    )
-    assert process.returncode == 0, process.stderr
+    done = run_code(script, folder=folder)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture

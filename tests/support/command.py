@@ -9,14 +9,19 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from resumable.cli.main import main
+from support import forks
+from support.tiers import is_deep
 
-__all__ = ["ROOT", "call_command", "run_command", "run_python", "script"]
+from resumable.cli.main import main
+from resumable.verify.fork_server import CAN_FORK
+
+__all__ = ["ROOT", "call_command", "run_code", "run_command", "run_python", "script"]
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -45,6 +50,31 @@ def run_python(
 def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A script of its own, whose functions no worker could import; warnings are errors."""
     return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
+
+
+def run_code(
+    code: str, *arguments: str, folder: Path = ROOT, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """``python -W error -c CODE ARGUMENTS`` in ``folder``; in the quick tier a fork that has imported the library.
+
+    A fork writes its output and its errors to one file, so each of both has all of it.
+    """
+    if is_deep() or not CAN_FORK:
+        return run_python("-W", "error", "-c", code, *arguments, folder=folder, **environment)
+    begin = f"import sys, warnings; sys.argv[1:] = {arguments!r}; warnings.simplefilter('error')\n"
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
+        process = forks.Popen(
+            [sys.executable, "-c", begin + code],
+            cwd=folder,
+            env={**os.environ, **environment},
+            stdout=said,
+            stderr=forks.STDOUT,
+        )
+        status = process.wait(300)
+        process.stdin.close()
+        said.seek(0)
+        output = said.read()
+    return subprocess.CompletedProcess([code, *arguments], status, output, output)
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import signal
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -16,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command import started_code
 from support.tiers import is_deep
 
 import resumable as rs
@@ -319,16 +317,11 @@ def test_killed_at_random_moments_it_repeats_only_what_no_checkpoint_holds(tmp_p
     effective: dict[int, list[int]] = {}
     for _ in range(12 if is_deep() else 4):
         saved = rs.Directory(tmp_path).steps()
-        process = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        )
-        assert process.stdout is not None
-        first = process.stdout.readline()
-        time.sleep(chosen.uniform(0, 0.05))
-        process.send_signal(signal.SIGKILL)
-        lines = [first, *process.stdout.read().splitlines(keepends=True)]
-        process.wait()
-        process.stdout.close()
+        with started_code(KILLED, str(tmp_path)) as (process, printed):
+            first = printed.readline()
+            time.sleep(chosen.uniform(0, 0.05))
+            process.kill()
+            lines = [first, *printed.read().splitlines(keepends=True)]
         start = int(first.split()[0])
         assert start == max(saved, default=0) + 1, "it did not start from the newest"
         for line in lines:

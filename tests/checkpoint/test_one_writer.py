@@ -9,7 +9,6 @@ import os
 import pickle
 import platform
 import signal
-import subprocess
 import sys
 import threading
 import warnings
@@ -23,7 +22,7 @@ import pytest
 from checkpoint.faulty_os import Fault, faults, faulty_os, open_descriptors
 from checkpoint.saving_loops import files_in, run_loop, unfinished_in
 from checkpoint.wrapped import Wrapped
-from support.command import run_python
+from support.command import run_code, run_python, started_code
 from support.waiting import wait_until
 
 import resumable as rs
@@ -64,21 +63,17 @@ while True:
 
 
 @contextmanager
-def holder(folder: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+def holder(folder: Path, *arguments: str) -> Iterator[tuple[Any, list[int]]]:
     """A process that has resumed; with its number, and that of its fork if it is to have one."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder), *arguments], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    numbers = [process.pid]
-    try:
-        numbers = [int(process.stdout.readline()) for _ in range(1 + len(arguments))]
-        yield process, numbers
-    finally:
-        for number in numbers:
-            with suppress(ProcessLookupError):
-                os.kill(number, signal.SIGKILL)
-        process.communicate()
+    with started_code(HOLDER, str(folder), *arguments) as (process, printed):
+        numbers = [process.pid]
+        try:
+            numbers = [int(printed.readline()) for _ in range(1 + len(arguments))]
+            yield process, numbers
+        finally:
+            for number in numbers:
+                with suppress(ProcessLookupError):
+                    os.kill(number, signal.SIGKILL)
 
 
 def test_a_second_process_is_refused_and_told_who_writes(tmp_path: Path) -> None:
@@ -311,7 +306,8 @@ class TestTheFile:
         if not made:
             (tmp_path / ".lock-input").unlink()
         code = (
-            "import os, pathlib\nimport resumable as rs\n"
+            "import os, pathlib, warnings\nimport resumable as rs\n"
+            "warnings.filterwarnings('ignore', 'this run had come to its end')\n"
             "store = rs.Directory('.')\n"
             "store.folder = pathlib.Path('.')  # the folders above may be closed to others\n"
             "os.chmod('.', 0o555)\nos.geteuid() or os.seteuid(65534)\n"
@@ -319,8 +315,7 @@ class TestTheFile:
             "loop = rs.Checkpointer(store, rs.EverySteps(5)).resume(rs.range(20), step=20)\n"
             "assert (list(loop), loop.step) == ([], 20)\n"
         )
-        quiet = ("-W", "error", "-W", "ignore:this run had come to its end")
-        done = run_python(*quiet, "-c", code, folder=tmp_path)
+        done = run_code(code, folder=tmp_path)
         assert done.returncode == 0, done.stderr
 
 

@@ -13,7 +13,7 @@ import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import IO, Any, Final
 
 from support import forks
 from support.tiers import is_deep
@@ -21,7 +21,15 @@ from support.tiers import is_deep
 from resumable.cli.main import main
 from resumable.verify.fork_server import CAN_FORK
 
-__all__ = ["ROOT", "call_command", "run_code", "run_command", "run_python", "script"]
+__all__ = [
+    "ROOT",
+    "call_command",
+    "run_code",
+    "run_command",
+    "run_python",
+    "script",
+    "started_code",
+]
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -61,20 +69,53 @@ def run_code(
     """
     if is_deep() or not CAN_FORK:
         return run_python("-W", "error", "-c", code, *arguments, folder=folder, **environment)
-    begin = f"import sys, warnings; sys.argv[1:] = {arguments!r}; warnings.simplefilter('error')\n"
     with tempfile.TemporaryFile("w+", encoding="utf-8") as said:
-        process = forks.Popen(
-            [sys.executable, "-c", begin + code],
-            cwd=folder,
-            env={**os.environ, **environment},
-            stdout=said,
-            stderr=forks.STDOUT,
-        )
+        process = _forked(code, arguments, folder, environment, said)
         status = process.wait(300)
         process.stdin.close()
         said.seek(0)
         output = said.read()
     return subprocess.CompletedProcess([code, *arguments], status, output, output)
+
+
+@contextlib.contextmanager
+def started_code(code: str, *arguments: str) -> Iterator[tuple[Any, IO[str]]]:
+    """Such a process while it runs, and what it prints; it is killed at the end."""
+    reader, writer = os.pipe()
+    with open(reader, encoding="utf-8") as printed:
+        with open(writer, "w") as output:
+            if is_deep() or not CAN_FORK:
+                process: Any = subprocess.Popen(
+                    [sys.executable, "-c", code, *arguments],
+                    env={**os.environ, "PYTHONPATH": str(ROOT)},
+                    stdin=subprocess.PIPE,
+                    stdout=output,
+                )
+            else:
+                process = _forked(code, arguments, ROOT, {}, output)
+        try:
+            yield process, printed
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+
+
+def _forked(
+    code: str,
+    arguments: tuple[str, ...],
+    folder: Path,
+    environment: dict[str, str],
+    output: IO[str],
+) -> forks.Forked:
+    begin = f"import sys, warnings; sys.argv[1:] = {arguments!r}; warnings.simplefilter('error')\n"
+    return forks.Popen(
+        [sys.executable, "-c", begin + code],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=output,
+        stderr=forks.STDOUT,
+    )
 
 
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

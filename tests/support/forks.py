@@ -119,6 +119,8 @@ def obey(wish: bytes) -> None:
         os.environ.update(environment)
         exec(code, {"__name__": "__main__"})
         status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
     finally:

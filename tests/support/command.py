@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from support import forks
-from support.tiers import is_deep
+from support.tiers import depends_on_tier, is_deep
 
 from resumable.cli.main import main
 from resumable.verify.fork_server import CAN_FORK
@@ -60,6 +60,7 @@ def script(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_python("-W", "error", "-c", textwrap.dedent(code), *arguments)
 
 
+@depends_on_tier
 def run_code(
     code: str, *arguments: str, folder: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
@@ -78,6 +79,7 @@ def run_code(
     return subprocess.CompletedProcess([code, *arguments], status, output, output)
 
 
+@depends_on_tier
 @contextlib.contextmanager
 def started_code(code: str, *arguments: str) -> Iterator[tuple[Any, IO[str]]]:
     """Such a process while it runs, and what it prints; it is killed at the end."""

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from support.command import run_code
-from support.tiers import is_deep
+from support.tiers import depends_on_tier, is_deep
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -47,6 +47,7 @@ def blocks(path: Path) -> Iterator[Block]:
         yield Block(line, match["info"].strip(), match["text"])
 
 
+@depends_on_tier
 def run_page(path: Path, folder: Path) -> ModuleType:
     """Run what a page tells the reader to do, in ``folder``, which must be the working directory.
 

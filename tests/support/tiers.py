@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final, TypeVar
 
 from hypothesis import HealthCheck, settings
 
-__all__ = ["begin", "examples", "is_deep", "thinned"]
+__all__ = ["begin", "depends_on_tier", "examples", "is_deep", "thinned"]
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 EXAMPLES: Final = {"quick": 8, "deep": 30}
 """Examples of a random test, unless the environment variable RESUMABLE_EXAMPLES says how many."""
@@ -46,6 +47,12 @@ _tier = "quick"
 def is_deep() -> bool:
     """Whether this is the deep tier."""
     return _tier == "deep"
+
+
+def depends_on_tier(function: F) -> F:
+    """Mark a function that asks for the tier, so that a module of tests that uses it belongs to both."""
+    function.__dict__["depends_on_tier"] = True
+    return function
 
 
 def examples() -> int:

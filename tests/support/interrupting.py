@@ -9,9 +9,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, Final
+
+from support.tiers import depends_on_tier, is_deep
 
 __all__ = ["Interrupt", "Interrupter", "interrupted", "interrupters", "places"]
+
+
+ALL_OF_THE_FIRST: Final = 30
+"""So many places are all taken in the quick tier, and of those after them every third."""
 
 
 class Interrupt(BaseException):
@@ -67,12 +73,13 @@ def places(call: Callable[[], Any]) -> int:
     return before - counter.left
 
 
+@depends_on_tier
 def interrupters() -> Iterator[Interrupter]:
-    """One for each place, until the last one finds no place left."""
+    """One for each place, until the last one finds no place left; in the quick tier for some of them."""
     place = 0
     while True:
         interrupter = Interrupter(place)
         yield interrupter
         if not interrupter.has_rung:
             return
-        place += 1
+        place += 1 if is_deep() or place < ALL_OF_THE_FIRST else 3

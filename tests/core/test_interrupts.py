@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from campaigns.interrupts import campaign
 from support.graphs import stream
-from support.interrupting import interrupters
+from support.interrupting import interrupters, some_interrupters
 from support.waiting import wait_until, waits_in
 
 import resumable as rs
@@ -50,10 +50,10 @@ def pipeline(request: pytest.FixtureRequest) -> rs.Pipeline[Any]:
 
 
 def test_wherever_a_pass_is_interrupted_no_item_is_lost_or_repeated(
-    pipeline: rs.Pipeline[Any],
+    pipeline: rs.Pipeline[Any], request: pytest.FixtureRequest
 ) -> None:
     expected = list(pipeline)
-    for interrupt in interrupters():
+    for interrupt in some_interrupters(request.node.name):
         iterator = iter(pipeline)
         seen: list[Any] = []
         interrupt(partial(take_all, iterator, seen))
@@ -134,7 +134,7 @@ def test_wherever_a_saving_loop_is_interrupted_nothing_is_torn(
 ) -> None:
     pipeline = PIPELINES[name]
     expected = list(pipeline)
-    for interrupt in interrupters():
+    for interrupt in some_interrupters((name, asynchronous)):
         store, seen, told = rs.Memory(), list[Any](), list[tuple[str, int]]()
         checkpointer = rs.Checkpointer(
             store, rs.EverySteps(2), asynchronous=asynchronous, listeners=[Told(told)]
@@ -182,7 +182,7 @@ def test_wherever_the_end_of_a_loop_is_interrupted_it_ends(asynchronous: bool) -
             for _ in checkpointer.resume(pipeline):
                 pass
 
-    for interrupt in interrupters():
+    for interrupt in some_interrupters(asynchronous):
         store = rs.Memory()
         interrupt(partial(run, store))
         steps = store.steps()

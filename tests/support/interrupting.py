@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from random import Random
 from types import FrameType
-from typing import Any, Final
+from typing import Any
 
 from support.tiers import depends_on_tier, is_deep
 
-__all__ = ["Interrupt", "Interrupter", "interrupted", "interrupters", "places"]
-
-
-ALL_OF_THE_FIRST: Final = 30
-"""So many places are all taken in the quick tier, and of those after them every third."""
+__all__ = ["Interrupt", "Interrupter", "interrupted", "interrupters", "places", "some_interrupters"]
 
 
 class Interrupt(BaseException):
@@ -73,13 +70,24 @@ def places(call: Callable[[], Any]) -> int:
     return before - counter.left
 
 
-@depends_on_tier
 def interrupters() -> Iterator[Interrupter]:
-    """One for each place, until the last one finds no place left; in the quick tier for some of them."""
-    place = 0
+    """One for each place, until the last one finds no place left."""
+    return _interrupters(0, 1)
+
+
+@depends_on_tier
+def some_interrupters(seed: object) -> Iterator[Interrupter]:
+    """The same; in the quick tier for every third place, from one that ``seed`` chooses.
+
+    For what does the same several times, as a loop does for each item: so all that it does is interrupted.
+    """
+    return _interrupters(0, 1) if is_deep() else _interrupters(Random(repr(seed)).randrange(3), 3)
+
+
+def _interrupters(place: int, step: int) -> Iterator[Interrupter]:
     while True:
         interrupter = Interrupter(place)
         yield interrupter
         if not interrupter.has_rung:
             return
-        place += 1 if is_deep() or place < ALL_OF_THE_FIRST else 3
+        place += step

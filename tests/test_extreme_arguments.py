@@ -242,7 +242,7 @@ PAIRS = [(builder, source) for builder in BUILDERS for source in thinned(SOURCES
 def test_whatever_an_argument_is_only_errors_of_the_library_are_raised(
     builder: str, source: str
 ) -> None:
-    for value in thinned(NUMBERS, 25, (builder, source)):
+    for value in thinned(NUMBERS, 16, (builder, source)):
         pipeline = own(BUILDERS[builder], SOURCES[source](), value)
         if isinstance(pipeline, rs.Pipeline):
             waits = source in PATIENT.get(builder, ())
@@ -282,7 +282,7 @@ def test_whatever_a_position_is_only_errors_of_the_library_are_raised(
     with iter(pipeline) as iterator:
         own(next, iterator)
         state = own(iterator.get_state)
-    for hostile in thinned(crafted(state), 25, (builder, source)):
+    for hostile in thinned(crafted(state), 16, (builder, source)):
         resumed = own(pipeline.resume, hostile)
         if not isinstance(resumed, Exception):
             with resumed:

@@ -463,7 +463,7 @@ def test_what_a_function_makes_of_an_item_is_begun_without_a_note_of_the_state()
     assert work.instructions <= STEPS * 39
 
 
-@pytest.mark.parametrize("window", [1000, 10_000])
+@pytest.mark.parametrize("window", [pytest.param(1000, marks=pytest.mark.deep), 10_000])
 def test_a_stream_shuffled_in_a_window_costs_one_append_an_item(window: int) -> None:
     stream = rs.from_iterable(naturals).shuffle(0, window=window)
     small, large = (steady(stream.batch(size)) for size in (256, 512))
@@ -487,7 +487,7 @@ def test_a_filtered_batch_costs_the_library_nothing_an_item() -> None:
     assert large.instructions - small.instructions <= STEPS * 3 * 210
 
 
-@pytest.mark.parametrize("batch_size", [256, 512])
+@pytest.mark.parametrize("batch_size", [pytest.param(256, marks=pytest.mark.deep), 512])
 def test_a_scanned_batch_costs_a_call_of_the_function_an_item(batch_size: int) -> None:
     work = steady(rs.range(COUNT).scan(numbered, 0).batch(batch_size))
     assert work.calls.total() <= STEPS * 12

@@ -197,7 +197,7 @@ def test_from_the_item_that_the_error_names_on_everything_may_change(name: str, 
 
     if name in ONLY_BY_INDEX and not INPUTS[kind](0).random_access:
         return
-    for cut in thinned(range(1, 30), 6, (name, kind)):
+    for cut in thinned(range(1, 30), 4, (name, kind)):
         passed, state = read(make({0: (50, 1)}), cut)
         changed: Timeline | None = {0: (1, 50)}
         assert changed is not None

@@ -20,7 +20,7 @@ def output_of(name: str, *arguments: str) -> str:
 
 
 def test_kills_at_random_moments_damage_and_lose_nothing() -> None:
-    kills = "150" if is_deep() else "60"
+    kills = "150" if is_deep() else "30"
     assert "damaged=0, lost=0, wrong=0" in output_of("kills.py", "--kills", kills)
 
 
@@ -28,7 +28,7 @@ def test_kills_at_random_moments_damage_and_lose_nothing() -> None:
     ("kind", "kills"),
     [
         pytest.param("shards", 20, marks=pytest.mark.deep),
-        ("partitions", 20),
+        ("partitions", 20 if is_deep() else 12),
         pytest.param("workers", 8, marks=pytest.mark.deep),
     ],
 )

@@ -22,7 +22,7 @@ import pytest
 from checkpoint.faulty_os import Fault, faults, faulty_os, open_descriptors
 from checkpoint.saving_loops import files_in, run_loop, unfinished_in
 from checkpoint.wrapped import Wrapped
-from support.command import run_code, run_python, started_code
+from support.command import fork_command, run_code, started_code
 from support.waiting import wait_until
 
 import resumable as rs
@@ -256,7 +256,7 @@ def test_readers_need_no_lock(tmp_path: Path) -> None:
     latest = reader.latest()
     assert latest is not None
     assert (latest.step, reader.load(2).step, reader.steps()) == (4, 2, [2, 4])
-    assert run_python("-m", "resumable", "inspect", str(tmp_path)).returncode == 0
+    assert fork_command(tmp_path, "inspect", ".").returncode == 0
     checkpointer.close()
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.command import ROOT, call_command, run_command
+from support.command import ROOT, call_command, fork_command, run_command
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -174,10 +174,10 @@ def test_a_file_that_is_there_is_left_alone_until_it_is_drawn(tmp_path: Path) ->
 
 def test_a_plot_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     (tmp_path / "matplotlib.py").write_text("raise ImportError('not here')")
-    done = bench(tmp_path, "mine:make", "--plot", "shares.png", command=run_command)
+    done = bench(tmp_path, "mine:make", "--plot", "shares.png", command=fork_command)
     assert done.returncode == 2
     assert "--plot needs matplotlib: pip install 'resumable-loader[bench]'" in done.stderr
-    assert bench(tmp_path, "mine:make", command=run_command).returncode == 0
+    assert bench(tmp_path, "mine:make", command=fork_command).returncode == 0
 
 
 def test_the_command_line_loads_no_matplotlib() -> None:

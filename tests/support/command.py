@@ -24,6 +24,7 @@ from resumable.verify.fork_server import CAN_FORK
 __all__ = [
     "ROOT",
     "call_command",
+    "fork_command",
     "run_code",
     "run_command",
     "run_python",
@@ -123,6 +124,20 @@ def _forked(
 def run_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """``resumable ARGUMENTS`` in ``folder``, in a process of its own."""
     return run_python("-m", "resumable", *arguments, folder=folder)
+
+
+@depends_on_tier
+def fork_command(
+    folder: Path, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """What `run_command` returns; in the quick tier of a fork, as by `run_code`."""
+    if is_deep():
+        return run_python("-m", "resumable", *arguments, folder=folder, **environment)
+    code = (
+        "import runpy; sys.path.insert(0, '')\n"
+        "runpy.run_module('resumable', run_name='__main__', alter_sys=True)"
+    )
+    return run_code(code, *arguments, folder=folder, **environment)
 
 
 def call_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from support.command import run_code
+from support.command import fork_command
 from support.tiers import depends_on_tier, is_deep
 
 ROOT = Path(__file__).parents[2]
@@ -99,8 +99,7 @@ def _run_commands(text: str, folder: Path, place: str) -> None:
 def _printed_by(command: str, folder: Path) -> str:
     name, *arguments = shlex.split(command)
     if name == "resumable" and not is_deep() and not re.search("[|&;<>$*`]", command):
-        code = "import runpy; runpy.run_module('resumable', run_name='__main__', alter_sys=True)"
-        return run_code(code, *arguments, folder=folder, COLUMNS="100").stdout
+        return fork_command(folder, *arguments, COLUMNS="100").stdout
     search = [Path(sys.executable).parent, os.environ.get("PATH", "")]
     paths = [ROOT, ROOT / "adapters", os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(

@@ -31,7 +31,7 @@ json.dump(got, sys.stdout)
 """
 
 
-@pytest.mark.parametrize("hash_seed", ["0", "12345"])
+@pytest.mark.parametrize("hash_seed", [pytest.param("0", marks=pytest.mark.deep), "12345"])
 def test_every_pipeline_resumes_in_another_process(tmp_path: Path, hash_seed: str) -> None:
     write_data(tmp_path)
     states, expected = {}, {}

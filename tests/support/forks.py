@@ -20,11 +20,12 @@ import traceback
 from contextlib import suppress
 from pathlib import Path
 from subprocess import PIPE, STDOUT, TimeoutExpired
-from typing import IO, Any, Final
-
-import pytest
+from typing import IO, TYPE_CHECKING, Any, Final
 
 from resumable.verify.fork_server import Forked, ForkServer, ready
+
+if TYPE_CHECKING:  # each server would import it
+    import pytest
 
 __all__ = [
     "PIPE",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
+from ..core.graph import walk
 from ..core.origin import ItemOrigin
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, InvalidArgument
@@ -87,8 +88,14 @@ def traced_step(
 
 
 def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> Iterator[TracedStep]:
-    """All steps up to the newest checkpoint, and those after it in the same epoch; of one rank after another."""
+    """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
+
+    They come checkpoint by checkpoint, of one rank after another.
+    """
+    is_endless = any(one.length == math.inf for one, _ in walk(stage))
     for span in _spans(WholeSteps(store), stage, ranks):
+        if is_endless and span.last == math.inf:
+            break
         for rank in range(span.ranks):
             yield from _all_in(store, stage, span, rank)
 
@@ -122,39 +129,23 @@ def _steps(
         raise InvalidArgument(
             f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
         )
-    checkpoint, of_rank = _checkpoint(WholeSteps(store), span, rank)
-    pipeline = origins(Pipeline(one))
-    with start_at(checkpoint, pipeline, store, from_this_rank=of_rank) as iterator:
-        before = iterator.step
+    began, checkpoint, of_rank = _beginning(WholeSteps(store), span, rank)
+    passed += span.before - began
+    with start_at(checkpoint, origins(Pipeline(one)), store, from_this_rank=of_rank) as iterator:
+        first = iterator.step
         if iterator.skip(passed) < passed:
             return
         for origin in iterator:
-            # A rank that was ahead of others has its own count.
-            step = span.before + iterator.step - before
+            # A rank that was ahead of others has a count of its own.
+            step = began + iterator.step - first
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
 
 
-def _checkpoint(steps: WholeSteps, span: _Span, rank: int) -> tuple[Checkpoint | None, bool]:
-    """What the rank began at, and whether it was saved by as many ranks."""
-    if not span.before:
-        return None, False
-    found = steps.checkpoints(span.before)
-    saved = steps.saved_as(span.before).ranks
-    if len(found) > 1 and len(found) != span.ranks:
-        raise InvalidArgument(
-            f"the checkpoint of step {span.before} is of {len(found)} ranks, each with a state of its own, so "
-            f"{span.ranks} ranks cannot have begun there"
-        )
-    return found[rank % len(found)], saved == span.ranks > 1
-
-
-def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_Span]:
-    """What came between the checkpoints, in the order of the steps."""
-    by_default = deal_of(stage).ranks if is_dealt(stage) else 1
-    spans, before, count = list[_Span](), 0, ranks or by_default
-    for step in steps.steps():
+def _beginning(steps: WholeSteps, span: _Span, rank: int) -> tuple[int, Checkpoint | None, bool]:
+    """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
+    for step in reversed([step for step in steps.steps() if 0 < step <= span.before]):
         try:
-            steps.checkpoints(step)
+            found = steps.checkpoints(step)
         except (CorruptCheckpoint, FileNotFoundError) as error:
             warnings.warn(
                 f"the checkpoint of step {step} is passed over: {error}",
@@ -162,8 +153,23 @@ def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_Spa
                 stacklevel=2,
             )
             continue
-        saved = steps.saved_as(step).ranks
-        count = ranks or (saved if saved > 1 else by_default)
+        if len(found) > 1 and len(found) != span.ranks:
+            raise InvalidArgument(
+                f"the checkpoint of step {step} is of {len(found)} ranks, each with a state of its own, so "
+                f"{span.ranks} ranks cannot have begun there"
+            )
+        return step, found[rank % len(found)], steps.saved_as(step).ranks == span.ranks > 1
+    return 0, None, False
+
+
+def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_Span]:
+    """What came between the checkpoints, in the order of the steps."""
+    saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
+    # If no step was saved by several ranks, one may have saved for all to which the pipeline deals.
+    one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
+    spans, before, count = list[_Span](), 0, ranks or one_for_all
+    for step, of_step in saved.items():
+        count = ranks or max(of_step, one_for_all)
         if step:
             spans.append(_Span(before, step, count))
         before = step

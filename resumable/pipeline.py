@@ -739,9 +739,16 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
     return Pipeline(checked_pipelines(pipelines))
 
 
-@explained_by(Origins, upstream="pipeline")
+@explained_by(Origins)
 def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
-    """Where each item of ``pipeline`` comes from; see `resumable.shadows.shadow.Origins`."""
+    """Where each item of ``pipeline`` comes from; see `resumable.shadows.shadow.Origins`.
+
+    Args:
+      pipeline: any pipeline.
+
+    Raises:
+      InvalidType: if it is not one.
+    """
     return Pipeline(Origins(as_stage(pipeline)))
 
 

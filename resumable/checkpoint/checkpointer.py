@@ -250,6 +250,7 @@ class Checkpointer:
 
         Raises:
           InvalidArgument: if there is no such step or rank.
+          InvalidType: if an argument has the wrong type.
           StateMismatch: if the checkpoint before it belongs to another pipeline.
           OSError: if the store cannot be read.
         """

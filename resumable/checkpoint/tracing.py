@@ -44,7 +44,7 @@ class TracedStep(NamedTuple):
     is_past: bool = True
 
 
-class _Span(NamedTuple):
+class _StepRange(NamedTuple):
     """Steps that the same ranks handed out one after another.
 
     Attributes:
@@ -100,7 +100,7 @@ def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> I
             yield from _all_in(store, stage, span, rank)
 
 
-def _all_in(store: Store, stage: Stage[Any], span: _Span, rank: int) -> Iterator[TracedStep]:
+def _all_in(store: Store, stage: Stage[Any], span: _StepRange, rank: int) -> Iterator[TracedStep]:
     steps = _steps(store, stage, span, rank)
     if span.last != math.inf:
         yield from takewhile(lambda one: one.step <= span.last, steps)
@@ -113,7 +113,7 @@ def _all_in(store: Store, stage: Stage[Any], span: _Span, rank: int) -> Iterator
 
 
 def _from(
-    store: Store, stage: Stage[Any], span: _Span, rank: int, step: int
+    store: Store, stage: Stage[Any], span: _StepRange, rank: int, step: int
 ) -> Iterator[TracedStep]:
     found = next(_steps(store, stage, span, rank, step - span.before - 1), None)
     if found is not None:
@@ -121,7 +121,7 @@ def _from(
 
 
 def _steps(
-    store: Store, stage: Stage[Any], span: _Span, rank: int, passed: int = 0
+    store: Store, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
 ) -> Iterator[TracedStep]:
     """The steps after the first ``passed`` of a span, and on."""
     one = for_rank(stage, rank, span.ranks)
@@ -141,7 +141,9 @@ def _steps(
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
 
 
-def _beginning(steps: WholeSteps, span: _Span, rank: int) -> tuple[int, Checkpoint | None, bool]:
+def _beginning(
+    steps: WholeSteps, span: _StepRange, rank: int
+) -> tuple[int, Checkpoint | None, bool]:
     """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
     for step in reversed([step for step in steps.steps() if 0 < step <= span.before]):
         try:
@@ -162,18 +164,18 @@ def _beginning(steps: WholeSteps, span: _Span, rank: int) -> tuple[int, Checkpoi
     return 0, None, False
 
 
-def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_Span]:
+def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_StepRange]:
     """What came between the checkpoints, in the order of the steps."""
     saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
     # If no step was saved by several ranks, one may have saved for all to which the pipeline deals.
     one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
-    spans, before, count = list[_Span](), 0, ranks or one_for_all
+    spans, before, count = list[_StepRange](), 0, ranks or one_for_all
     for step, of_step in saved.items():
         count = ranks or max(of_step, one_for_all)
         if step:
-            spans.append(_Span(before, step, count))
+            spans.append(_StepRange(before, step, count))
         before = step
-    return [*spans, _Span(before, math.inf, count)]
+    return [*spans, _StepRange(before, math.inf, count)]
 
 
 def _chosen(rank: int | None, ranks: int) -> list[int]:

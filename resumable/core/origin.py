@@ -15,8 +15,8 @@ class ItemOrigin(ABC):
     """Where an item came from.
 
     `Origin` says it of an item that is one record of a source. The other classes say it of items that are
-    made of others: `Rows` (batches, windows), `Fields` (``zip``), `PackedRow`, `MadeFrom` (one of several items
-    made of one) and `Unknown`.
+    made of others: `BatchOrigin` (batches, windows), `ZipOrigin` (``zip``), `PackedOrigin`, `PartOrigin` (one of several items
+    made of one) and `UnknownOrigin`.
     """
 
     @abstractmethod
@@ -76,7 +76,7 @@ class Origin(ItemOrigin):
 
 @final
 @dataclass(frozen=True)
-class Rows(ItemOrigin):
+class BatchOrigin(ItemOrigin):
     """The origins of the items of a batch or a window, in its order: ``origin[row]``."""
 
     rows: tuple[ItemOrigin, ...]
@@ -94,8 +94,8 @@ class Rows(ItemOrigin):
         for row in self.rows:
             yield from row.records()
 
-    def mapped(self, change: Callable[[Origin], Origin]) -> Rows:
-        return Rows(tuple(row.mapped(change) for row in self.rows))
+    def mapped(self, change: Callable[[Origin], Origin]) -> BatchOrigin:
+        return BatchOrigin(tuple(row.mapped(change) for row in self.rows))
 
     def to_json(self) -> list[Any]:
         return [row.to_json() for row in self.rows]
@@ -103,7 +103,7 @@ class Rows(ItemOrigin):
 
 @final
 @dataclass(frozen=True)
-class Fields(ItemOrigin):
+class ZipOrigin(ItemOrigin):
     """The origins of the parts of an item of ``zip``, by name or number: ``origin["label"]``."""
 
     parts: Mapping[Name, ItemOrigin]
@@ -115,8 +115,8 @@ class Fields(ItemOrigin):
         for part in self.parts.values():
             yield from part.records()
 
-    def mapped(self, change: Callable[[Origin], Origin]) -> Fields:
-        return Fields({name: part.mapped(change) for name, part in self.parts.items()})
+    def mapped(self, change: Callable[[Origin], Origin]) -> ZipOrigin:
+        return ZipOrigin({name: part.mapped(change) for name, part in self.parts.items()})
 
     def to_json(self) -> dict[str, Any]:
         return {str(name): part.to_json() for name, part in self.parts.items()}
@@ -124,7 +124,7 @@ class Fields(ItemOrigin):
 
 @final
 @dataclass(frozen=True)
-class MadeFrom(ItemOrigin):
+class PartOrigin(ItemOrigin):
     """One of several items that a stage made of one, or of a group.
 
     Attributes:
@@ -142,7 +142,7 @@ class MadeFrom(ItemOrigin):
         if self.within is not None:
             yield from self.within.records()
 
-    def mapped(self, change: Callable[[Origin], Origin]) -> MadeFrom:
+    def mapped(self, change: Callable[[Origin], Origin]) -> PartOrigin:
         return replace(self, whole=self.whole.mapped(change))
 
     def to_json(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class MadeFrom(ItemOrigin):
         return found if self.within is None else {**found, "within": self.within.to_json()}
 
 
-class Span(NamedTuple):
+class TokenSpan(NamedTuple):
     """Which tokens of a document stand where in a row.
 
     Attributes:
@@ -175,12 +175,12 @@ class Segment:
     """
 
     document: ItemOrigin
-    spans: Mapping[str | None, Span]
+    spans: Mapping[str | None, TokenSpan]
 
 
 @final
 @dataclass(frozen=True)
-class PackedRow(ItemOrigin):
+class PackedOrigin(ItemOrigin):
     """The origins of the segments of a row of ``pack``, in their order: ``origin[segment - 1].document``."""
 
     segments: tuple[Segment, ...]
@@ -198,8 +198,8 @@ class PackedRow(ItemOrigin):
         for segment in self.segments:
             yield from segment.document.records()
 
-    def mapped(self, change: Callable[[Origin], Origin]) -> PackedRow:
-        return PackedRow(
+    def mapped(self, change: Callable[[Origin], Origin]) -> PackedOrigin:
+        return PackedOrigin(
             tuple(replace(one, document=one.document.mapped(change)) for one in self.segments)
         )
 
@@ -215,7 +215,7 @@ class PackedRow(ItemOrigin):
 
 @final
 @dataclass(frozen=True)
-class Unknown(ItemOrigin):
+class UnknownOrigin(ItemOrigin):
     """An origin that is not known, or not all of it.
 
     Attributes:
@@ -230,7 +230,7 @@ class Unknown(ItemOrigin):
         for part in self.parts:
             yield from part.records()
 
-    def mapped(self, change: Callable[[Origin], Origin]) -> Unknown:
+    def mapped(self, change: Callable[[Origin], Origin]) -> UnknownOrigin:
         return replace(self, parts=tuple(part.mapped(change) for part in self.parts))
 
     def to_json(self) -> dict[str, Any]:
@@ -238,5 +238,5 @@ class Unknown(ItemOrigin):
 
 
 def whole_of(origins: Sequence[ItemOrigin]) -> ItemOrigin:
-    """The origin of what is made of items with ``origins``: the only one, or `Rows`."""
-    return origins[0] if len(origins) == 1 else Rows(tuple(origins))
+    """The origin of what is made of items with ``origins``: the only one, or `BatchOrigin`."""
+    return origins[0] if len(origins) == 1 else BatchOrigin(tuple(origins))

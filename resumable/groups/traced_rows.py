@@ -1,4 +1,4 @@
-"""Rows of documents that come with their origins."""
+"""BatchOrigin of documents that come with their origins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..core.block import Indices
-from ..core.origin import PackedRow, Segment, Span
+from ..core.origin import PackedOrigin, Segment, TokenSpan
 from ..shadows.traced import Traced
 from .documents import PLAIN, Documents
 from .row_format import Capacity, RowFormat
@@ -32,7 +32,15 @@ def traced_rows(
     numbers: Indices,
     form: RowFormat,
 ) -> list[Traced[dict[str, Any]]]:
-    """The ``rows`` with their origins; the arguments are those of `add_values`, which was called before."""
+    """The ``rows`` with their origins.
+
+    Args:
+      rows: as `add_values` has left them.
+      documents: whose segments they have.
+      segments: of the documents.
+      numbers: the row of each segment, shape (segments,).
+      form: of the rows.
+    """
     order = np.argsort(numbers, kind="stable")
     bounds = np.searchsorted(numbers[order], np.arange(len(rows) + 1)).tolist()
     placed = segments.chosen(order)
@@ -40,7 +48,7 @@ def traced_rows(
     made = []
     for row, first, last in zip(rows, bounds, bounds[1:], strict=False):
         origins = row.pop(ORIGIN)[: last - first]
-        spans = [dict[str | None, Span]() for _ in origins]
+        spans = [dict[str | None, TokenSpan]() for _ in origins]
         for place, capacity in enumerate(form.capacities):
             starts = _starts(row, capacity)
             for segment, span in enumerate(spans):
@@ -49,11 +57,11 @@ def traced_rows(
                     placed.lengths[first + segment, place],
                 )
                 if length:
-                    span[capacity.field] = Span(
+                    span[capacity.field] = TokenSpan(
                         int(begin), int(begin + length), starts[segment + 1]
                     )
         found = map(Segment, origins, spans)
-        made.append(Traced(row, PackedRow(tuple(found))))
+        made.append(Traced(row, PackedOrigin(tuple(found))))
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any, final
 from ..core.callables import StandIn
 from ..core.expansion import inner_stage
 from ..core.graph import without_threads
-from ..core.origin import ItemOrigin, MadeFrom
+from ..core.origin import ItemOrigin, PartOrigin
 from .shadow import shadow_of
 from .traced import Each, Traced
 
@@ -24,8 +24,8 @@ class ExpandsTraced(StandIn[Callable[..., Any]]):
         if stage is not None:
             shadow = shadow_of(without_threads(stage), paired=True)
             return Each(shadow, partial(_within, whole))
-        return (Traced(item, MadeFrom(whole, number)) for number, item in enumerate(made))
+        return (Traced(item, PartOrigin(whole, number)) for number, item in enumerate(made))
 
 
 def _within(whole: ItemOrigin, traced: Traced[Any]) -> Traced[Any]:
-    return Traced(traced.item, MadeFrom(whole, None, traced.origin))
+    return Traced(traced.item, PartOrigin(whole, None, traced.origin))

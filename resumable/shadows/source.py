@@ -11,7 +11,7 @@ from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.left_out import LeftOut
 from ..core.lookup import IndexedIterator
-from ..core.origin import ItemOrigin, Unknown
+from ..core.origin import ItemOrigin, UnknownOrigin
 from ..core.records import Records
 from ..core.stage import Length, Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
@@ -94,7 +94,7 @@ class _SourceShadowIterator(StageIterator[Any]):
         iterator = self._iterator
         if isinstance(iterator, SourceIterator):
             return iterator.last_origin()
-        return Unknown(f"the records of {type(self._stage.source).__name__}")
+        return UnknownOrigin(f"the records of {type(self._stage.source).__name__}")
 
     def skip(self, count: int) -> int:
         return self._iterator.skip(count)

@@ -13,7 +13,7 @@ from ..core.flow import Flow
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
-from ..core.origin import ItemOrigin, MadeFrom, Unknown
+from ..core.origin import ItemOrigin, PartOrigin, UnknownOrigin
 from ..core.stage import Length, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
@@ -201,7 +201,7 @@ class _Telling:
             return self._unknown()
         number = self._number
         self._number = None if number is None else number + 1
-        return MadeFrom(self._whole, number)
+        return PartOrigin(self._whole, number)
 
     def _same(self, item: Any, noted: Noted) -> ItemOrigin:
         """That of the only item read that is ``item`` itself."""
@@ -212,5 +212,5 @@ class _Telling:
         del noted[places[0]]
         return origin
 
-    def _unknown(self, *parts: ItemOrigin) -> Unknown:
-        return Unknown(f"what {type(self._stage).__name__} made it of", parts)
+    def _unknown(self, *parts: ItemOrigin) -> UnknownOrigin:
+        return UnknownOrigin(f"what {type(self._stage).__name__} made it of", parts)

@@ -14,7 +14,15 @@ from ..core.foreign_protocol import PROTOCOLS
 from ..core.function_state import CallsFunction
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
-from ..core.origin import Fields, ItemOrigin, MadeFrom, Name, Origin, Rows, Unknown
+from ..core.origin import (
+    BatchOrigin,
+    ItemOrigin,
+    Name,
+    Origin,
+    PartOrigin,
+    UnknownOrigin,
+    ZipOrigin,
+)
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
 from ..core.transform import PassThrough, PassThroughIterator
@@ -110,7 +118,7 @@ _STATE_METHODS = frozenset(name for protocol in PROTOCOLS for name in protocol)
 
 
 @final
-class OnItem(CallsTraced):
+class MapsTraced(CallsTraced):
     """Calls a function with the item, and returns its result with the origin of that item."""
 
     def __call__(self, traced: Traced[Any], *more: Any) -> Traced[Any]:
@@ -118,7 +126,7 @@ class OnItem(CallsTraced):
 
 
 @final
-class OfItem(CallsTraced):
+class AsksTraced(CallsTraced):
     """Calls a function with the item, and returns its result alone."""
 
     def __call__(self, traced: Traced[Any]) -> Any:
@@ -126,7 +134,7 @@ class OfItem(CallsTraced):
 
 
 @final
-class OnItems(CallsTraced):
+class CollatesTraced(CallsTraced):
     """Calls a function with the items of a list, and returns its result with the origins of all of them."""
 
     def __call__(self, traced: Sequence[Traced[Any]]) -> Traced[Any]:
@@ -134,7 +142,7 @@ class OnItems(CallsTraced):
 
 
 @final
-class OnCarry(CallsTraced):
+class ScansTraced(CallsTraced):
     """Calls the function of a scan with the carry and the item."""
 
     def __call__(self, carry: Any, traced: Traced[Any]) -> Any:
@@ -160,9 +168,9 @@ def calling(
     return made
 
 
-def carried(*origins: ItemOrigin) -> Unknown:
+def carried(*origins: ItemOrigin) -> UnknownOrigin:
     """The origin of what a function made of items with ``origins``, and of what it keeps of earlier ones."""
-    return Unknown("what its function keeps of earlier items", origins)
+    return UnknownOrigin("what its function keeps of earlier items", origins)
 
 
 def made_with_state(traced: Traced[Any]) -> Traced[Any]:
@@ -191,20 +199,20 @@ def joined_origins(row: Any) -> Any:
     """The origin of a row of ``zip``, with the row itself if that is wanted; it has a part of each input."""
     parts = dict(row) if isinstance(row, dict) else dict(enumerate(row))
     if any(type(part) is not Traced for part in parts.values()):
-        return Fields(parts)
-    origin = Fields({name: part.origin for name, part in parts.items()})
+        return ZipOrigin(parts)
+    origin = ZipOrigin({name: part.origin for name, part in parts.items()})
     items = {name: part.item for name, part in parts.items()}
     return Traced(items if isinstance(row, dict) else tuple(items.values()), origin)
 
 
-def rows_of(traced: Sequence[Traced[Any]]) -> Rows:
+def rows_of(traced: Sequence[Traced[Any]]) -> BatchOrigin:
     """The origins of a batch of items."""
-    return Rows(tuple(one.origin for one in traced))
+    return BatchOrigin(tuple(one.origin for one in traced))
 
 
-def rows_of_origins(origins: Sequence[ItemOrigin]) -> Rows:
+def rows_of_origins(origins: Sequence[ItemOrigin]) -> BatchOrigin:
     """The same of origins alone."""
-    return Rows(tuple(origins))
+    return BatchOrigin(tuple(origins))
 
 
 def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
@@ -221,9 +229,9 @@ def parts_of(whole: ItemOrigin, items: Sequence[Any]) -> list[Traced[Any]]:
 
 def parts_of_origin(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
     """The origins of the ``count`` items that are made of one with origin ``whole``."""
-    if isinstance(whole, Rows) and len(whole) == count:
+    if isinstance(whole, BatchOrigin) and len(whole) == count:
         return list(whole)
-    return [MadeFrom(whole, number) for number in range(count)]
+    return [PartOrigin(whole, number) for number in range(count)]
 
 
 def unchanged(item: T, *_: Any) -> T:

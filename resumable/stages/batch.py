@@ -26,6 +26,7 @@ from ..core import (
     Length,
     PreparedItems,
     Reliance,
+    Stage,
     StageIterator,
     TransformIterator,
     block_items,
@@ -41,8 +42,8 @@ from ..core import (
 )
 from ..core.identity import BATCH_SIZE_HINT
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
-from ..core.stage import InputShadows, Stage
-from ..shadows.traced import Each, OnItems, calling, made_with_state, rows_of_origins
+from ..core.stage import InputShadows
+from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, rows_of_origins
 
 
 @final
@@ -112,7 +113,9 @@ class Batch(CallsFunction[Any]):
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if not inputs.paired and not self.carries_state:
             return replace(self, upstream=inputs.alike[0], collate=rows_of_origins)
-        made = calling(self, OnItems, self.collate or self.collated, upstream=inputs.pairs[0])
+        made = calling(
+            self, CollatesTraced, self.collate or self.collated, upstream=inputs.pairs[0]
+        )
         return Each(made, made_with_state) if self.carries_state else made
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:

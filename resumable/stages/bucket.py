@@ -25,6 +25,7 @@ from ..core import (
     Items,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     check_bool,
@@ -35,14 +36,14 @@ from ..core import (
     derived,
 )
 from ..core.arguments import is_several
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups
 from ..groups.padding import padded
 from ..order.permutation import permutation
 from ..order.random_bits import derive
-from ..shadows.traced import OfItem, OnItems
+from ..shadows.traced import AsksTraced, CollatesTraced
 
 
 @final
@@ -155,8 +156,8 @@ class Bucket(FunctionVersion[Any]):
         return {name: check_int(f"max_tokens[{name!r}]", given[name], minimum=1) for name in fields}
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        length_of = None if self.length_of is None else OfItem(self.length_of)
-        collate = OnItems(self._collate)
+        length_of = None if self.length_of is None else AsksTraced(self.length_of)
+        collate = CollatesTraced(self._collate)
         return replace(self, upstream=inputs.pairs[0], length_of=length_of, collate=collate)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:

@@ -26,6 +26,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_length,
     blocks_of,
@@ -38,7 +39,7 @@ from ..core.graph import walk
 from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_all, reached_by_index
 from ..core.records import Records
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
 from ..shadows.traced import through_inputs

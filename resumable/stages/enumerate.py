@@ -24,13 +24,14 @@ from ..core import (
     Layout,
     MovesInBlocks,
     Reliance,
+    Stage,
     StageIterator,
     block_length,
     blocks_of,
     derived,
     joined_layout,
 )
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..shadows.traced import Each, Traced
 
 

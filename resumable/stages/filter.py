@@ -20,6 +20,7 @@ from ..core import (
     Items,
     Reliance,
     SourceItem,
+    Stage,
     StageIterator,
     SteadyIterator,
     block_items,
@@ -27,8 +28,8 @@ from ..core import (
     take_rows,
 )
 from ..core.block import concatenate
-from ..core.stage import InputShadows, Stage
-from ..shadows.traced import OfItem, calling
+from ..core.stage import InputShadows
+from ..shadows.traced import AsksTraced, calling
 
 T = TypeVar("T")
 
@@ -65,7 +66,7 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
     predicate: Callable[[Any], object]
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
-        return calling(self, OfItem, upstream=inputs.pairs[0])
+        return calling(self, AsksTraced, upstream=inputs.pairs[0])
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)

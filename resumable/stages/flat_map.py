@@ -11,12 +11,13 @@ from typing import Any, TypeVar, final
 from ..core import (
     FunctionVersion,
     SavedState,
+    Stage,
     StageIterator,
     check_stateless,
 )
 from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
 from ..core.fan_out import FansOut, check_fan_out
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.expanded import ExpandsTraced
 from ..shadows.traced import parts_of_origin

@@ -23,6 +23,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_length,
     check_int,
@@ -32,7 +33,7 @@ from ..core import (
 from ..core.combine import NAMES, TurnsIterator
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 

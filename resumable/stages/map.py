@@ -42,7 +42,7 @@ from ..core import (
 from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..errors import InvalidArgument
-from ..shadows.traced import Each, OnItem, calling, made_with_state, unchanged
+from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchanged
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator
 from ..workers.tally import MayDropItems, OnSkip, Tally
@@ -156,7 +156,7 @@ class CallsPerItem(CallsInWorkers[T]):
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if not (inputs.paired or self.drops or self.carries_state or self._needs_pairs):
             return replace(self, upstream=inputs.alike[0], fn=unchanged)
-        made = calling(self, OnItem, upstream=inputs.pairs[0], on_skip=None)
+        made = calling(self, MapsTraced, upstream=inputs.pairs[0], on_skip=None)
         return Each(made, made_with_state) if self.carries_state else made
 
     @property

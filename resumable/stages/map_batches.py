@@ -28,7 +28,7 @@ from ..core import (
     derived,
 )
 from ..core.callables import StandIn
-from ..core.origin import MadeFrom
+from ..core.origin import PartOrigin
 from ..core.stage import InputShadows
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
@@ -47,7 +47,7 @@ class MapBatches(CallsInWorkers[Any]):
     A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
     after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
     the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
-    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
+    BatchOrigin of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
     by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
     this. Columns need no Python object per item, and ``fn`` may return columns too.
 
@@ -111,7 +111,7 @@ class MapBatches(CallsInWorkers[Any]):
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         block = self.upstream.block_layout.block
-        fn = _OnGroup(self.fn, block)
+        fn = _MapsGroup(self.fn, block)
         return replace(self, upstream=inputs.pairs[0], fn=fn, on_skip=None)
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:
@@ -136,7 +136,7 @@ class _Expanded:
 
 
 @final
-class _OnGroup(StandIn[Callable[[Any], Iterable[Any]]]):
+class _MapsGroup(StandIn[Callable[[Any], Iterable[Any]]]):
     """Calls a function with the items of a group; each of its results may be made of any of them."""
 
     def __init__(
@@ -149,7 +149,7 @@ class _OnGroup(StandIn[Callable[[Any], Iterable[Any]]]):
         made = _as_block(self.fn(self._layout([one.item for one in group])))
         whole = rows_of(group)
         return [
-            Traced(item, MadeFrom(whole, number)) for number, item in enumerate(block_items(made))
+            Traced(item, PartOrigin(whole, number)) for number, item in enumerate(block_items(made))
         ]
 
 

@@ -19,6 +19,7 @@ from ..core import (
     Indices,
     Layout,
     Reliance,
+    Stage,
     StageIterator,
     Transform,
     block_items,
@@ -27,7 +28,7 @@ from ..core import (
     check_int,
     derived,
 )
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..groups.documents import Documents, documents_of
 from ..groups.filling import Numbers, check_numbers

@@ -19,6 +19,7 @@ from ..core import (
     Items,
     Length,
     SavedState,
+    Stage,
     StageIterator,
     TransformIterator,
     block_items,
@@ -27,10 +28,10 @@ from ..core import (
 )
 from ..core.callables import StandIn
 from ..core.expansion import close_expansion
-from ..core.origin import Unknown
-from ..core.stage import InputShadows, Stage
+from ..core.origin import UnknownOrigin
+from ..core.stage import InputShadows
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
-from ..shadows.traced import OnCarry, Traced, calling
+from ..shadows.traced import ScansTraced, Traced, calling
 from ..state.encoding import dumps
 from ..state.value import (
     State,
@@ -117,7 +118,7 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         finish = None if self.finish is None else _FinishTraced(self.finish)
-        return calling(self, OnCarry, upstream=inputs.pairs[0], finish=finish)
+        return calling(self, ScansTraced, upstream=inputs.pairs[0], finish=finish)
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         if self.finish is None:
@@ -177,7 +178,7 @@ class _FinishTraced(StandIn[Callable[[Any], Iterable[Any]]]):
 
     def __call__(self, carry: Any) -> Iterator[Traced[Any]]:
         for item in self.fn(carry):
-            yield Traced(item, Unknown("what the last carry of a scan was made of"))
+            yield Traced(item, UnknownOrigin("what the last carry of a scan was made of"))
 
 
 def _check_pair(made: Any) -> None:

@@ -14,6 +14,7 @@ from ..core import (
     DeferredState,
     Layout,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -24,7 +25,7 @@ from ..core import (
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.traced import Each, Traced, parts_of, parts_of_origin
 

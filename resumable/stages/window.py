@@ -25,6 +25,7 @@ from ..core import (
     Length,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     Transform,
     TransformIterator,
@@ -43,7 +44,7 @@ from ..core import (
 )
 from ..core.block import concatenate
 from ..core.reach import Reach
-from ..core.stage import InputShadows, Stage
+from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches

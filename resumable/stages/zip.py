@@ -25,6 +25,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -40,7 +41,7 @@ from ..core import (
 from ..core.combine import NAMES
 from ..core.left_out import AtPlaces, LeftOut
 from ..core.records import Records
-from ..core.stage import MOST_ITEMS, InputShadows, Stage
+from ..core.stage import MOST_ITEMS, InputShadows
 from ..errors import InvalidArgument, StateMismatch
 from ..shadows.traced import Each, joined_origins
 from ..state.value import unpack

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ..core.origin import Fields, ItemOrigin, MadeFrom, Origin, PackedRow, Rows, Segment, Unknown
+from ..core.origin import (
+    BatchOrigin,
+    ItemOrigin,
+    Origin,
+    PackedOrigin,
+    PartOrigin,
+    Segment,
+    UnknownOrigin,
+    ZipOrigin,
+)
 
 
 class OriginRow(NamedTuple):
@@ -26,33 +35,33 @@ class OriginRow(NamedTuple):
 def origin_rows(origin: ItemOrigin, place: str = "") -> Iterator[OriginRow]:
     """A row for each record of ``origin``, in order.
 
-    >>> from resumable.core.origin import Origin, Rows
-    >>> [row.place for row in origin_rows(Rows((Origin("Range", 4), Origin("Range", 2))))]
+    >>> from resumable.core.origin import Origin, BatchOrigin
+    >>> [row.place for row in origin_rows(BatchOrigin((Origin("Range", 4), Origin("Range", 2))))]
     ['row 0', 'row 1']
     """
     if isinstance(origin, Origin):
         yield OriginRow(place, origin)
-    elif isinstance(origin, Rows):
+    elif isinstance(origin, BatchOrigin):
         for number, row in enumerate(origin):
             yield from origin_rows(row, _within(place, f"row {number}"))
-    elif isinstance(origin, Fields):
+    elif isinstance(origin, ZipOrigin):
         for name, part in origin.parts.items():
             yield from origin_rows(part, _within(place, f"field {name}"))
-    elif isinstance(origin, PackedRow):
+    elif isinstance(origin, PackedOrigin):
         for segment in origin:
             yield from origin_rows(segment.document, _within(place, _tokens(segment)))
-    elif isinstance(origin, MadeFrom):
+    elif isinstance(origin, PartOrigin):
         part_of = place if origin.part is None else _within(place, f"part {origin.part}")
         yield from origin_rows(origin.whole, part_of)
         if origin.within is not None:
             yield from origin_rows(origin.within, _within(part_of, "within"))
     else:
-        assert isinstance(origin, Unknown)
+        assert isinstance(origin, UnknownOrigin)
         if not origin.parts:
             yield OriginRow(place, None, origin.why)
-        for part in origin.parts:
-            for row in origin_rows(part, place):
-                yield row._replace(unknown=row.unknown or origin.why)
+        for known in origin.parts:
+            for found in origin_rows(known, place):
+                yield found._replace(unknown=found.unknown or origin.why)
 
 
 def _within(place: str, part: str) -> str:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from shadows.test_labelled import labels_in, records_in
 
 import resumable as rs
-from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.tracing import steps_of_run, traced_step
 from resumable.errors import InvalidArgument
 from resumable.views.origin_rows import origin_rows
@@ -78,9 +77,6 @@ def test_each_step_is_traced_to_its_records(
     store, make = rs.Memory(), RUNS[name]
     seen = run(store, make, generations, every)
     stage = make(0, 1).stage
-    steps = WholeSteps(store)
-    if all(steps.saved_as(step).ranks == 1 for step in steps.steps()):
-        stage = make(0, generations[-1][0]).stage  # nothing that is stored tells of more ranks
     newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps(), default=0)
     for (step, rank), labels in seen.items():
         if step <= newest:

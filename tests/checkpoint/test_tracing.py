@@ -120,6 +120,26 @@ def test_a_step_that_never_was_is_refused(step: int, rank: int | None) -> None:
         checkpointer.origins(rs.range(5), step, rank=rank)
 
 
+def test_behind_a_group_one_group_is_made_again() -> None:
+    read = 0
+
+    def document(number: int) -> list[int]:
+        nonlocal read
+        read += 1
+        return [number] * 32  # so 16 rows are made of a group
+
+    pipeline = rs.range(10**6).shuffle(0).map(document).pack(64, window=32)
+    store = rs.Memory()
+    with rs.Checkpointer(store, rs.EverySteps(50)) as checkpointer:
+        for _ in checkpointer.resume(pipeline):
+            if checkpointer.step == 60:
+                break
+    for step in (51, 64):  # the rows of one group are 49 to 64
+        read = 0
+        traced_step(store, pipeline.stage, step)
+        assert read == 32
+
+
 def test_a_damaged_checkpoint_is_passed_over() -> None:
     store, pipeline = rs.Memory(), rs.from_iterable(lambda: iter(range(40))).map(int)
     with rs.Checkpointer(store, rs.EverySteps(5)) as checkpointer:

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .pipeline import from_sequence as from_sequence
     from .pipeline import interleave as interleave
     from .pipeline import mix as mix
+    from .pipeline import origins as origins
     from .pipeline import partition as partition
     from .pipeline import range as range
     from .pipeline import zip as zip
@@ -98,7 +99,7 @@ _NAMES_OF = {
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
     "from_files": "arrow csv files image_folder jsonl lines parquet tar tfrecord",
-    "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix partition range zip",
+    "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",
     "state.merging": "merge_states",

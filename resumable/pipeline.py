@@ -17,9 +17,11 @@ from .core.epochs import checked_pipelines, in_epoch
 from .core.fingerprint import fingerprint
 from .core.iterator import PipelineIterator
 from .core.lookup import countable
+from .core.origin import ItemOrigin
 from .core.stage import Length, Stage, as_stage, by_index, known_length
 from .errors import InvalidArgument, InvalidType, shorten
 from .order.weights import Weights
+from .shadows.shadow import Origins
 from .sources.arrays import FromArrays
 from .sources.identity import check_identity
 from .sources.iterable import FromIterable
@@ -735,6 +737,19 @@ def by_epoch(pipelines: Mapping[int, Any]) -> Pipeline[Any]:
     [0, 1, 0, 1, 7, 8, 9]
     """
     return Pipeline(checked_pipelines(pipelines))
+
+
+@explained_by(Origins)
+def origins(pipeline: Any) -> Pipeline[ItemOrigin]:
+    """Where each item of ``pipeline`` comes from; see `resumable.shadows.shadow.Origins`.
+
+    Args:
+      pipeline: any pipeline.
+
+    Raises:
+      InvalidType: if it is not one.
+    """
+    return Pipeline(Origins(as_stage(pipeline)))
 
 
 @explained_by(Zip, upstreams="pipelines")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar, final
 
 from ..core.arguments import check_bool, check_callable, check_int
 from ..core.iterator import PipelineIterator
+from ..core.origin import ItemOrigin
 from ..errors import InvalidArgument
 from ..pipeline import Pipeline
 from ..triggers.base import Trigger
@@ -40,6 +41,7 @@ from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
 from .saver import Saver
 from .store import Store, StoreLock
+from .tracing import traced_step
 
 T = TypeVar("T")
 
@@ -234,6 +236,30 @@ class Checkpointer:
           InvalidType: if it is not an integer.
         """
         return read_valid(self._steps, check_int("step", step, minimum=0))
+
+    def origins(self, pipeline: Pipeline[Any], step: int, *, rank: int | None = None) -> ItemOrigin:
+        """Where the item came from that was handed out at ``step``.
+
+        It changes nothing, and works in any process, also while the run goes on. With random access it costs
+        what the origins of one step cost. Without, the items since the checkpoint before it are made again.
+
+        Args:
+          pipeline: the same as when the step was made; that of any rank.
+          step: from 1, as `step` has it in the body of the loop.
+          rank: the rank that got it, of those of that time; by default that of this checkpointer.
+
+        Raises:
+          InvalidArgument: if there is no such step or rank.
+          InvalidType: if an argument has the wrong type.
+          StateMismatch: if the checkpoint before it belongs to another pipeline.
+          OSError: if the store cannot be read.
+        """
+        step = check_int("step", step, minimum=1)
+        stage = check_pipeline(pipeline).stage
+        found = traced_step(self.store, stage, step, self.rank if rank is None else rank)
+        if not found:
+            raise InvalidArgument(f"step must be one of the run, which ends before, got {step}")
+        return found[0].origin
 
     @property
     def step(self) -> int:

@@ -8,18 +8,16 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Any
 
-from ..checkpoint.directory import Directory
-from ..checkpoint.remote import Remote
 from ..checkpoint.standing import RunStanding, run_standing
 from ..core.fingerprint import FoundArgument
 from ..core.timeline import Continuation
-from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError
+from ..errors import NoValidCheckpoint, ResumableError
 from ..verify import TargetError
 from ..views.table import table_lines
-from .inspect import explain, folders_below, show_time
+from .inspect import explain, show_time
+from .run_store import store_at
 from .target import target_of
 
 
@@ -40,7 +38,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _asked(options: argparse.Namespace) -> RunStanding:
-    store = _store(options.run, options.name)
+    store = store_at(options.run, options.name)
     stage = target_of(options).load().stage
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -52,29 +50,6 @@ def _asked(options: argparse.Namespace) -> RunStanding:
     if found is None:
         raise NoValidCheckpoint(f"no step of {store!r} is saved by all of its ranks yet")
     return found
-
-
-def _store(run: str, name: str | None) -> Directory | Remote:
-    """The store of the only input at ``run``, or of the one that has this ``name``."""
-    if "://" in run:
-        store: Directory | Remote = Remote(run)
-    elif Path(run).is_dir():
-        store = Directory(run)
-    else:
-        raise InvalidArgument(f"RUN must be a folder of checkpoints or its URL, got {run}")
-    names = store.names()
-    if name in names:
-        return store.named(name)
-    of_that_name = "" if name is None else f" of {name}"
-    if name is not None or not names:
-        below = folders_below(Path(run)) if not names and "://" not in run else ""
-        there = f", there are those of {', '.join(names)}" if names else below
-        raise NoValidCheckpoint(f"there is no checkpoint{of_that_name} in {run}{there}")
-    if len(names) > 1:
-        raise InvalidArgument(
-            f"{run} holds several inputs, choose one with --name: {', '.join(names)}"
-        )
-    return store.named(names[0])
 
 
 def _lines(found: RunStanding) -> Iterator[str]:

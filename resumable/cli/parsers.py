@@ -18,8 +18,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (
-        *(_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_amend, _add_show),
-        _add_index,
+        *(_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_amend),
+        *(_add_trace, _add_show, _add_index),
     ):
         add(commands)
 
@@ -205,6 +205,45 @@ def _add_amend(commands: Any) -> None:
     )
     parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
     _add_target(parser)
+    parser.add_argument("--name", help="name of the input, if a folder holds several")
+    _add_json(parser)
+
+
+def _add_trace(commands: Any) -> None:
+    parser = commands.add_parser(
+        "trace",
+        help="say which records a step was made of, or which steps a record was in",
+        description=(
+            "Prints a row for each record that the item of a step was made of, on all ranks: where it is in "
+            "the item, the input, the file and the number of the record, and how it begins. With --find, "
+            "prints the steps, ranks and places that a record was in, up to the newest checkpoint and in the "
+            "rest of its epoch. Ranks are those of that time, by the checkpoints, which are only read. "
+            "The file or module is executed. "
+            "The exit status is 0 if something was found, 1 if nothing was, 2 if the run or the pipeline "
+            "cannot be read."
+        ),
+    )
+    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
+    _add_target(parser)
+    chosen = parser.add_mutually_exclusive_group(required=True)
+    chosen.add_argument("--step", type=_at_least(1), metavar="N", help="the step, from 1")
+    chosen.add_argument(
+        "--find",
+        metavar="RECORD",
+        help="a record: its number, or FILE:NUMBER or INPUT:NUMBER, counted from 0",
+    )
+    parser.add_argument("--rank", type=_at_least(0), metavar="N", help="only this rank")
+    parser.add_argument(
+        "--ranks",
+        type=_at_least(1),
+        metavar="N",
+        help="how many ranks there were, if the checkpoints do not tell",
+    )
+    parser.add_argument(
+        "--exclude",
+        metavar="FILE",
+        help="add the records of the step to this file, which rs.read_exclusions reads",
+    )
     parser.add_argument("--name", help="name of the input, if a folder holds several")
     _add_json(parser)
 

@@ -52,7 +52,6 @@ from .lookup import IndexedIterator as IndexedIterator
 from .lookup import LookedUp as LookedUp
 from .lookup import check_reach as check_reach
 from .lookup import countable as countable
-from .origin import Origin as Origin
 from .prepared_items import PreparedItems as PreparedItems
 from .reliance import ALWAYS as ALWAYS
 from .reliance import EPOCHS as EPOCHS
@@ -63,6 +62,7 @@ from .reliance import RANK as RANK
 from .reliance import Reliance as Reliance
 from .saved_state import SavedState as SavedState
 from .skipped import CountsSkipped as CountsSkipped
+from .source_item import SourceItem as SourceItem
 from .stage import Length as Length
 from .stage import RunsAhead as RunsAhead
 from .stage import Stage as Stage

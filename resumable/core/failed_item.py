@@ -19,7 +19,7 @@ from ..errors import ResumableError
 from .callables import StandIn
 from .combine import TurnsIterator
 from .graph import walk
-from .origin import Origin
+from .source_item import SourceItem
 from .stage import Stage
 from .stage_iterator import StageIterator, item_in_work
 
@@ -37,7 +37,7 @@ class ItemNote(str):
 
 
 def described_item(
-    stage: Stage[Any], number: int | None, origin: Origin | None, key: Any = None
+    stage: Stage[Any], number: int | None, origin: SourceItem | None, key: Any = None
 ) -> str:
     """The words for an item that ``stage`` was given; numbers count from 0.
 
@@ -61,7 +61,7 @@ def note_item(
     error: BaseException,
     stage: Stage[Any],
     number: int | None,
-    origin: Origin | None,
+    origin: SourceItem | None,
     item: Any = None,
 ) -> None:
     """Add a note to ``error`` that names the item, unless it has one.

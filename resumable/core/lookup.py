@@ -23,12 +23,12 @@ from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
 from .left_out import AtPlaces, LeftOut
-from .origin import Origin
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
 from .record_number import origin_by_index
 from .records import Records
 from .reliance import ITEMS, PARTS, Reliance
+from .source_item import SourceItem
 from .stage import MOST_ITEMS, Stage, by_index, known_length, runs_ahead
 from .stage_iterator import (
     DeferredState,
@@ -236,7 +236,7 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         moved = min(offset, self._length - position)
         return {"position": position + moved}, moved
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         stage: Any = self._stage
         if self.position < back:  # handed out before this epoch
             return None

@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 from .indexed import Indexed
-from .origin import Origin
+from .source_item import SourceItem
 from .stage import Stage
 
 
-def origin_by_index(stage: Stage[Any], indexed: Indexed[Any], place: int) -> Origin | None:
+def origin_by_index(stage: Stage[Any], indexed: Indexed[Any], place: int) -> SourceItem | None:
     """Where the item at index ``place`` of ``stage`` comes from; None if it is made of several.
 
     Args:
@@ -27,4 +27,4 @@ def origin_by_index(stage: Stage[Any], indexed: Indexed[Any], place: int) -> Ori
         indexed, number = found
     # Items that are the same in every epoch and made of nothing are a source's; others are groups of items.
     known = indexed.choice is not None if joins else indexed.every_epoch
-    return Origin(source, number, place) if known else None
+    return SourceItem(source, number, place) if known else None

@@ -9,14 +9,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, overload
+from typing import Any, ClassVar, Final, Generic, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
 
 from ..errors import InvalidType, StateMismatch, UnknownLength, shorten
 from ..state.value import unpack, unpack_count
 from .arguments import check_int
-from .block import block_items
+from .block import Indices, block_items
 from .callables import callables_in
 from .derived import derived
 from .flow import Flow
@@ -24,6 +24,7 @@ from .identity import IdentityField, IdentityFields
 from .indexed import Indexed
 from .layout import LISTS, Layout, common_layout
 from .left_out import AtPlaces, LeftOut
+from .origin import Origin
 from .records import Records
 from .reliance import ITEMS, PARTS, RANK, Reliance
 from .saved_state import SavedState
@@ -36,6 +37,24 @@ MOST_ITEMS: Final = 2**62
 
 Length: TypeAlias = int | float | None
 """The number of items of one epoch: `math.inf` if endless, None if unknown without reading."""
+
+
+class InputShadows(Protocol):
+    """The shadows of the inputs of a stage, for `Stage._traced`.
+
+    Attributes:
+      paired: whether items are wanted with their origins, rather than origins alone.
+    """
+
+    paired: bool
+
+    @property
+    def pairs(self) -> tuple[Stage[Any], ...]:
+        """They deliver items with their origins."""
+
+    @property
+    def alike(self) -> tuple[Stage[Any], ...]:
+        """They deliver what is wanted of the stage."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -74,6 +93,9 @@ class Stage(ABC, Generic[T]):
 
     flow: ClassVar[Flow] = Flow.ANY
     """What becomes of the items of `inputs`, for the stages that may stand around this one."""
+
+    blind: ClassVar[bool] = False
+    """Whether it never looks at an item, so that something else may come in the place of items."""
 
     version: ClassVar[int] = 1
     """Increased when the shape of the state changes. States of a newer version are refused. Those
@@ -169,6 +191,18 @@ class Stage(ABC, Generic[T]):
                 self,
             )
         return upstream
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any] | None:
+        """A stage with the same states that delivers items with their origins, or origins alone.
+
+        None if that follows from `blind` and `flow`.
+        """
+        return None
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        """Of a source with random access: the origins of the items at ``numbers``, shape (n,)."""
+        name = type(self).__name__
+        return [Origin(name, number) for number in numbers.tolist()]
 
     _may_begin: ClassVar[bool] = False
     """Whether it may be added while a run goes on. Then it was there before, with the defaults of the fields

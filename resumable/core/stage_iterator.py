@@ -22,6 +22,7 @@ from ..state.value import State, take_state, taken_state
 from .block import Block, block_items, block_length
 from .origin import Origin
 from .reach import Reach, reached_by_motion
+from .source_item import SourceItem
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -158,7 +159,7 @@ class StageIterator(ABC, Generic[T]):
         """
         return None
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         """Where the item handed out ``back`` items ago comes from, 1 for the last one.
 
         None where that is not known without reading. Asked for after an error, so it need not be fast.
@@ -241,7 +242,7 @@ class CallsOneByOne(StageIterator[T]):
     """Whether it does so in the way in which it was moved last."""
 
 
-def item_in_work(iterator: StageIterator[Any]) -> Origin | None:
+def item_in_work(iterator: StageIterator[Any]) -> SourceItem | None:
     """Where the item comes from with which ``iterator`` is calling its function, if that is known."""
     if isinstance(iterator, CallsOneByOne) and iterator.one_by_one:
         return iterator.inputs[0].origin(1)
@@ -293,11 +294,15 @@ class SourceIterator(StageIterator[T]):
     def epoch(self) -> int:
         return self._epoch
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         position = self.get_state().get("position")
         if not isinstance(position, int) or position < back:  # handed out before this epoch
             return None
-        return Origin(self._stage, position - back, position - back)
+        return SourceItem(self._stage, position - back, position - back)
+
+    def last_origin(self) -> Origin:
+        """Where the item comes from that was handed out last by ``pull(1)``."""
+        return Origin(type(self._stage).__name__, self.get_state()["position"] - 1)
 
     @property
     def digest(self) -> int:

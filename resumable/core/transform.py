@@ -11,10 +11,10 @@ from ..state.value import State, unpack, unpack_count
 from .derived import derived
 from .flow import Flow
 from .indexed import Indexed
-from .origin import Origin
 from .position import Position
 from .reliance import NOTHING, Reliance
 from .saved_state import SavedState
+from .source_item import SourceItem
 from .stage import Length, Stage, as_stage
 from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
 
@@ -70,9 +70,6 @@ class PassThrough(IndexedTransform[T]):
     """
 
     flow = Flow.SAME
-    blind: ClassVar[bool] = False
-    """Whether it never looks at an item, so that items may come wrapped in something else."""
-
     relies_on: ClassVar[Reliance] = NOTHING
     state_cost = SavedState("nothing", levels=0)
     _in_path = False
@@ -163,7 +160,7 @@ class CountingIterator(TransformIterator[T]):
     def _position(self, number: int) -> None:
         self._place.move_to(number)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
     def get_state(self) -> State:

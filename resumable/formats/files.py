@@ -20,6 +20,7 @@ from ..core.evidence import Evidence
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.lookup import LookedUp
+from ..core.origin import Origin
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
@@ -66,6 +67,10 @@ class WholeFiles(LookedUp[T]):
     def contents(self) -> Evidence:
         """What is known of the contents of the files."""
         return evidence_of(self._files)
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        name = type(self).__name__
+        return [Origin(name, number, self._files[number].path) for number in numbers.tolist()]
 
     @property
     def _names(self) -> list[str]:

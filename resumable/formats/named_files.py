@@ -39,7 +39,7 @@ def left_out_of_files(
     found = []
     for name, part in records.named.items():
         same_end = by_last_part.get(_last_part(name), ())
-        named = [number for number in same_end if _is_named(paths[number], name)]
+        named = [number for number in same_end if is_named(paths[number], name)]
         if not named and records.may_lack:
             continue
         if len(named) != 1:
@@ -56,5 +56,6 @@ def _last_part(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _is_named(path: str, name: str) -> bool:
+def is_named(path: str, name: str) -> bool:
+    """Whether ``name`` is that of the file at ``path``: the path, or the end of it."""
     return path == name or path.endswith(f"/{name.lstrip('/')}")

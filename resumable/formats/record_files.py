@@ -20,6 +20,7 @@ from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
+from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidType, shorten
@@ -144,6 +145,19 @@ class RecordFiles(LookedUp[T]):
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut:
         return left_out_of_files(records, self.length, self.file_paths, self._items_of)
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        name, gather = type(self).__name__, object()
+        files = np.searchsorted(self._ends, numbers, side="right").tolist()
+        found = []
+        for place, item in zip(files, (numbers - self._begins[files]).tolist(), strict=True):
+            file = self._files[place]
+            positions, record = file.positions, item
+            if self._passes_over and positions.passed_over:
+                record = int(positions.among_all(np.array([item], np.int64))[0])
+            offset = int(positions.ends([record], gather)[record - 1]) if record else 0
+            found.append(Origin(name, record, file.path, offset))
+        return found
 
     def _items_of(self, place: int, records: Records) -> Indices:
         """The items of ``records`` of the file at ``place``."""

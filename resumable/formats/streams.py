@@ -13,6 +13,7 @@ from ..core.block import Block
 from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
+from ..core.origin import Origin
 from ..core.position import Position
 from ..core.reliance import ALWAYS
 from ..core.stage import Stage
@@ -218,6 +219,15 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         return self._reading, StreamPosition(
             run.numbers[taken - 1], offset, self._reader.start_before(offset)
         )
+
+    def last_origin(self) -> Origin:
+        run, reader, last = self._run, self._reader, self._next.number - 1
+        assert run is not None
+        assert reader is not None
+        name, path = type(self._stage).__name__, self._stage.streams[self._reading].path
+        if last == len(run.starts):  # the record that is damaged
+            return Origin(name, run.after - 1, path)
+        return Origin(name, run.numbers[last] - 1, path, run.begin + run.starts[last])
 
     def get_state(self) -> State:
         file, place = self._here()

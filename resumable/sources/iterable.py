@@ -23,6 +23,7 @@ from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.identity import IdentityFields
 from ..core.left_out import AtPlaces, LeftOut
+from ..core.origin import Origin
 from ..core.position import Position
 from ..core.records import Records
 from ..core.stage_iterator import (
@@ -328,6 +329,9 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         if self._iterator is None:
             self._iterator = _iterable(self._open())
         return self._iterator
+
+    def last_origin(self) -> Origin:
+        return Origin(type(self._stage).__name__, self._position.number - 1)
 
     def get_state(self) -> State:
         own = self._saved

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -26,6 +26,7 @@ from ..core import (
     Length,
     PreparedItems,
     Reliance,
+    Stage,
     StageIterator,
     TransformIterator,
     block_items,
@@ -41,6 +42,8 @@ from ..core import (
 )
 from ..core.identity import BATCH_SIZE_HINT
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
+from ..core.stage import InputShadows
+from ..shadows.traced import CollatesTraced, Each, calling, made_with_state, rows_of_origins
 
 
 @final
@@ -106,6 +109,14 @@ class Batch(CallsFunction[Any]):
 
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         return int(min(-(-upstream // self.batch_size), known_length(self)))
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        if not inputs.paired and not self.carries_state:
+            return replace(self, upstream=inputs.alike[0], collate=rows_of_origins)
+        made = calling(
+            self, CollatesTraced, self.collate or self.collated, upstream=inputs.pairs[0]
+        )
+        return Each(made, made_with_state) if self.carries_state else made
 
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return _BatchIterator(self, epoch)

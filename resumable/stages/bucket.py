@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar, final
@@ -25,6 +25,7 @@ from ..core import (
     Items,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     check_bool,
@@ -35,12 +36,14 @@ from ..core import (
     derived,
 )
 from ..core.arguments import is_several
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
 from ..groups.bucketing import Buckets
 from ..groups.motion import GroupIterator, Groups
 from ..groups.padding import padded
 from ..order.permutation import permutation
 from ..order.random_bits import derive
+from ..shadows.traced import AsksTraced, CollatesTraced
 
 
 @final
@@ -151,6 +154,11 @@ class Bucket(FunctionVersion[Any]):
                 f"max_tokens must have the fields of length, which are {fields}, got {shorten(given)}"
             )
         return {name: check_int(f"max_tokens[{name!r}]", given[name], minimum=1) for name in fields}
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        length_of = None if self.length_of is None else AsksTraced(self.length_of)
+        collate = CollatesTraced(self._collate)
+        return replace(self, upstream=inputs.pairs[0], length_of=length_of, collate=collate)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         groups = Groups(self.upstream, size=self.window).start(epoch)

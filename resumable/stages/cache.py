@@ -105,6 +105,7 @@ class Cache(IndexedTransform[T]):
     """
 
     flow = Flow.REORDERED
+    blind = True
     relies_on: ClassVar[Reliance] = ITEMS | PARTS | RANK
 
     kept: CachedItems = field(init=False, repr=False, default_factory=CachedItems)

@@ -26,6 +26,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_length,
     blocks_of,
@@ -38,8 +39,10 @@ from ..core.graph import walk
 from ..core.left_out import LeftOut, OfInputs
 from ..core.reach import Reach, reached_all, reached_by_index
 from ..core.records import Records
+from ..core.stage import InputShadows
 from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument
+from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -109,6 +112,9 @@ class Concatenate(Combine[T]):
             "the end of the inputs that there were may have been read, so none can follow them in this epoch any "
             "more"
         )
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _ConcatenateIterator(self, epoch)

@@ -20,6 +20,7 @@ class Deals(LookedUp[T], Transform[T]):
     """
 
     flow = Flow.SUBSET
+    blind = True
 
     index: int
     count: int

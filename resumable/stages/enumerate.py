@@ -24,12 +24,15 @@ from ..core import (
     Layout,
     MovesInBlocks,
     Reliance,
+    Stage,
     StageIterator,
     block_length,
     blocks_of,
     derived,
     joined_layout,
 )
+from ..core.stage import InputShadows
+from ..shadows.traced import Each, Traced
 
 
 @final
@@ -53,6 +56,9 @@ class Enumerate(IndexedTransform[tuple[int, Any]]):
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [count]
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return Each(self._with_inputs(inputs.alike), _numbered_alike)
 
     def start(self, epoch: int = 0) -> StageIterator[tuple[int, Any]]:
         return _EnumerateIterator(self, epoch)
@@ -86,6 +92,12 @@ class _EnumerateIterator(MovesInBlocks[tuple[int, Any]], CountingIterator[tuple[
 
     def skip(self, count: int) -> int:
         return self.skip_counted(count)
+
+
+def _numbered_alike(pair: tuple[int, Any]) -> Any:
+    """The origin of a pair, with the pair if that is wanted."""
+    number, found = pair
+    return Traced((number, found.item), found.origin) if type(found) is Traced else found
 
 
 def _numbered(indices: Indices, block: Block) -> Block:

@@ -26,9 +26,9 @@ from ..core import (
     Items,
     Length,
     LookedUp,
-    Origin,
     PassThroughIterator,
     Reliance,
+    SourceItem,
     Stage,
     StageIterator,
     Transform,
@@ -102,6 +102,7 @@ class Exclude(LookedUp[T], Transform[T]):
     """
 
     flow = Flow.SUBSET
+    blind = True
     identity: ClassVar[IdentityFields] = {
         "changes": IdentityField(ALWAYS | SO_FAR, shown_as="records")
     }
@@ -300,7 +301,7 @@ class _NothingLeftOut(PassThroughIterator[T]):
     def skip(self, count: int) -> int:
         return self._upstream.skip(count)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
     def set_state(self, state: State) -> None:
@@ -359,7 +360,7 @@ class _StreamIterator(ItemByItem[T], PassThroughIterator[T]):
         read = self._stage.upstream._position_in(state, self._epoch)
         return read, bisect_left(range(read), read, key=self._remaining.index_of)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back) if back == 1 else None
 
     def _reached(self) -> Iterator[Reach]:

@@ -18,8 +18,9 @@ from ..core import (
     Flow,
     FunctionVersion,
     Items,
-    Origin,
     Reliance,
+    SourceItem,
+    Stage,
     StageIterator,
     SteadyIterator,
     block_items,
@@ -27,6 +28,8 @@ from ..core import (
     take_rows,
 )
 from ..core.block import concatenate
+from ..core.stage import InputShadows
+from ..shadows.traced import AsksTraced, calling
 
 T = TypeVar("T")
 
@@ -62,6 +65,9 @@ class Filter(FunctionVersion[T], CallsFunction[T]):
 
     predicate: Callable[[Any], object]
 
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return calling(self, AsksTraced, upstream=inputs.pairs[0])
+
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _FilterIterator(self, epoch)
 
@@ -93,7 +99,7 @@ class _FilterIterator(CallsOneByOne[T], SteadyIterator[T]):
             missing -= len(rows)
         return concatenate(kept)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         flags = list(chain.from_iterable(self._tested))
         passed = [ago for ago, flag in enumerate(reversed(flags), 1) if flag] if flags else [1]
         found = self._upstream.origin(passed[back - 1]) if back <= len(passed) else None

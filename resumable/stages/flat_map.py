@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, TypeVar, final
@@ -11,12 +11,16 @@ from typing import Any, TypeVar, final
 from ..core import (
     FunctionVersion,
     SavedState,
+    Stage,
     StageIterator,
     check_stateless,
 )
 from ..core.expansion import END, ExpandingIterator, close_expansion, expand, items_of
 from ..core.fan_out import FansOut, check_fan_out
+from ..core.stage import InputShadows
 from ..errors import MalformedItem
+from ..shadows.expanded import ExpandsTraced
+from ..shadows.traced import parts_of_origin
 
 T = TypeVar("T")
 
@@ -64,6 +68,12 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_stateless("fn", self.fn)
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        if self.size is None or inputs.paired:
+            return replace(self, upstream=inputs.pairs[0], fn=ExpandsTraced(self.fn))
+        parts: Callable[[Any], Any] = partial(parts_of_origin, self.size)
+        return replace(self, upstream=inputs.alike[0], fn=parts)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         fn = self.fn if self.size is None else self._expansion(self.size, epoch)

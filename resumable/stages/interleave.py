@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar, TypeVar, final
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_length,
     check_int,
@@ -32,6 +33,8 @@ from ..core import (
 from ..core.combine import NAMES, TurnsIterator
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.prepared_items import choose, grouped
+from ..core.stage import InputShadows
+from ..shadows.traced import through_inputs
 from ..state.value import State, unpack, unpack_count
 
 T = TypeVar("T")
@@ -76,6 +79,9 @@ class Interleave(Combine[T]):
     @derived
     def length(self) -> Length:
         return self.total_length
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return self._with_inputs(through_inputs(inputs.alike, self.names))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveIterator(self, epoch)

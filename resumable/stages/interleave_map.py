@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import takewhile
 from typing import Any, ClassVar, TypeVar, final
@@ -31,7 +31,9 @@ from ..core import (
 )
 from ..core.expansion import END, close_expansion, expand, inner_stage, items_of
 from ..core.graph import threadless, tuned, walk
+from ..core.stage import InputShadows
 from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch, shorten
+from ..shadows.expanded import ExpandsTraced
 from ..state.columns import as_columns, as_rows
 from ..state.encoding import dumps, loads
 from ..state.value import (
@@ -107,6 +109,9 @@ class InterleaveMap(FunctionVersion[T]):
     def state_cost(self) -> SavedState:
         text = f"the places of up to {self.cycle_length} open items, which a resume reads again"
         return SavedState(text, levels=3)
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return replace(self, upstream=inputs.pairs[0], fn=ExpandsTraced(self.fn))
 
     def start(self, epoch: int = 0) -> StageIterator[T]:
         return _InterleaveMapIterator(self, epoch)

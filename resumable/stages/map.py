@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
 
@@ -24,10 +24,10 @@ from ..core import (
     Items,
     Length,
     MovesInBlocks,
-    Origin,
     Reliance,
     RunsAhead,
     SavedState,
+    SourceItem,
     Stage,
     StageIterator,
     SteadyIterator,
@@ -40,7 +40,9 @@ from ..core import (
     map_items,
 )
 from ..core.reach import Reach
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument
+from ..shadows.traced import Each, MapsTraced, calling, made_with_state, unchanged
 from ..state.value import State
 from ..workers.parallel_map import ParallelMapIterator
 from ..workers.tally import MayDropItems, OnSkip, Tally
@@ -151,6 +153,17 @@ class CallsInWorkers(RunsAhead[T], FunctionVersion[T], CallsFunction[T], MayDrop
 class CallsPerItem(CallsInWorkers[T]):
     """A stage that makes one item of each item of upstream, unless it may drop some."""
 
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        if not (inputs.paired or self.drops or self.carries_state or self._needs_pairs):
+            return replace(self, upstream=inputs.alike[0], fn=unchanged)
+        made = calling(self, MapsTraced, upstream=inputs.pairs[0], on_skip=None)
+        return Each(made, made_with_state) if self.carries_state else made
+
+    @property
+    def _needs_pairs(self) -> bool:
+        """Whether its shadow must have items too, for another reason than those above."""
+        return False
+
     @property
     def flow(self) -> Flow:  # type: ignore[override]
         """What may drop items counts those that it has tried."""
@@ -249,7 +262,7 @@ class _MapIterator(MovesInBlocks[T], CallsOneByOne[T], SteadyIterator[T]):
         self.one_by_one = True
         return self._upstream.items().through(partial(map, self._stage.called))
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
 
@@ -289,11 +302,11 @@ class _DroppingMapIterator(CallsOneByOne[T], TransformIterator[T], CountsSkipped
                 tally.pass_over(1)
                 yield result
 
-    def _origin_of_last(self) -> Origin | None:
+    def _origin_of_last(self) -> SourceItem | None:
         """The origin of the item that was counted last."""
         return self._upstream.origin(max(self._read - self._tally.number + 1, 1))
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         found = self._upstream.origin(1) if self.one_by_one and back == 1 else None
         return found and found._replace(place=None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -22,12 +22,17 @@ from ..core import (
     SavedState,
     Stage,
     StageIterator,
+    block_items,
     check_int,
     check_stateless,
     derived,
 )
+from ..core.callables import StandIn
+from ..core.origin import PartOrigin
+from ..core.stage import InputShadows
 from ..errors import InvalidType, MalformedItem, shorten
 from ..groups.motion import GroupIterator, Groups
+from ..shadows.traced import Traced, rows_of
 from .map import CallsInWorkers
 
 
@@ -42,7 +47,7 @@ class MapBatches(CallsInWorkers[Any]):
     A batch is columns if the items are rows of arrays: items of `from_arrays` and `range`, also
     after stages that only choose, reorder, keep or join them. Columns are an array whose rows are
     the items, shape (n, ...), or a dict or tuple of such arrays, with the dtypes of the source.
-    Rows of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
+    BatchOrigin of `pack`, and of tables with numbers and text alone, come as columns that are stacked as
     by `batch`. Any other batch is a list of items. Prefetches, workers and resumes do not change
     this. Columns need no Python object per item, and ``fn`` may return columns too.
 
@@ -104,6 +109,11 @@ class MapBatches(CallsInWorkers[Any]):
     def called(self) -> Callable[[Block], Block]:
         return _Expanded(self.fn)
 
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        block = self.upstream.block_layout.block
+        fn = _MapsGroup(self.fn, block)
+        return replace(self, upstream=inputs.pairs[0], fn=fn, on_skip=None)
+
     def start_calling(self, epoch: int) -> StageIterator[Any]:
         return GroupIterator(self, super().start_calling(epoch), _as_made)
 
@@ -123,6 +133,24 @@ class _Expanded:
 
     def __repr__(self) -> str:
         return repr(self._fn)
+
+
+@final
+class _MapsGroup(StandIn[Callable[[Any], Iterable[Any]]]):
+    """Calls a function with the items of a group; each of its results may be made of any of them."""
+
+    def __init__(
+        self, fn: Callable[[Any], Iterable[Any]], layout: Callable[[Block], Block]
+    ) -> None:
+        super().__init__(fn)
+        self._layout = layout
+
+    def __call__(self, group: list[Traced[Any]]) -> list[Traced[Any]]:
+        made = _as_block(self.fn(self._layout([one.item for one in group])))
+        whole = rows_of(group)
+        return [
+            Traced(item, PartOrigin(whole, number)) for number, item in enumerate(block_items(made))
+        ]
 
 
 def _as_block(made: Any) -> Block:

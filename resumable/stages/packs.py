@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from ..core import (
@@ -19,6 +19,7 @@ from ..core import (
     Indices,
     Layout,
     Reliance,
+    Stage,
     StageIterator,
     Transform,
     block_items,
@@ -27,6 +28,7 @@ from ..core import (
     check_int,
     derived,
 )
+from ..core.stage import InputShadows
 from ..errors import InvalidArgument, InvalidType, shorten
 from ..groups.documents import Documents, documents_of
 from ..groups.filling import Numbers, check_numbers
@@ -35,6 +37,8 @@ from ..groups.per_document import add_values, check_per_document
 from ..groups.row_format import RowFormat, RowLength, check_align, check_length, row_format
 from ..groups.rows import Columns, ends_short, rows_of
 from ..groups.segments import Segments
+from ..groups.traced_rows import ORIGIN, traced_rows, with_origin
+from ..shadows.traced import Each
 
 WINDOW = 1024
 ROW_LENGTH: Final = IdentityField(ALWAYS, shown_as="length")
@@ -61,6 +65,8 @@ class Packs(Transform[Columns]):
     max_documents: int | None = None
     per_document: Sequence[str] = ()
     parts: bool = False
+    # Whether documents come with their origins, in the field ORIGIN of their own, and rows as well.
+    traced: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,7 +102,7 @@ class Packs(Transform[Columns]):
             eos=self.eos,
             align=self.align,
             max_documents=self.max_documents,
-            per_document=tuple(self.per_document),
+            per_document=(*self.per_document, *[ORIGIN] * self.traced),
             parts=self.parts,
         )
 
@@ -123,4 +129,7 @@ class Packs(Transform[Columns]):
             return columns
         made: list[dict[str, Any]] = block_items(columns)
         add_values(made, documents, segments, rows, form)
-        return made
+        return traced_rows(made, documents, segments, rows, form) if self.traced else made
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return replace(self, upstream=Each(inputs.pairs[0], with_origin), traced=True)

@@ -111,6 +111,7 @@ class Partition(RunsAhead[T], Transform[T]):
     [[3, 6], [9]]
     """
 
+    blind = True
     state_cost = SavedState("the states of its partitions", levels=2)
     identity: ClassVar[IdentityFields] = {
         "index": IdentityField(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from ..core import DeferredState, DefersState, Indices, Origin, Stage, state_deferrer
+from ..core import DeferredState, DefersState, Indices, SourceItem, Stage, state_deferrer
 from ..core.combine import PLANNED_AT_ONCE, TurnsIterator
 from ..core.skipped import MovesCopies, skipped_items
 from ..errors import StateMismatch, shorten
@@ -157,7 +157,7 @@ class PartitionIterator(DefersState[T], TurnsIterator[T], MovesCopies[T], Reuses
             else:
                 yield skipped_items(pipeline, upstream, path)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         if back > 1 or not self._taken:
             return None
         return self._upstreams[self._numbers[self._taken - 1]].origin(1)

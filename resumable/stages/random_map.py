@@ -22,10 +22,10 @@ from ..core import (
     IdentityFields,
     Items,
     MovesInBlocks,
-    Origin,
     PassThroughIterator,
     Reliance,
     SavedState,
+    SourceItem,
     Stage,
     StageIterator,
     blocks_of,
@@ -152,6 +152,10 @@ class RandomMap(CallsPerItem[T]):
         listener = super().skip_listener
         return listener and partial(_tell_of_placed, listener)
 
+    @property
+    def _needs_pairs(self) -> bool:
+        return self.over_partitions
+
     @derived
     def read(self) -> Stage[Any]:
         if self.over_partitions:
@@ -223,7 +227,7 @@ class _RandomMapIterator(_MappedIterator[T]):
         found = self._upstream.state_at(offset)
         return found and (self._outside(found[0]), found[1])
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
     def get_state(self) -> State:

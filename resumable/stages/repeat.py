@@ -20,8 +20,8 @@ from ..core import (
     Items,
     Length,
     MovesInBlocks,
-    Origin,
     Reliance,
+    SourceItem,
     Stage,
     StageIterator,
     Transform,
@@ -83,6 +83,7 @@ class Repeat(Transform[T]):
     """
 
     flow = Flow.REPEATED
+    blind = True
     identity: ClassVar[IdentityFields] = {"epochs": ITEMS | EPOCHS}
     relies_on: ClassVar[Reliance] = EPOCHS
     state_cost = "the epoch"
@@ -333,7 +334,7 @@ class RepeatIterator(MovesInBlocks[T], TransformIterator[T], ReusesWorkers):
             missing -= self._advance_over(missing)
         return count - missing
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         indexed = self._stage.indexed(self._start_epoch)
         place = None if indexed is None or self._whole is not None else self._place()
         if indexed is None or place is None:

@@ -19,14 +19,19 @@ from ..core import (
     Items,
     Length,
     SavedState,
+    Stage,
     StageIterator,
     TransformIterator,
     block_items,
     check_stateless,
     derived,
 )
+from ..core.callables import StandIn
 from ..core.expansion import close_expansion
+from ..core.origin import UnknownOrigin
+from ..core.stage import InputShadows
 from ..errors import InvalidType, StateMismatch, UnencodableState, shorten
+from ..shadows.traced import ScansTraced, Traced, calling
 from ..state.encoding import dumps
 from ..state.value import (
     State,
@@ -111,6 +116,10 @@ class Scan(FunctionVersion[T], CallsFunction[T]):
         """A digest of ``initial``, for the fingerprint."""
         return hashlib.blake2b(dumps({"initial": self.initial}), digest_size=6).hexdigest()
 
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        finish = None if self.finish is None else _FinishTraced(self.finish)
+        return calling(self, ScansTraced, upstream=inputs.pairs[0], finish=finish)
+
     def start_calling(self, epoch: int) -> StageIterator[T]:
         if self.finish is None:
             return _ScanIterator(self, epoch)
@@ -161,6 +170,15 @@ class _ScanIterator(TransformIterator[T]):
             return freeze(self._carry, "carry")
         except UnencodableState as error:
             raise UnencodableState(f"{self._stage!r}: {error}") from None
+
+
+@final
+class _FinishTraced(StandIn[Callable[[Any], Iterable[Any]]]):
+    """Calls the function that delivers what the last carry holds."""
+
+    def __call__(self, carry: Any) -> Iterator[Traced[Any]]:
+        for item in self.fn(carry):
+            yield Traced(item, UnknownOrigin("what the last carry of a scan was made of"))
 
 
 def _check_pair(made: Any) -> None:

@@ -23,7 +23,7 @@ from ..core import (
     Items,
     Length,
     MovesInBlocks,
-    Origin,
+    SourceItem,
     StageIterator,
     TransformIterator,
     block_length,
@@ -196,7 +196,7 @@ class _IndexedShardIterator(MovesInBlocks[T], StageIterator[T]):
     def blocks(self, size: int) -> Iterator[Block]:
         return blocks_of(self._rest, size)
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         found = self._rest.origin(back)
         return found and found._replace(place=None)  # which would count from the last resume
 

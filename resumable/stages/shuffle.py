@@ -62,6 +62,7 @@ class Shuffle(LookedUp[T], IndexedTransform[T]):
     """
 
     flow = Flow.REORDERED
+    blind = True
     identity: ClassVar[IdentityFields] = {"seed": SEED, "block": ALWAYS}
     state_cost = "the position"
 

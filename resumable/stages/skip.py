@@ -57,6 +57,7 @@ class Skip(LookedUp[T], Transform[T]):
     """
 
     flow = Flow.SUBSET
+    blind = True
     identity: ClassVar[IdentityFields] = {"count": ALWAYS}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
 

@@ -60,6 +60,7 @@ class Take(Transform[T]):
     """
 
     flow = Flow.SUBSET
+    blind = True
     identity: ClassVar[IdentityFields] = {"count": IdentityField(ITEMS, hint=COUNT_HINT)}
     relies_on: ClassVar[Reliance] = ITEMS | PARTS
     state_cost = "the position"

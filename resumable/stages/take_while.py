@@ -16,9 +16,12 @@ from ..core import (
     Items,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     TransformIterator,
 )
+from ..core.stage import InputShadows
+from ..shadows.traced import AsksTraced, calling
 from ..state.value import State, unpack, unpack_flag
 
 T = TypeVar("T")
@@ -57,6 +60,9 @@ class TakeWhile(FunctionVersion[T], CallsFunction[T]):
     def state_cost(self) -> SavedState:
         own = " and the function's state" if self.carries_state else ""
         return super().state_cost._replace(text=f"whether it has ended{own}")
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return calling(self, AsksTraced, upstream=inputs.pairs[0])
 
     def start_calling(self, epoch: int) -> StageIterator[T]:
         return _TakeWhileIterator(self, epoch)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Any, Final, final
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..core import (
     DeferredState,
     Layout,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -23,7 +25,9 @@ from ..core import (
 from ..core.block import concatenate, copy_block
 from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
+from ..core.stage import InputShadows
 from ..errors import MalformedItem
+from ..shadows.traced import Each, Traced, parts_of, parts_of_origin
 
 UNREAD: Final = object()
 
@@ -68,6 +72,12 @@ class Unbatch(FansOut[Any]):
     @derived
     def block_layout(self) -> Layout:
         return rows_layout(self.upstream.block_layout)
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        if self.size is None or inputs.paired:
+            return replace(self, upstream=Each(inputs.pairs[0], _traced_rows))
+        rows = partial(parts_of_origin, self.size)
+        return replace(self, upstream=Each(inputs.alike[0], rows))
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _UnbatchIterator(self, epoch, lambda batch: _rows(self.checked(batch)))
@@ -218,6 +228,10 @@ def _rows(batch: Any) -> list[Any]:
     raise MalformedItem(
         f"unbatch needs batches (arrays, lists, tuples, dicts), got {type(batch).__name__}"
     )
+
+
+def _traced_rows(batch: Traced[Any]) -> list[Traced[Any]]:
+    return parts_of(batch.origin, _rows(batch.item))
 
 
 def _check_lengths(columns: Sequence[Block]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, final
 
@@ -25,6 +25,7 @@ from ..core import (
     Length,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     Transform,
     TransformIterator,
@@ -43,6 +44,8 @@ from ..core import (
 )
 from ..core.block import concatenate
 from ..core.reach import Reach
+from ..core.stage import InputShadows
+from ..shadows.traced import Each, rows_alike
 from ..state.value import State, unpack, unpack_count
 from .batch import Batches
 
@@ -127,6 +130,10 @@ class Window(Transform[Any]):
     def _position_after(self, upstream: int, state: Mapping[str, Any]) -> int:
         gap = unpack_count(self, "gap", state.get("gap"))
         return int(min(-(-(upstream + gap) // self.step), known_length(self)))
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        rows = partial(rows_alike, self.upstream.block_layout.batch)
+        return Each(replace(self, upstream=inputs.alike[0]), rows)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _WindowIterator(self, epoch)

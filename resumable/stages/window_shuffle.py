@@ -92,6 +92,11 @@ class WindowShuffle(IndexedTransform[T]):
             f"the position; a resume reads at most {again} items again", resumes_before=True
         )
 
+    @property
+    def blind(self) -> bool:  # type: ignore[override]
+        """Items that the state holds come without an origin."""
+        return not self.carry
+
     def start(self, epoch: int = 0) -> StageIterator[T]:
         kind = CarryingIterator if self.carry else SnapshotIterator
         return kind(self, epoch, self.seed, self.window)

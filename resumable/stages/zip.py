@@ -25,6 +25,7 @@ from ..core import (
     MovesInBlocks,
     Reliance,
     SavedState,
+    Stage,
     StageIterator,
     block_items,
     block_length,
@@ -40,8 +41,9 @@ from ..core import (
 from ..core.combine import NAMES
 from ..core.left_out import AtPlaces, LeftOut
 from ..core.records import Records
-from ..core.stage import MOST_ITEMS
+from ..core.stage import MOST_ITEMS, InputShadows
 from ..errors import InvalidArgument, StateMismatch
+from ..shadows.traced import Each, joined_origins
 from ..state.value import unpack
 
 
@@ -124,6 +126,9 @@ class Zip(Combine[Any]):
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         return [count] * len(self.upstreams)
+
+    def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        return Each(self._with_inputs(inputs.alike), joined_origins)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
         return _ZipIterator(self, epoch)

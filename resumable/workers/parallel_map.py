@@ -24,8 +24,8 @@ from typing import Any, Final, TypeVar
 from ..core.block import Block, block_length
 from ..core.failed_item import note_item
 from ..core.home_process import HomeProcess
-from ..core.origin import Origin
 from ..core.skipped import CountsSkipped
+from ..core.source_item import SourceItem
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
@@ -118,7 +118,7 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
         self._source = source
         return source
 
-    def origin(self, back: int) -> Origin | None:
+    def origin(self, back: int) -> SourceItem | None:
         if self._calls.drop:
             return None
         return self._upstream.origin(self._in_work - self._taken + back)

@@ -7,7 +7,7 @@ from functools import partial
 from inspect import Parameter, signature
 from typing import Any, Final, TypeVar, final
 
-from ..core.origin import Origin
+from ..core.source_item import SourceItem
 from ..core.stage import Stage
 from ..core.stage_iterator import StageIterator
 from ..state.value import State, unpack, unpack_count
@@ -70,7 +70,7 @@ class Tally:
     def drop(
         self,
         error: Exception | None,
-        origin: Callable[[], Origin | None],
+        origin: Callable[[], SourceItem | None],
         item: Callable[[], Any],
     ) -> None:
         """Count one item as passed, and as dropped because of ``error``.

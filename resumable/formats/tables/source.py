@@ -23,6 +23,7 @@ from ...core.indexed import Indexed
 from ...core.layout import LISTS, STACKED, Layout
 from ...core.left_out import LeftOut
 from ...core.lookup import LookedUp
+from ...core.origin import Origin
 from ...core.prepared_items import grouped
 from ...core.records import Records
 from ...core.reliance import ALWAYS
@@ -215,6 +216,14 @@ class TableFiles(LookedUp[dict[str, Any]]):
     def _left_out(self, epoch: int, records: Records) -> LeftOut:
         paths = [file.access.path for file in self._files]
         return left_out_of_files(records, self.length, paths, self._items_of)
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        name = type(self).__name__
+        ends = np.cumsum([int(file.rows.sum()) for file in self._files])
+        files = np.searchsorted(ends, numbers, side="right")
+        records = numbers - np.concatenate([[0], ends])[files]
+        paths = [self._files[place].access.path for place in files.tolist()]
+        return [Origin(name, *pair) for pair in zip(records.tolist(), paths, strict=True)]
 
     def _items_of(self, place: int, records: Records) -> Indices:
         """The items of ``records`` of the file at ``place``."""

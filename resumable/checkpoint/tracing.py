@@ -1,0 +1,188 @@
+"""Where the items of a step came from, and the steps that a record was in, by the checkpoints of a run."""
+
+# A step was handed out by the ranks that saved the next checkpoint, or by those of the newest one if
+# there is none after it. They began at the checkpoint before it. So the shadows of their pipelines, resumed
+# there, come to the same step.
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from itertools import chain, takewhile
+from typing import Any, NamedTuple
+
+from ..core.graph import walk
+from ..core.origin import ItemOrigin
+from ..core.stage import Stage
+from ..errors import CorruptCheckpoint, InvalidArgument
+from ..pipeline import Pipeline, origins
+from ..stages.global_order import deal_of, for_rank, is_dealt
+from .envelope import Checkpoint
+from .opening import start_at
+from .ranks.parts import WholeSteps
+from .store import Store
+
+
+class TracedStep(NamedTuple):
+    """What one rank was handed out at a step.
+
+    Attributes:
+      step: from 1, as `Checkpointer.step` has it in the body of the loop.
+      rank: from 0.
+      ranks: how many there were.
+      epoch: of the item.
+      origin: of the item.
+      is_past: whether it is at or before the newest checkpoint.
+    """
+
+    step: int
+    rank: int
+    ranks: int
+    epoch: int
+    origin: ItemOrigin
+    is_past: bool = True
+
+
+class _StepRange(NamedTuple):
+    """Steps that the same ranks handed out one after another.
+
+    Attributes:
+      before: the step of the checkpoint at which they began; 0 for the start.
+      last: the step of the next checkpoint; `math.inf` behind the newest.
+      ranks: how many they were.
+    """
+
+    before: int
+    last: float
+    ranks: int
+
+
+def traced_step(
+    store: Store, stage: Stage[Any], step: int, rank: int | None = None, ranks: int | None = None
+) -> list[TracedStep]:
+    """Where the items of ``step`` came from, on each rank or on ``rank`` alone.
+
+    Without random access, the items since the checkpoint before the step are made again.
+
+    Args:
+      store: of the run; its checkpoints are only read.
+      stage: the pipeline as any rank has it.
+      step: from 1.
+      rank: only this one.
+      ranks: how many there were; by default what the checkpoints say, or the pipeline.
+
+    Raises:
+      InvalidArgument: if ``step`` is below 1, there is no such rank, or no such step.
+      StateMismatch: if the checkpoint belongs to another pipeline.
+    """
+    if step < 1:
+        raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
+    spans = _spans(WholeSteps(store), stage, ranks)
+    span = next(span for span in spans if span.before < step <= span.last)
+    return [
+        traced
+        for number in _chosen(rank, span.ranks)
+        for traced in _from(store, stage, span, number, step)
+    ]
+
+
+def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> Iterator[TracedStep]:
+    """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
+
+    They come checkpoint by checkpoint, of one rank after another.
+    """
+    is_endless = any(one.length == math.inf for one, _ in walk(stage))
+    for span in _spans(WholeSteps(store), stage, ranks):
+        if is_endless and span.last == math.inf:
+            break
+        for rank in range(span.ranks):
+            yield from _all_in(store, stage, span, rank)
+
+
+def _all_in(store: Store, stage: Stage[Any], span: _StepRange, rank: int) -> Iterator[TracedStep]:
+    steps = _steps(store, stage, span, rank)
+    if span.last != math.inf:
+        yield from takewhile(lambda one: one.step <= span.last, steps)
+        return
+    first = next(steps, None)
+    if first is not None:
+        rest = takewhile(lambda one: one.epoch == first.epoch, steps)
+        for one in chain([first], rest):
+            yield one._replace(is_past=False)
+
+
+def _from(
+    store: Store, stage: Stage[Any], span: _StepRange, rank: int, step: int
+) -> Iterator[TracedStep]:
+    found = next(_steps(store, stage, span, rank, step - span.before - 1), None)
+    if found is not None:
+        yield found._replace(is_past=span.last != math.inf)
+
+
+def _steps(
+    store: Store, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
+) -> Iterator[TracedStep]:
+    """The steps after the first ``passed`` of a span, and on."""
+    one = for_rank(stage, rank, span.ranks)
+    if one is None:
+        raise InvalidArgument(
+            f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
+        )
+    began, checkpoint, of_rank = _beginning(WholeSteps(store), span, rank)
+    passed += span.before - began
+    with start_at(checkpoint, origins(Pipeline(one)), store, from_this_rank=of_rank) as iterator:
+        first = iterator.step
+        if iterator.skip(passed) < passed:
+            return
+        for origin in iterator:
+            # A rank that was ahead of others has a count of its own.
+            step = began + iterator.step - first
+            yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
+
+
+def _beginning(
+    steps: WholeSteps, span: _StepRange, rank: int
+) -> tuple[int, Checkpoint | None, bool]:
+    """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
+    for step in reversed([step for step in steps.steps() if 0 < step <= span.before]):
+        try:
+            found = steps.checkpoints(step)
+        except (CorruptCheckpoint, FileNotFoundError) as error:
+            warnings.warn(
+                f"the checkpoint of step {step} is passed over: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            continue
+        if len(found) > 1 and len(found) != span.ranks:
+            raise InvalidArgument(
+                f"the checkpoint of step {step} is of {len(found)} ranks, each with a state of its own, so "
+                f"{span.ranks} ranks cannot have begun there"
+            )
+        return step, found[rank % len(found)], steps.saved_as(step).ranks == span.ranks > 1
+    return 0, None, False
+
+
+def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_StepRange]:
+    """What came between the checkpoints, in the order of the steps."""
+    saved = {step: steps.saved_as(step).ranks for step in steps.steps()}
+    # If no step was saved by several ranks, one may have saved for all to which the pipeline deals.
+    one_for_all = deal_of(stage).ranks if is_dealt(stage) and {*saved.values()} <= {1} else 1
+    spans, before, count = list[_StepRange](), 0, ranks or one_for_all
+    for step, of_step in saved.items():
+        count = ranks or max(of_step, one_for_all)
+        if step:
+            spans.append(_StepRange(before, step, count))
+        before = step
+    return [*spans, _StepRange(before, math.inf, count)]
+
+
+def _chosen(rank: int | None, ranks: int) -> list[int]:
+    if rank is None:
+        return list(range(ranks))
+    if not 0 <= rank < ranks:
+        raise InvalidArgument(
+            f"rank must be below the number of ranks of that time, {ranks}, got {rank}"
+        )
+    return [rank]

@@ -1,0 +1,60 @@
+"""The item of a source that an origin names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..core.combine import Combine
+from ..core.flow import Flow
+from ..core.left_out import AtPlaces
+from ..core.origin import Name, Origin
+from ..core.records import Records
+from ..core.stage import Stage, by_index
+from ..errors import InvalidArgument
+
+
+def item_of_record(stage: Stage[Any], origin: Origin) -> Any:
+    """What the source in ``stage`` delivers for the record that ``origin`` names.
+
+    Raises:
+      LookupError: if no source with random access has it, or several may.
+    """
+    found = [
+        (source, number)
+        for inputs, source in _sources(stage)
+        if type(source).__name__ == origin.source and inputs == origin.inputs
+        for number in _numbers(source, origin)
+    ]
+    if len(found) != 1:
+        raise LookupError(f"{len(found)} sources have {origin}")
+    source, number = found[0]
+    return by_index(source).item(number)
+
+
+def _sources(
+    stage: Stage[Any], inputs: tuple[Name, ...] = ()
+) -> Iterator[tuple[tuple[Name, ...], Stage[Any]]]:
+    """The sources before ``stage``, and through which inputs their items come."""
+    if not stage.inputs:
+        yield inputs, stage
+    joins = isinstance(stage, Combine) and stage.flow is Flow.JOINED
+    for number, upstream in enumerate(stage.inputs):
+        names = stage.names if isinstance(stage, Combine) else None
+        name = number if names is None else names[number]
+        yield from _sources(upstream, (*inputs, name) if joins else inputs)
+
+
+def _numbers(source: Stage[Any], origin: Origin) -> Iterator[int]:
+    """Under which number ``source`` has the record, if it does."""
+    if not source.random_access:
+        return
+    records: Any = [origin.record]
+    if origin.file is not None:
+        records = {origin.file: records}
+    try:
+        found = source._left_out(0, Records.of(records))
+    except InvalidArgument:  # another source has that file
+        return
+    if isinstance(found, AtPlaces):
+        yield from found.places.tolist()

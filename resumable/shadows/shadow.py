@@ -1,0 +1,92 @@
+"""The shadow of a pipeline: the same positions and states, with origins in the place of items."""
+
+# A shadow is made of the stages of its pipeline, so that it moves, saves and restores as they do. A
+# stage that never looks at an item gets origins in the place of items. Where an item decides what comes
+# next, pairs of item and origin travel, and functions get the item. A stage says which in `_traced`. One of
+# the user's need not: it reads plain items, and a note is made of the origins of what it reads.
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from ..core.derived import derived
+from ..core.graph import with_inputs, without_threads
+from ..core.indexed import Indexed
+from ..core.layout import LISTS, Layout
+from ..core.origin import ItemOrigin
+from ..core.stage import InputShadows, Stage
+from ..core.stage_iterator import StageIterator
+from ..core.transform import PassThrough
+from .source import SourceShadow
+from .tapped import Tapped
+from .traced import Each, origin_alone
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Origins(PassThrough[ItemOrigin]):
+    """Where each item of upstream comes from, in the place of the item.
+
+    State: upstream's, so a state of either resumes the other. Random access is kept, and then a step costs what
+    its origins cost wherever it is: no function of the user is called, and no item read, unless a stage
+    decides by its items what it delivers (`filter`, `flat_map`, `pack`, `bucket` and the like).
+
+    Args:
+      upstream: any pipeline.
+
+    >>> pipeline = rs.range(100).shuffle(seed=0).batch(2)
+    >>> [origin.record for origin in rs.origins(pipeline)[7]] == pipeline[7].tolist()
+    True
+    """
+
+    block_layout: ClassVar[Layout] = LISTS
+
+    @derived
+    def shadow(self) -> Stage[ItemOrigin]:
+        """The stages that deliver the origins."""
+        return shadow_of(without_threads(self.upstream), paired=False)
+
+    def start(self, epoch: int = 0) -> StageIterator[ItemOrigin]:
+        return self.shadow.start(epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[ItemOrigin] | None:
+        return self.shadow.indexed(epoch)
+
+
+def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
+    """The shadow of ``stage``.
+
+    Args:
+      stage: the last stage of a pipeline without threads and workers.
+      paired: whether it delivers items with their origins, as `Traced`, rather than origins alone.
+    """
+    if isinstance(stage, PassThrough):
+        return shadow_of(stage.upstream, paired=paired)
+    if not stage.inputs:
+        return SourceShadow(stage, paired)
+    inputs = _Shadows(stage, paired)
+    made = stage._traced(inputs)
+    if made is None and stage.blind:
+        return with_inputs(stage, inputs.alike)
+    made = made or Tapped(stage, inputs.pairs)
+    return made if paired else Each(made, origin_alone)
+
+
+class _Shadows(InputShadows):
+    """Those of the inputs of ``stage``."""
+
+    def __init__(self, stage: Stage[Any], paired: bool) -> None:
+        self._stage = stage
+        self.paired = paired
+
+    @property
+    def pairs(self) -> tuple[Stage[Any], ...]:
+        return self._of_inputs(paired=True)
+
+    @property
+    def alike(self) -> tuple[Stage[Any], ...]:
+        return self._of_inputs(paired=self.paired)
+
+    def _of_inputs(self, *, paired: bool) -> tuple[Stage[Any], ...]:
+        return tuple(shadow_of(upstream, paired=paired) for upstream in self._stage.inputs)

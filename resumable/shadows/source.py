@@ -1,0 +1,109 @@
+"""The shadow of a source: its items by their origins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
+
+from ..core.block import Block, Indices, block_items, block_length
+from ..core.derived import derived
+from ..core.indexed import Indexed
+from ..core.layout import LISTS, Layout
+from ..core.left_out import LeftOut
+from ..core.lookup import IndexedIterator
+from ..core.origin import ItemOrigin, UnknownOrigin
+from ..core.records import Records
+from ..core.stage import Length, Stage
+from ..core.stage_iterator import SourceIterator, StageIterator
+from ..state.value import State
+from .traced import Traced
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class SourceShadow(Stage[Any]):
+    """The origins of the items of a source, or its items with them.
+
+    Args:
+      source: has no inputs.
+      paired: whether the items come with their origins. If they do not, and there is random access, none
+        is read.
+    """
+
+    block_layout: ClassVar[Layout] = LISTS
+
+    source: Stage[Any]
+    paired: bool
+
+    @derived
+    def length(self) -> Length:
+        return self.source.length
+
+    @property
+    def _first_epoch_only(self) -> str | None:
+        return self.source._first_epoch_only
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
+        return self.source._left_out(epoch, records)
+
+    def _position_in(self, state: Any, epoch: int) -> int:
+        return self.source._position_in(state, epoch)
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        iterator = self.source.start(epoch)
+        if isinstance(iterator, IndexedIterator):
+            return IndexedIterator(self, epoch)
+        return _SourceShadowIterator(self, iterator)
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        indexed = self.source.indexed(epoch)
+        if indexed is None:
+            return None
+        if not self.paired:
+            return Indexed(self.source._origins, every_epoch=indexed.every_epoch)
+        gather = indexed.gather
+
+        def pairs(numbers: Indices) -> Block:
+            items = block_items(gather(numbers))
+            return list(map(Traced, items, self.source._origins(numbers)))
+
+        return Indexed(pairs, every_epoch=indexed.every_epoch)
+
+
+class _SourceShadowIterator(StageIterator[Any]):
+    """Motion of the source itself, item by item."""
+
+    _stage: SourceShadow
+
+    def __init__(self, stage: SourceShadow, iterator: StageIterator[Any]) -> None:
+        self._stage = stage
+        self._iterator = iterator
+
+    @property
+    def inputs(self) -> tuple[StageIterator[Any], ...]:
+        return (self._iterator,)
+
+    def pull(self, count: int) -> Block:
+        found: list[Any] = []
+        while len(found) < count and block_length(block := self._iterator.pull(1)):
+            origin = self._origin_of_last()
+            found.append(Traced(block_items(block)[0], origin) if self._stage.paired else origin)
+        return found
+
+    def _origin_of_last(self) -> ItemOrigin:
+        iterator = self._iterator
+        if isinstance(iterator, SourceIterator):
+            return iterator.last_origin()
+        return UnknownOrigin(f"the records of {type(self._stage.source).__name__}")
+
+    def skip(self, count: int) -> int:
+        return self._iterator.skip(count)
+
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        return self._iterator.state_at(offset)
+
+    def get_state(self) -> State:
+        return self._iterator.get_state()
+
+    def set_state(self, state: State) -> None:
+        self._iterator.set_state(state)

@@ -1,0 +1,239 @@
+"""Items that travel with their origins, and functions that are called with the item alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Generic, TypeVar, final
+
+from ..core.block import Block, block_items
+from ..core.callables import StandIn
+from ..core.foreign_protocol import PROTOCOLS
+from ..core.function_state import CallsFunction
+from ..core.indexed import Indexed
+from ..core.layout import LISTS, Layout
+from ..core.origin import (
+    BatchOrigin,
+    ItemOrigin,
+    Name,
+    Origin,
+    PartOrigin,
+    UnknownOrigin,
+    ZipOrigin,
+)
+from ..core.stage import Stage
+from ..core.stage_iterator import Items, MovesInBlocks, StageIterator, blocks_of
+from ..core.transform import PassThrough, PassThroughIterator
+
+T = TypeVar("T")
+S = TypeVar("S", bound=CallsFunction[Any])
+
+
+@final
+class Traced(Generic[T]):
+    """An item and its origin.
+
+    No stage looks into it: it is no tuple, which a batch would stack field by field.
+
+    Attributes:
+      item: as the pipeline delivers it.
+      origin: where it came from.
+    """
+
+    __slots__ = ("item", "origin")
+
+    def __init__(self, item: T, origin: ItemOrigin) -> None:
+        self.item: Any = item
+        self.origin = origin
+
+    def __getitem__(self, name: Any) -> Any:
+        """A field of the item, for a stage that asks for some by their names."""
+        return self.item[name]
+
+    def __repr__(self) -> str:
+        return f"Traced({self.item!r}, {self.origin!r})"
+
+
+def origin_alone(found: Any) -> Any:
+    """The origin of what is traced; an origin is returned as it is."""
+    return found.origin if type(found) is Traced else found
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Each(PassThrough[Any]):
+    """What ``make`` makes of each item. It adds nothing to a state, and is in no pipeline of a user."""
+
+    block_layout: ClassVar[Layout] = LISTS
+
+    make: Callable[[Any], Any]
+
+    def start(self, epoch: int = 0) -> StageIterator[Any]:
+        return _EachIterator(self, epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any] | None:
+        upstream, make = self.upstream.indexed(epoch), self.make
+        if upstream is None:
+            return None
+        return Indexed.joined(
+            [upstream],
+            lambda block: list(map(make, block_items(block))),
+            partial(map, make),
+            every_epoch=upstream.every_epoch,
+        )
+
+
+class _EachIterator(MovesInBlocks[Any], PassThroughIterator[Any]):
+    _stage: Each
+
+    def pull(self, count: int) -> Block:
+        return list(map(self._stage.make, block_items(self._upstream.pull(count))))
+
+    def items(self) -> Items[Any]:
+        return self._upstream.items().through(partial(map, self._stage.make))
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        for block in blocks_of(self._upstream, size):
+            yield list(map(self._stage.make, block_items(block)))
+
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count)
+
+    def state_at(self, offset: int) -> Any:
+        return self._upstream.state_at(offset)
+
+
+class CallsTraced(StandIn[Callable[..., Any]]):
+    """Stands for a function of the user, whose own state is saved with the stage that calls it."""
+
+    def __getattr__(self, name: str) -> Any:
+        # A function that carries state is known by these methods, and called by them.
+        if name in _STATE_METHODS:
+            return getattr(self.fn, name)
+        raise AttributeError(name)
+
+
+_STATE_METHODS = frozenset(name for protocol in PROTOCOLS for name in protocol)
+
+
+@final
+class MapsTraced(CallsTraced):
+    """Calls a function with the item, and returns its result with the origin of that item."""
+
+    def __call__(self, traced: Traced[Any], *more: Any) -> Traced[Any]:
+        return Traced(self.fn(traced.item, *more), traced.origin)
+
+
+@final
+class AsksTraced(CallsTraced):
+    """Calls a function with the item, and returns its result alone."""
+
+    def __call__(self, traced: Traced[Any]) -> Any:
+        return self.fn(traced.item)
+
+
+@final
+class CollatesTraced(CallsTraced):
+    """Calls a function with the items of a list, and returns its result with the origins of all of them."""
+
+    def __call__(self, traced: Sequence[Traced[Any]]) -> Traced[Any]:
+        return Traced(self.fn([one.item for one in traced]), rows_of(traced))
+
+
+@final
+class ScansTraced(CallsTraced):
+    """Calls the function of a scan with the carry and the item."""
+
+    def __call__(self, carry: Any, traced: Traced[Any]) -> Any:
+        made = self.fn(carry, traced.item)
+        if not isinstance(made, (tuple, list)) or len(made) != 2:
+            return made  # which the stage refuses
+        return made[0], Traced(made[1], carried(traced.origin))
+
+
+def calling(
+    stage: S, kind: type[CallsTraced], fn: Callable[..., Any] | None = None, **changes: Any
+) -> S:
+    """``stage`` with its function, or ``fn``, called through ``kind``.
+
+    A function that carries state is copied, since the pipeline may be running with it.
+    """
+    function = stage.function if fn is None else fn
+    if stage.carries_state:
+        function = deepcopy(function)
+    changes[stage.calls] = kind(function)
+    made = replace(stage, **changes)
+    object.__setattr__(made, "first_state", stage.first_state)
+    return made
+
+
+def carried(*origins: ItemOrigin) -> UnknownOrigin:
+    """The origin of what a function made of items with ``origins``, and of what it keeps of earlier ones."""
+    return UnknownOrigin("what its function keeps of earlier items", origins)
+
+
+def made_with_state(traced: Traced[Any]) -> Traced[Any]:
+    """``traced``, which a function with a state of its own has made."""
+    return Traced(traced.item, carried(traced.origin))
+
+
+def through_inputs(
+    inputs: Sequence[Stage[Any]], names: Sequence[str] | None
+) -> tuple[Stage[Any], ...]:
+    """The shadows of ``inputs``, whose records tell through which of them they came."""
+    return tuple(
+        Each(one, partial(_through, number if names is None else names[number]))
+        for number, one in enumerate(inputs)
+    )
+
+
+def _through(name: Name, found: Any) -> Any:
+    change = partial(Origin.through, name=name)
+    if type(found) is Traced:
+        return Traced(found.item, found.origin.mapped(change))
+    return found.mapped(change)
+
+
+def joined_origins(row: Any) -> Any:
+    """The origin of a row of ``zip``, with the row itself if that is wanted; it has a part of each input."""
+    parts = dict(row) if isinstance(row, dict) else dict(enumerate(row))
+    if any(type(part) is not Traced for part in parts.values()):
+        return ZipOrigin(parts)
+    origin = ZipOrigin({name: part.origin for name, part in parts.items()})
+    items = {name: part.item for name, part in parts.items()}
+    return Traced(items if isinstance(row, dict) else tuple(items.values()), origin)
+
+
+def rows_of(traced: Sequence[Traced[Any]]) -> BatchOrigin:
+    """The origins of a batch of items."""
+    return BatchOrigin(tuple(one.origin for one in traced))
+
+
+def rows_of_origins(origins: Sequence[ItemOrigin]) -> BatchOrigin:
+    """The same of origins alone."""
+    return BatchOrigin(tuple(origins))
+
+
+def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
+    """The origins of a list of items, with what ``stack`` makes of the items if these are there."""
+    if type(found[0]) is Traced:
+        return Traced(stack([one.item for one in found]), rows_of(found))
+    return rows_of_origins(found)
+
+
+def parts_of(whole: ItemOrigin, items: Sequence[Any]) -> list[Traced[Any]]:
+    """All ``items`` of a batch with origin ``whole``."""
+    return list(map(Traced, items, parts_of_origin(len(items), whole)))
+
+
+def parts_of_origin(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
+    """The origins of the ``count`` items that are made of one with origin ``whole``."""
+    if isinstance(whole, BatchOrigin) and len(whole) == count:
+        return list(whole)
+    return [PartOrigin(whole, number) for number in range(count)]
+
+
+def unchanged(item: T, *_: Any) -> T:
+    """Stands for a function whose result is not needed."""
+    return item

@@ -1,0 +1,153 @@
+"""Steps of a run lead to the records that they were made of, and records to their steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shadows.test_labelled import labels_in, records_in
+
+import resumable as rs
+from resumable.checkpoint.tracing import steps_of_run, traced_step
+from resumable.errors import InvalidArgument
+from resumable.views.origin_rows import origin_rows
+
+Make = Callable[[int, int], rs.Pipeline[Any]]
+
+RUNS: dict[str, Make] = {
+    "batches by index": lambda rank, ranks: rs.range(90).shuffle(0).batch(2).shard(rank, ranks),
+    "epochs": lambda rank, ranks: rs.range(7).shuffle(0).repeat(9).shard(rank, ranks),
+    "a stream": lambda rank, ranks: (
+        rs.from_iterable(lambda: iter(range(200)))
+        .filter(lambda number: number % 3)
+        .shuffle(seed=0, window=5)
+        .shard(rank, ranks)
+        .prefetch(2)
+    ),
+    "partitions": lambda rank, ranks: (
+        rs.range(400)
+        .partition(6, lambda part: part.filter(lambda number: number % 5).batch(2), workers=2)
+        .shard(rank, ranks)
+    ),
+    "rows": lambda rank, ranks: (
+        rs.range(300)
+        .map(lambda number: {"tokens": [1] * (number % 4 + 1), "n": number})
+        .pack(8, key="tokens", per_document=("n",), window=16)
+        .map(lambda row: row["n"])
+        .shard(rank, ranks)
+    ),
+}
+
+Seen = dict[tuple[int, int], list[int]]
+
+
+def run(store: rs.Store, make: Make, generations: list[tuple[int, int]], every: int) -> Seen:
+    """What each step of each rank had, in the end, of a run that is killed after so many steps."""
+    seen: Seen = {}
+    for ranks, steps in generations:
+        checkpointers = [
+            rs.Checkpointer(store, rs.EverySteps(every), rank=rank, ranks=ranks)
+            for rank in range(ranks)
+        ]
+        loops = [iter(one.resume(make(rank, ranks))) for rank, one in enumerate(checkpointers)]
+        began = checkpointers[0].step
+        seen = {place: labels for place, labels in seen.items() if place[0] <= began}
+        for _ in range(steps):
+            for rank, (loop, one) in enumerate(zip(loops, checkpointers, strict=True)):
+                item = next(loop)
+                seen[one.step, rank] = list(labels_in(item))
+        for one in checkpointers:
+            one.close()
+    return seen
+
+
+@pytest.mark.parametrize("name", RUNS)
+@given(
+    generations=st.lists(
+        st.tuples(st.sampled_from([1, 2, 3]), st.integers(1, 6)), min_size=1, max_size=3
+    ),
+    every=st.integers(1, 3),
+)
+def test_each_step_is_traced_to_its_records(
+    name: str, generations: list[tuple[int, int]], every: int
+) -> None:
+    store, make = rs.Memory(), RUNS[name]
+    seen = run(store, make, generations, every)
+    stage = make(0, 1).stage
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps(), default=0)
+    for (step, rank), labels in seen.items():
+        if step <= newest:
+            (found,) = traced_step(store, stage, step, rank)
+            assert records_in(found.origin) == labels, (step, rank)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_record_is_found_in_the_steps_that_it_was_in_and_in_no_others(name: str) -> None:
+    store, make = rs.Memory(), RUNS[name]
+    seen = run(store, make, [(2, 5), (3, 5), (1, 7)], every=2)
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
+    expected = {
+        (record, *place)
+        for place, labels in seen.items()
+        if place[0] <= newest
+        for record in labels
+    }
+    found = {
+        (row.record.record, one.step, one.rank)
+        for one in steps_of_run(store, make(0, 1).stage)
+        if one.is_past
+        for row in origin_rows(one.origin)
+        if row.record is not None
+    }
+    assert found == expected
+
+
+def test_a_checkpointer_tells_the_origin_of_its_steps() -> None:
+    store, pipeline = rs.Memory(), rs.range(50).shuffle(0).batch(5)
+    with rs.Checkpointer(store, rs.EverySteps(4)) as checkpointer:
+        for batch in checkpointer.resume(pipeline):
+            origin = checkpointer.origins(pipeline, checkpointer.step)
+            assert [one.record for one in origin.records()] == batch.tolist()
+
+
+@pytest.mark.parametrize(("step", "rank"), [(0, None), (1, 1), (99, None)])
+def test_a_step_that_never_was_is_refused(step: int, rank: int | None) -> None:
+    checkpointer = rs.Checkpointer(rs.Memory(), rs.EverySteps(4))
+    with pytest.raises(InvalidArgument, match=r"step|rank"):
+        checkpointer.origins(rs.range(5), step, rank=rank)
+
+
+def test_behind_a_group_one_group_is_made_again() -> None:
+    read = 0
+
+    def document(number: int) -> list[int]:
+        nonlocal read
+        read += 1
+        return [number] * 32  # so 16 rows are made of a group
+
+    pipeline = rs.range(10**6).shuffle(0).map(document).pack(64, window=32)
+    store = rs.Memory()
+    with rs.Checkpointer(store, rs.EverySteps(50)) as checkpointer:
+        for _ in checkpointer.resume(pipeline):
+            if checkpointer.step == 60:
+                break
+    for step in (51, 64):  # the rows of one group are 49 to 64
+        read = 0
+        traced_step(store, pipeline.stage, step)
+        assert read == 32
+
+
+def test_a_damaged_checkpoint_is_passed_over() -> None:
+    store, pipeline = rs.Memory(), rs.from_iterable(lambda: iter(range(40))).map(int)
+    with rs.Checkpointer(store, rs.EverySteps(5)) as checkpointer:
+        list(checkpointer.resume(pipeline))
+    damaged = rs.Memory()
+    for step in store.steps():
+        data = store.load(step)
+        damaged.save(step, data[:-1] if step == 20 else data)
+    with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
+        (found,) = traced_step(damaged, pipeline.stage, 23)
+    assert records_in(found.origin) == [22]

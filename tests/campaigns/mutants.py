@@ -51,6 +51,8 @@ TESTS: Final = {
     "order": f"tests/order tests/windows {FOR_ITEMS} tests/stages",
     "windows": f"tests/windows {FOR_ITEMS}",
     "workers": f"tests/workers {FOR_ITEMS}",
+    "shadows": "tests/shadows tests/checkpoint/test_tracing.py",
+    "groups": f"tests/shadows tests/stages {FOR_ITEMS}",
     "triggers": "tests/triggers tests/checkpoint",
     "checkpoint": "tests/checkpoint tests/triggers tests/cli/test_inspect.py "
     "tests/changes/test_history.py",

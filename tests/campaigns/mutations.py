@@ -556,5 +556,21 @@ MUTATIONS: Final = [
         "        self.finished = True\n        self._signals.close()",
         "        self._signals.close()",
     ),
+    # origins
+    Mutation("shadows/tapped.py", "return noted.popleft().origin", "return noted.pop().origin"),
+    Mutation("shadows/tapped.py", "if len(places) != 1:", "if not places:"),
+    Mutation("shadows/traced.py", "function = deepcopy(function)", "pass"),
+    Mutation("shadows/expanded.py", "PartOrigin(whole, None, traced.origin)", "traced.origin"),
+    Mutation(
+        "groups/traced_rows.py",
+        "documents.before[placed.numbers] + placed.begins",
+        "placed.begins",
+    ),
+    Mutation("checkpoint/tracing.py", "one_for_all)", "1)"),
+    Mutation(
+        "checkpoint/tracing.py",
+        "span.before < step <= span.last",
+        "span.before <= step < span.last",
+    ),
 ]
 """At least one in every package that moves items or keeps states."""

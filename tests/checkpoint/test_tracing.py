@@ -120,6 +120,19 @@ def test_a_step_that_never_was_is_refused(step: int, rank: int | None) -> None:
         checkpointer.origins(rs.range(5), step, rank=rank)
 
 
+def test_one_rank_may_have_saved_for_all_to_which_the_pipeline_deals() -> None:
+    store, make = rs.Memory(), RUNS["batches by index"]
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        for _ in checkpointer.resume(make(0, 3)):
+            if checkpointer.step == 5:
+                break
+    expected = list(make(2, 3))
+    for step in (1, 2, 3, 5, 7):
+        (found,) = traced_step(store, make(0, 3).stage, step, 2)
+        assert records_in(found.origin) == expected[step - 1].tolist()
+        assert found.ranks == 3
+
+
 def test_behind_a_group_one_group_is_made_again() -> None:
     read = 0
 

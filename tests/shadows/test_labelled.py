@@ -251,3 +251,61 @@ def test_a_stage_of_the_user_may_stand_anywhere(cut: int) -> None:
         shadow.set_state(state)
         found = [[2 * one.record for one in origin.records()] for origin in shadow]
     assert found == [item.tolist() for item in items[cut:]]
+
+
+class Reversed(Transform[Any]):
+    """Pairs of items, each turned round; it reads the second of a pair before it delivers that one."""
+
+    flow = Flow.REORDERED
+
+    def start(self, epoch: int = 0) -> TransformIterator[Any]:
+        return ReversedIterator(self, epoch)
+
+
+class ReversedIterator(TransformIterator[Any]):
+    def __init__(self, stage: Transform[Any], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._held: list[Any] = []
+
+    def pull(self, count: int) -> Any:
+        items = list[Any]()
+        while len(items) < count:
+            if not self._held:
+                self._held = list(block_items(self._upstream.pull(2)))
+            if not self._held:
+                break
+            items.append(self._held.pop())
+        return items
+
+
+def test_what_a_stage_holds_is_told_apart_by_the_object() -> None:
+    one, two = [1], [2]
+    known = rs.origins(rs.from_sequence([one, two]).apply(Reversed))
+    assert [origin.to_json() for origin in known] == [
+        {"source": "FromSequence", "record": record} for record in (1, 0)
+    ]
+    first, second = rs.origins(rs.from_sequence([one, one]).apply(Reversed))
+    assert isinstance(first, UnknownOrigin)
+    assert isinstance(second, UnknownOrigin)
+
+
+class ReadsAhead(Reversed):
+    """The items, of which it reads three at once."""
+
+    flow = Flow.SAME
+
+    def start(self, epoch: int = 0) -> TransformIterator[Any]:
+        return ReadsAheadIterator(self, epoch)
+
+
+class ReadsAheadIterator(ReversedIterator):
+    def pull(self, count: int) -> Any:
+        if not self._held:
+            self._held = list(block_items(self._upstream.pull(3)))
+        items, self._held = self._held[:1], self._held[1:]
+        return items
+
+
+def test_items_that_were_read_ahead_keep_their_origins() -> None:
+    origins = rs.origins(rs.range(8).apply(ReadsAhead))
+    assert [one.record for origin in origins for one in origin.records()] == list(range(8))

@@ -18,8 +18,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (
-        *(_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_amend, _add_show),
-        _add_index,
+        *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
+        *(_add_show, _add_index),
     ):
         add(commands)
 
@@ -146,6 +146,41 @@ def _add_bench(commands: Any) -> None:
     _add_json(parser)
     parser.add_argument(
         "--plot", metavar="FILE.png", help="also draw the shares of the stages; needs matplotlib"
+    )
+
+
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="write a page with a pipeline's graph, its time, its state and its verdict",
+        description=(
+            "Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage "
+            "saves, the shares of the stages of the time, the size of the state and the cost of a save, "
+            "and the verdict of `resumable verify` if it is given. The pipeline is measured, unless "
+            "--bench gives a measurement. The file or module is executed. "
+            "The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be "
+            "read or written."
+        ),
+    )
+    _add_target(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        required=True,
+        help="the page; replaced if it is there",
+    )
+    parser.add_argument(
+        "--bench", metavar="FILE.json", help="what `resumable bench --json` has printed"
+    )
+    parser.add_argument(
+        "--verify", metavar="FILE.json", help="what `resumable verify --json` has printed"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
     )
 
 

@@ -42,8 +42,8 @@ def write_new_file(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def append_lines(path: Path, data: bytes) -> None:
-    """Append ``data``, whole lines, to the lines at ``path`` and write them to the disk.
+def append_lines(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Append ``data``, whole lines, to the lines at ``path``; with ``sync``, write them to the disk.
 
     The file is made if it is not there. A last line that was cut short is ended first, so that it stays the
     only one that cannot be read.
@@ -64,8 +64,9 @@ def append_lines(path: Path, data: bytes) -> None:
             data = data if file.read(1) == b"\n" else b"\n" + data
         if os.write(descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(descriptor)
-    if not status.st_size:
+        if sync:
+            os.fsync(descriptor)
+    if sync and not status.st_size:
         sync_folder(path.parent)
 
 

@@ -6,6 +6,7 @@
 # .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    one that is being written
 # .lock-{name}[-{rank:05d}-of-{ranks:05d}]                           locked by the writer
 # {name}-history.jsonl                                               what was changed in the run
+# {name}[-{rank:05d}-of-{ranks:05d}]-stats.jsonl                     how the run, or a rank of it, is doing
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -178,6 +179,11 @@ class CheckpointNames:
     def history(self) -> str:
         """The name of the file that says what was changed, for all parts."""
         return f"{self.name}-history.jsonl"
+
+    @property
+    def stats(self) -> str:
+        """The name of the file that says how the run is doing, for this part."""
+        return f"{self.name}{_rank_suffix(self.part)}-stats.jsonl"
 
     @property
     def lock(self) -> str:

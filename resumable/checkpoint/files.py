@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
 from ..errors import CorruptCheckpoint
@@ -76,11 +76,21 @@ def read_regular_file(path: Path) -> bytes:
     Raises:
       OSError: if it cannot be read, or is no regular file.
     """
-    descriptor = os.open(path, READ | NO_FOLLOW)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path}: it is not a regular file")
+    with open_regular_file(path) as file:
         return file.read()
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """The file at ``path``, to be read.
+
+    Raises:
+      OSError: if it cannot be read, or is no regular file.
+    """
+    file = open(os.open(path, READ | NO_FOLLOW), "rb")  # noqa: SIM115 -- the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(f"{path}: it is not a regular file")
 
 
 def give_new_name(old: Path, new: Path) -> None:

@@ -31,6 +31,7 @@ FILE_NAME: Final = re.compile(
 )
 
 HISTORY_NAME: Final = re.compile(rf"(?P<name>{NAME})-history\.jsonl")
+STATS_NAME: Final = re.compile(rf"(?P<name>{NAME})({RANK_OF_RANKS})?-stats\.jsonl")
 
 
 def task_name(task_type: str, index: int, name: str = "input") -> str:
@@ -104,6 +105,16 @@ def histories_among(file_names: Iterable[str]) -> dict[str, str]:
     """The files among ``file_names`` that hold the history of an input, by its name, in order."""
     matches = filter(None, map(HISTORY_NAME.fullmatch, file_names))
     return dict(sorted((match["name"], match[0]) for match in matches))
+
+
+def stats_among(file_names: Iterable[str]) -> dict[str, tuple[str, int, int]]:
+    """The files among ``file_names`` that say how a run is doing: name of the input, rank and number of ranks of each."""
+    found = {}
+    for match in filter(None, map(STATS_NAME.fullmatch, sorted(file_names))):
+        part = _part_in(match)
+        if part.rank < part.ranks:
+            found[match[0]] = match["name"], part.rank, part.ranks
+    return found
 
 
 def names_among(file_names: Iterable[str]) -> list[str]:

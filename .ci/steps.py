@@ -27,7 +27,7 @@ class Step:
 
 CORE = ("numpy", "msgpack")
 TESTING = ("pytest>=8", "pytest-xdist", "hypothesis")
-TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib", "orjson")
+TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib", "orjson", "rich")
 TYPES = ("mypy==2.4.*", "types-tqdm", "msgpack-types")
 # MosaicML Streaming imports torchvision, of which there is no build without a GPU's libraries.
 # Of PyTorch a version is named that has one.
@@ -89,6 +89,8 @@ zizmor --offline --no-progress --min-severity medium .github
     Step("deep", "the tests with many examples", PLAIN, """
 # The step `files` tries the damaged files of all formats.
 PYTHONPATH=. python -m pytest -m deep --ignore tests/formats/test_fuzzed_files.py
+# The extra `test` has no package for the live table, so elsewhere its tests may skip.
+PYTHONPATH=. python -m pytest --require-packages tests/cli/test_top.py
 """),
     Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
 export PYTHONPATH=.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from .measuring import measure as measure
 from .plot import check_plot as check_plot
+from .plot import check_writable as check_writable
 from .plot import draw as draw
 from .report import BenchReport as BenchReport
 from .report import brief as brief

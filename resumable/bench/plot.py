@@ -29,6 +29,15 @@ def check_plot(path: str) -> None:
             f"--plot must end with one of {', '.join(f'.{name}' for name in sorted(known))}, "
             f"got {path!r}"
         )
+    check_writable(path)
+
+
+def check_writable(path: str) -> None:
+    """Refuse a file that cannot be written, and leave it as it is.
+
+    Raises:
+      OSError: if it cannot be.
+    """
     existed = os.path.lexists(path)
     with open(path, "ab"):
         pass

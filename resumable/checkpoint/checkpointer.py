@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, TypeVar, final
 
 from ..core.arguments import check_bool, check_callable, check_int
@@ -40,6 +41,7 @@ from .ranks.run import former_work, part_of
 from .reading import newest_valid, read_valid, supersede_after
 from .retention import Retention, retainer
 from .saver import Saver
+from .stats_log import StatsLog
 from .store import Store, StoreLock
 from .tracing import traced_step
 
@@ -86,6 +88,11 @@ class Checkpointer:
       when_busy: what to do if a save is due while another is being written: ``"wait"``, or ``"skip"``
         to save at the first step at which none is being written.
       save_at_end: whether to save at a clean end.
+      stats: whether to time the loop for `ResumedLoop.stats`. The counters go on over a resume, since a
+        checkpoint keeps them next to the state; one without them counts from 0. In a `Directory`, each
+        save also appends a line to ``{name}-stats.jsonl``, or ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``: a
+        JSON object of ``step``, ``time`` (seconds since 1970), ``rank``, ``ranks``, ``host``, ``pid``, and the stats.
+        Nothing depends on that file. If it cannot be written, a warning says so once.
       stop_on_signal: whether to end the loop cleanly once a signal of the trigger's `OnSignal` was
         received and the step is saved.
       clock: monotonic seconds; replaced in tests.
@@ -121,6 +128,7 @@ class Checkpointer:
         asynchronous: bool = False,
         when_busy: str = "wait",
         save_at_end: bool = True,
+        stats: bool = False,
         stop_on_signal: bool = False,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
@@ -133,6 +141,7 @@ class Checkpointer:
         self.listeners = check_listeners(listeners, CheckpointListener)
         self.retention = retention
         self._asynchronous = asynchronous
+        self._stats = check_bool("stats", stats)
         self._policy = LoopPolicy(
             trigger=trigger,
             listeners=self.listeners,
@@ -194,7 +203,11 @@ class Checkpointer:
             from_this_rank = saved.ranks == self.ranks > 1
             iterator = start_at(checkpoint, pipeline, self.store, from_this_rank=from_this_rank)
             undo.callback(iterator.close)
-            bar = StepBar(pipeline.length, iterator.step) if progress else None
+            if self._stats:
+                if checkpoint is not None and checkpoint.counters is not None:
+                    iterator.count_from(checkpoint.counters)
+                iterator.measure(perf_counter if self._clock is time.monotonic else self._clock)
+            bar = self._bar_of(pipeline, iterator) if progress else None
             if bar is not None:
                 undo.callback(bar.close)
             note = note_of_changes(self._steps, checkpoint, pipeline.stage, part)
@@ -334,6 +347,10 @@ class Checkpointer:
             return None
         return self.load(step)
 
+    def _bar_of(self, pipeline: Pipeline[T], iterator: PipelineIterator[T]) -> StepBar:
+        share = (lambda: iterator.counters().wait_share) if self._stats else None
+        return StepBar(pipeline.length, iterator.step, share)
+
     def _make_loop(
         self,
         iterator: PipelineIterator[T],
@@ -347,15 +364,24 @@ class Checkpointer:
         clock: Callable[[], float] = self._clock
         if clock is not time.monotonic:  # which is never set back
             clock = SteadyClock(clock)
+        log = None
+        if self._stats:
+            log = StatsLog(self._steps, iterator.stats, self.rank, self.ranks)
         policy = self._policy
         if bar is not None:
             policy = replace(policy, listeners=(*policy.listeners, bar))
         saver = Saver(
-            partial(take_checkpoint, iterator.get_state, self._wall_clock, part),
+            partial(
+                take_checkpoint,
+                iterator.get_state,
+                self._wall_clock,
+                part,
+                None if log is None else partial(log.note, iterator.counters),
+            ),
             self._steps,
             self._asynchronous,
             policy.listeners,
-            both(note, retainer(self.retention, self._steps, part)),
+            both(both(note, log and log.write), retainer(self.retention, self._steps, part)),
             clock,
             save_point_of(checkpoint, clock, self._wall_clock),
         )

@@ -64,7 +64,8 @@ class Directory(Store):
     Several names share a folder without touching each other's files. Permissions follow the
     umask. A file set aside gets the reason appended to its name.
 
-    What was changed in the run is in ``{name}-history.jsonl``.
+    What was changed in the run is in ``{name}-history.jsonl``, and how it is doing in ``{name}-stats.jsonl``, or
+    ``{name}-{rank:05d}-of-{ranks:05d}-stats.jsonl``.
 
     The writer of a name locks the file ``.lock-{name}``, which the system unlocks when the process
     ends. Where the file system has no locks, a RuntimeWarning says so, once for each folder, and a
@@ -185,6 +186,9 @@ class Directory(Store):
 
     def append_history(self, lines: bytes) -> None:
         append_lines(self.folder / self._names.history, lines)
+
+    def append_stats(self, lines: bytes) -> None:
+        append_lines(self.folder / self._names.stats, lines, sync=False)
 
     def history(self) -> bytes:
         try:

@@ -1,7 +1,8 @@
 """One checkpoint as bytes, in which damage is detected."""
 
 # Layout: MAGIC (8 bytes, with the format version), length of the body (8 bytes, little-endian), the body
-# (a serialised dict of step, time and state; a part also has rank, ranks and run), and BLAKE2b-256 of
+# (a serialised dict of step, time and state; a part also has rank, ranks and run; where the run is counted,
+# its counters), and BLAKE2b-256 of
 # everything before it. The state holds the fingerprint of its pipeline.
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
+from ..core.run_counters import RunCounters
 from ..errors import CorruptCheckpoint, NewerFormat, UnencodableState
 from ..state.encoding import dumps, loads
 from ..state.value import State
@@ -36,6 +38,7 @@ class Checkpoint:
       time: when it was taken, in seconds since 1 January 1970 by the system's clock.
       state: what `PipelineIterator.get_state` returned.
       part: which part of the step it is, if several ranks save; else the whole.
+      counters: what the run has counted by then, if it is counted; see ``stats`` of `Checkpointer`.
 
     >>> with rs.Checkpointer(rs.Memory(), rs.EverySteps(2)) as checkpointer:
     ...     items = list(checkpointer.resume(rs.range(5)))
@@ -48,6 +51,7 @@ class Checkpoint:
     time: float
     state: State
     part: RankPart = WHOLE
+    counters: RunCounters | None = None
 
 
 def encode(checkpoint: Checkpoint) -> bytes:
@@ -62,6 +66,8 @@ def encode(checkpoint: Checkpoint) -> bytes:
     content: State = {"step": checkpoint.step, "time": checkpoint.time, "state": checkpoint.state}
     if part != WHOLE:
         content |= {"rank": part.rank, "ranks": part.ranks, "run": part.run}
+    if checkpoint.counters is not None:
+        content["counters"] = checkpoint.counters.to_value()
     body = dumps(content)
     if len(body) > LARGEST - HEADER.size - DIGEST_BYTES:
         raise UnencodableState(f"a checkpoint has at most {LARGEST} bytes, got {len(body)}")
@@ -135,7 +141,12 @@ def decode(data: bytes) -> Checkpoint:
     if problem := _problem(step, time, state, part):
         raise CorruptCheckpoint(problem)
     assert part is not None
-    return Checkpoint(step, time, state, part)
+    counters = None
+    if "counters" in body:
+        counters = RunCounters.from_value(body["counters"])
+        if counters is None:
+            raise CorruptCheckpoint("its counters are none that a run can have")
+    return Checkpoint(step, time, state, part, counters)
 
 
 def _problem(step: Any, time: Any, state: Any, part: RankPart | None) -> str | None:

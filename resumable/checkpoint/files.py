@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
 from ..errors import CorruptCheckpoint
@@ -42,8 +42,8 @@ def write_new_file(path: Path, data: bytes) -> None:
         os.close(descriptor)
 
 
-def append_lines(path: Path, data: bytes) -> None:
-    """Append ``data``, whole lines, to the lines at ``path`` and write them to the disk.
+def append_lines(path: Path, data: bytes, *, sync: bool = True) -> None:
+    """Append ``data``, whole lines, to the lines at ``path``; with ``sync``, write them to the disk.
 
     The file is made if it is not there. A last line that was cut short is ended first, so that it stays the
     only one that cannot be read.
@@ -64,8 +64,9 @@ def append_lines(path: Path, data: bytes) -> None:
             data = data if file.read(1) == b"\n" else b"\n" + data
         if os.write(descriptor, data) < len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(descriptor)
-    if not status.st_size:
+        if sync:
+            os.fsync(descriptor)
+    if sync and not status.st_size:
         sync_folder(path.parent)
 
 
@@ -75,11 +76,21 @@ def read_regular_file(path: Path) -> bytes:
     Raises:
       OSError: if it cannot be read, or is no regular file.
     """
-    descriptor = os.open(path, READ | NO_FOLLOW)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{path}: it is not a regular file")
+    with open_regular_file(path) as file:
         return file.read()
+
+
+def open_regular_file(path: Path) -> BinaryIO:
+    """The file at ``path``, to be read.
+
+    Raises:
+      OSError: if it cannot be read, or is no regular file.
+    """
+    file = open(os.open(path, READ | NO_FOLLOW), "rb")  # noqa: SIM115 -- the caller closes it
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        return file
+    file.close()
+    raise OSError(f"{path}: it is not a regular file")
 
 
 def give_new_name(old: Path, new: Path) -> None:

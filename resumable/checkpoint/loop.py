@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeVar, final
 
 from ..core.ended import warn_of_ended_run
 from ..core.iterator import PipelineIterator
@@ -120,6 +120,13 @@ class ResumedLoop(Generic[T]):
     def epoch(self) -> int:
         """The epoch of the last item handed out; before any, the first one."""
         return self.iterator.epoch
+
+    def stats(self) -> dict[str, Any]:
+        """How the run is doing, as `PipelineIterator.stats` tells it; times need ``stats=True``.
+
+        A save that the loop waits for is time of the loop, not a wait for input. Listeners may call this.
+        """
+        return self.iterator.stats()
 
     @property
     def signals(self) -> frozenset[int]:

@@ -6,6 +6,7 @@
 # .tmp-{name}[-{rank:05d}-of-{ranks:05d}]-{16 hexadecimal digits}    one that is being written
 # .lock-{name}[-{rank:05d}-of-{ranks:05d}]                           locked by the writer
 # {name}-history.jsonl                                               what was changed in the run
+# {name}[-{rank:05d}-of-{ranks:05d}]-stats.jsonl                     how the run, or a rank of it, is doing
 #
 # A name has no hyphen, so the files of one input are never taken for those of another.
 
@@ -30,6 +31,7 @@ FILE_NAME: Final = re.compile(
 )
 
 HISTORY_NAME: Final = re.compile(rf"(?P<name>{NAME})-history\.jsonl")
+STATS_NAME: Final = re.compile(rf"(?P<name>{NAME})({RANK_OF_RANKS})?-stats\.jsonl")
 
 
 def task_name(task_type: str, index: int, name: str = "input") -> str:
@@ -105,6 +107,16 @@ def histories_among(file_names: Iterable[str]) -> dict[str, str]:
     return dict(sorted((match["name"], match[0]) for match in matches))
 
 
+def stats_among(file_names: Iterable[str]) -> dict[str, tuple[str, int, int]]:
+    """The files among ``file_names`` that say how a run is doing: name of the input, rank and number of ranks of each."""
+    found = {}
+    for match in filter(None, map(STATS_NAME.fullmatch, sorted(file_names))):
+        part = _part_in(match)
+        if part.rank < part.ranks:
+            found[match[0]] = match["name"], part.rank, part.ranks
+    return found
+
+
 def names_among(file_names: Iterable[str]) -> list[str]:
     """The names of the inputs that have a checkpoint among ``file_names``, in alphabetical order."""
     found = map(parse_file_name, file_names)
@@ -178,6 +190,11 @@ class CheckpointNames:
     def history(self) -> str:
         """The name of the file that says what was changed, for all parts."""
         return f"{self.name}-history.jsonl"
+
+    @property
+    def stats(self) -> str:
+        """The name of the file that says how the run is doing, for this part."""
+        return f"{self.name}{_rank_suffix(self.part)}-stats.jsonl"
 
     @property
     def lock(self) -> str:

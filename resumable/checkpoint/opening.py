@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ..core.arguments import check_below, check_bool, check_choice
 from ..core.fingerprint import with_rank
 from ..core.iterator import PipelineIterator
+from ..core.run_counters import RunCounters
 from ..core.stage import Stage
 from ..errors import InvalidArgument, InvalidType, StateMismatch, UnencodableState, shorten
 from ..pipeline import Pipeline
@@ -146,9 +147,20 @@ def save_point_of(
 
 
 def take_checkpoint(
-    get_state: Callable[[], State], wall_clock: Callable[[], float], part: RankPart, step: int
+    get_state: Callable[[], State],
+    wall_clock: Callable[[], float],
+    part: RankPart,
+    get_counters: Callable[[], RunCounters] | None,
+    step: int,
 ) -> Checkpoint:
     """A checkpoint of the state that ``get_state`` returns now, at ``step``.
+
+    Args:
+      get_state: returns the state.
+      wall_clock: seconds since the epoch.
+      part: of the step.
+      get_counters: returns the counters that it has; None for a checkpoint without them.
+      step: of the loop.
 
     Raises:
       UnencodableState: if the state cannot be joined with the states of other ranks.
@@ -159,4 +171,5 @@ def take_checkpoint(
             f"step {step} cannot be saved by {part} right after an error, as its state cannot be joined "
             "with those of the others; go on for one item, or leave the loop by an exception"
         )
-    return Checkpoint(step, float(wall_clock()), state, part)
+    counters = None if get_counters is None else get_counters()
+    return Checkpoint(step, float(wall_clock()), state, part, counters)

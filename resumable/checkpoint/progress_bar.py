@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, final
 
 from ..errors import MissingDependency
@@ -18,12 +19,19 @@ class StepBar(CheckpointListener):
     Args:
       length: of the pipeline. The bar has an end if it is known and finite.
       step: the step at which the bar starts.
+      wait_share: returns the share of the time that the loop waited for items, None if it is not known. It is
+        shown, and asked for once a second.
 
     Raises:
       MissingDependency: if tqdm is not installed.
     """
 
-    def __init__(self, length: int | float | None, step: int) -> None:
+    def __init__(
+        self,
+        length: int | float | None,
+        step: int,
+        wait_share: Callable[[], float | None] | None = None,
+    ) -> None:
         try:
             from tqdm.auto import tqdm
         except ImportError as error:
@@ -36,16 +44,26 @@ class StepBar(CheckpointListener):
             monitor_interval = 0
 
         total = None if length == math.inf else length
+        self._wait_share = wait_share
+        self._due = -math.inf
+        self._saved = ""
         self._bar: Any = Bar(total=total, initial=step, unit="step", file=sys.stderr)
 
     def move_to(self, step: int) -> None:
         """Show that ``step`` steps are finished."""
+        if self._wait_share is not None and time.monotonic() >= self._due:
+            self._due = time.monotonic() + 1
+            self._show()
         self._bar.update(step - self._bar.n)
 
     def after_save(self, step: int, path: str) -> None:
-        self._bar.set_postfix_str(
-            f"step {step} saved at {time.strftime('%H:%M:%S')}", refresh=False
-        )
+        self._saved = f"step {step} saved at {time.strftime('%H:%M:%S')}"
+        self._show()
+
+    def _show(self) -> None:
+        share = None if self._wait_share is None else self._wait_share()
+        waited = "" if share is None else f"waited {share:.0%}"
+        self._bar.set_postfix_str(", ".join(filter(None, [waited, self._saved])), refresh=False)
 
     def close(self) -> None:
         """Leave the bar as it is; may be called again."""

@@ -140,6 +140,17 @@ class Store(ABC):
         """
         return None
 
+    def append_stats(self, lines: bytes) -> None:
+        """Keep ``lines`` behind those that were kept before, for people and their plots; called by the writer.
+
+        Each is a JSON object that says how the run is doing. By default they are not kept. Those of several
+        ranks are kept apart. They need not survive a power cut, and an error becomes a warning.
+
+        Raises:
+          OSError: if they cannot be kept.
+        """
+        return
+
     # A store in which several ranks save parts of a step also has these three.
 
     def part(self, part: RankPart) -> Store:

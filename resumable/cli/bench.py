@@ -7,10 +7,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from typing import Final
+from typing import Any, Final
 
 from ..bench import BenchReport, brief, check_plot, draw, measure, percent
+from ..bench.report import StageTime
 from ..errors import ResumableError
+from ..pipeline import Pipeline
 from ..verify import TargetError
 from ..views.table import table_lines
 from .progress import progress_bar
@@ -26,7 +28,8 @@ def run(options: argparse.Namespace) -> int:
     try:
         if options.plot is not None:
             check_plot(options.plot)
-        report = _measured(options)
+        pipeline, target = loaded(options)
+        report = measured(pipeline, target, options.seconds, options.items)
         if options.json:
             print(json.dumps(report.as_json(), indent=2))
         else:
@@ -41,31 +44,36 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _measured(options: argparse.Namespace) -> BenchReport:
-    # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
+def loaded(options: argparse.Namespace) -> tuple[Pipeline[Any], str]:
+    """The pipeline that the command line names, and its name.
+
+    What it prints goes to standard error: only the outcome goes to standard output.
+    """
     with redirect_stdout(sys.stderr):
         target = target_of(options)
-        pipeline = target.load()
-        with progress_bar(None, unit="runs") as bar:
+        return target.load(), str(target)
 
-            def tell(text: str) -> None:
-                bar.set_description(text)
-                bar.update(1)
 
-            return measure(
-                pipeline,
-                target=str(target),
-                seconds=options.seconds,
-                items=options.items,
-                tell=tell,
-            )
+def measured(
+    pipeline: Pipeline[Any], target: str, seconds: float, items: int | None = None
+) -> BenchReport:
+    """Measure ``pipeline``, and show the progress."""
+    with redirect_stdout(sys.stderr), progress_bar(None, unit="runs") as bar:
+
+        def tell(text: str) -> None:
+            bar.set_description(text)
+            bar.update(1)
+
+        return measure(pipeline, target=target, seconds=seconds, items=items, tell=tell)
 
 
 def _lines(report: BenchReport) -> Iterator[str]:
     if report.stages:
         yield from table_lines([HEADINGS, *_rows(report)], "<>>>")
         yield ""
-    yield from (f"  {line}".rstrip() for line in table_lines([*_figures(report)], "<"))
+    notes = [("note", note) for note in report.notes]
+    shown = [*figures(report), *figures_of_saving(report), *notes]
+    yield from (f"  {line}".rstrip() for line in table_lines(shown, "<"))
     yield ""
     yield f"  {report.advice}"
 
@@ -76,41 +84,45 @@ def _rows(report: BenchReport) -> Iterator[tuple[str, ...]]:
         yield (
             brief(stage.stage),
             f"{share} %",
-            _duration(stage.seconds),
+            show_duration(stage.seconds),
             "" if stage.bytes is None else str(stage.bytes),
             "in a thread" if stage.beside > MOSTLY else "",
         )
 
 
-def _figures(report: BenchReport) -> Iterator[tuple[str, str]]:
+def work_of(stage: StageTime) -> str:
+    """How long ``stage`` works for an item of the pipeline, and where, in words."""
+    return show_duration(stage.seconds) + (" in a thread" if stage.beside > MOSTLY else "")
+
+
+def figures(report: BenchReport) -> Iterator[tuple[str, str]]:
+    """The speed, each figure with its name."""
     more = "" if report.complete else ", and there are more"
-    yield "items", f"{report.items:,} in {_duration(report.seconds)}{more}"
+    yield "items", f"{report.items:,} in {show_duration(report.seconds)}{more}"
     if report.items_per_second is not None:
         yield "items/s", report.rate
     if report.first_seconds is not None:
-        yield "the first item, not counted there", _duration(report.first_seconds)
+        yield "the first item, not counted there", show_duration(report.first_seconds)
     if report.cpu_share is not None:
         yield "computing", f"{report.cpu_share:.0%} of the time".replace("%", " %")
     if report.slowdown is not None:
         yield "with its stages timed", f"{report.slowdown:.2f} times as slow; this is subtracted"
-    yield from _figures_of_saving(report)
-    for note in report.notes:
-        yield "note", note
 
 
-def _figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:
+def figures_of_saving(report: BenchReport) -> Iterator[tuple[str, str]]:
+    """What a save and a resume cost, each figure with its name."""
     saving = report.saving
     if saving is None:
         return
     yield "bytes of state", f"{saving.state_bytes:,} (after {saving.position:,} items)"
-    yield "a get_state", f"{_duration(saving.get_state_seconds)} (median)"
-    yield "a durable save", f"{_duration(saving.save_seconds)} (median)"
-    yield "a resume, to its first item", _duration(saving.resume_seconds)
+    yield "a get_state", f"{show_duration(saving.get_state_seconds)} (median)"
+    yield "a durable save", f"{show_duration(saving.save_seconds)} (median)"
+    yield "a resume, to its first item", show_duration(saving.resume_seconds)
     if saving.reread is not None:
         yield "source items read again on resume", f"{saving.reread:,}"
 
 
-def _duration(seconds: float) -> str:
+def show_duration(seconds: float) -> str:
     """``seconds`` in a unit that fits, with three digits."""
     for size, unit in UNITS:
         if seconds >= size:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -18,8 +19,8 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     """Add every command to ``parser``; the parsed options have the chosen one as ``command``."""
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (
-        *(_add_demo, _add_verify, _add_bench, _add_inspect, _add_diff, _add_amend),
-        *(_add_trace, _add_show, _add_index),
+        *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
+        *(_add_trace, _add_top, _add_show, _add_index),
     ):
         add(commands)
 
@@ -149,6 +150,41 @@ def _add_bench(commands: Any) -> None:
     )
 
 
+def _add_report(commands: Any) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="write a page with a pipeline's graph, its time, its state and its verdict",
+        description=(
+            "Writes one HTML page that loads nothing else: the graph of a pipeline with what each stage "
+            "saves, the shares of the stages of the time, the size of the state and the cost of a save, "
+            "and the verdict of `resumable verify` if it is given. The pipeline is measured, unless "
+            "--bench gives a measurement. The file or module is executed. "
+            "The exit status is 0, or 2 if the pipeline cannot be loaded or run, or a file cannot be "
+            "read or written."
+        ),
+    )
+    _add_target(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE.html",
+        required=True,
+        help="the page; replaced if it is there",
+    )
+    parser.add_argument(
+        "--bench", metavar="FILE.json", help="what `resumable bench --json` has printed"
+    )
+    parser.add_argument(
+        "--verify", metavar="FILE.json", help="what `resumable verify --json` has printed"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        metavar="S",
+        help="the longest time of a run of the measurement, as in `resumable bench` (default: 2)",
+    )
+
+
 def _add_inspect(commands: Any) -> None:
     parser = commands.add_parser(
         "inspect",
@@ -248,6 +284,31 @@ def _add_trace(commands: Any) -> None:
     _add_json(parser)
 
 
+def _add_top(commands: Any) -> None:
+    parser = commands.add_parser(
+        "top",
+        help="show how each rank of a run is doing, while it runs",
+        description=(
+            "Shows for each rank of a run its step, its speed, how much of the time it waits for items, how "
+            "many items were skipped, and when it saved last. Reads the folder of the run only, again and "
+            "again until it is interrupted. All but the step and the save is known if the run was started "
+            "with Checkpointer(..., stats=True), which notes it at each save. Speed and waiting are those "
+            "since the save before. "
+            "The exit status is 0, or 2 if there is no such folder, or with --once nothing to read."
+        ),
+    )
+    parser.add_argument("run", metavar="RUN", help="the folder of checkpoints")
+    parser.add_argument("--name", help="show only the input of this name")
+    parser.add_argument("--once", action="store_true", help="print the table once, and end")
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=2.0,
+        metavar="S",
+        help="seconds between two looks at the folder (default: 2)",
+    )
+
+
 def _add_show(commands: Any) -> None:
     parser = commands.add_parser(
         "show",
@@ -323,6 +384,17 @@ def _at_least(minimum: int) -> Callable[[str], int]:
         return value
 
     return integer
+
+
+def _seconds(text: str) -> float:
+    """The type of an argument that is a number of seconds above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e6:
+        raise argparse.ArgumentTypeError(f"must be above 0 and below a million, got {text}")
+    return value
 
 
 def _argument(text: str) -> tuple[str, Any]:

@@ -89,17 +89,18 @@ def _lines(report: Report) -> Iterator[str]:
     if report.resumed:
         yield from (f"  resumed {way}" for way in report.resumed)
         yield ""
-    yield from (f"  {line}".rstrip() for line in table_lines([*_figures(report)], "<"))
+    yield from (f"  {line}".rstrip() for line in table_lines([*figures(report)], "<"))
     yield ""
     for suspicion in report.suspicions:
         yield f"  Look at this: {suspicion}"
     if report.finding is None:
         yield "  Nothing differs."
         return
-    yield from _explained(report.finding)
+    yield from finding_lines(report.finding)
 
 
-def _figures(report: Report) -> Iterator[tuple[str, str]]:
+def figures(report: Report) -> Iterator[tuple[str, str]]:
+    """What was tried and measured, each figure with its name."""
     yield "items", f"{report.items:,}" + ("" if report.complete else ", and there are more")
     tried = f"{report.positions} of {report.planned}"
     if report.positions == report.planned:
@@ -122,7 +123,8 @@ def _figures(report: Report) -> Iterator[tuple[str, str]]:
         yield "note", note
 
 
-def _explained(finding: Finding) -> Iterator[str]:
+def finding_lines(finding: Finding) -> Iterator[str]:
+    """Why the pipeline is not exact, as text."""
     yield f"  Not exact: {finding.reason}."
     yield f"  It first appears at {finding.stage} at {finding.path}."
     yield f"  {finding.evidence}"

@@ -17,7 +17,6 @@ from ..core import (
     NOTHING,
     PARTS,
     SEED,
-    Combine,
     Flow,
     IdentityField,
     IdentityFields,
@@ -38,6 +37,7 @@ from ..core import (
     known_length,
 )
 from ..core.indexed import Route
+from ..core.input_counts import MixesInputs
 from ..core.left_out import LeftOut, OfInputs
 from ..core.records import Records
 from ..core.reliance import SO_FAR
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Mix(LookedUp[T], Combine[T]):
+class Mix(LookedUp[T], MixesInputs[T]):
     """Items of all upstreams, each in its own order, in the proportions of ``weights``.
 
     The weights are reduced to the smallest whole numbers w in the same proportions, with sum W.
@@ -324,6 +324,9 @@ class Mix(LookedUp[T], Combine[T]):
             lambda number, item: self._place_of(schedule(), number, item),
             alike=self._leaves_out_equally(epoch, found),
         )
+
+    def items_of_inputs(self, items: int, epoch: int) -> Sequence[float]:
+        return self._items_before(self.schedule(epoch), items)
 
     def _items_before(self, schedule: AnySchedule, index: int) -> Sequence[int | float]:
         """How many items of each upstream are before an index."""

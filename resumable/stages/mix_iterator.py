@@ -19,6 +19,7 @@ from ..core import (
     pulled_blocks,
 )
 from ..core.combine import FEW_TURNS, TURNS_AHEAD, TurnsIterator
+from ..core.input_counts import CountsInputs
 from ..core.reach import Reach
 from ..core.stage import MOST_ITEMS
 from ..core.stage_iterator import in_blocks
@@ -31,7 +32,7 @@ MOST_TURNS: Final = 8192
 NO_TURNS: Final[Indices] = np.empty(0, np.int64)
 
 
-class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
+class MixIterator(MovesInBlocks[T], TurnsIterator[T], CountsInputs[T]):
     """Motion of a mix that ends with an upstream, or leaves out those that have ended.
 
     Args:
@@ -41,6 +42,8 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
       leaves_out: whether turns of upstreams that have ended are left out.
       last: the turn at which the mix ends, where one upstream decides it and it is known.
     """
+
+    _stage: Combine[T]
 
     def __init__(
         self,
@@ -121,6 +124,21 @@ class MixIterator(MovesInBlocks[T], TurnsIterator[T]):
             self._known = self._schedule.upstreams_from(turn, size)
             self._known_from, start = turn, 0
         return self._known[start : start + count]
+
+    @property
+    def items_of_inputs(self) -> Sequence[float] | None:
+        turns = self._schedule.turns_before(self._turn_after(self._taken))
+        if not self._leaves_out:
+            return turns
+        lengths = self._stage.lengths
+        if any(
+            ended and length is None for ended, length in zip(self._ended, lengths, strict=True)
+        ):
+            return None
+        return [
+            turn if length is None else min(turn, length)
+            for turn, length in zip(turns, lengths, strict=True)
+        ]
 
     def _reached(self) -> Iterator[Reach]:
         yield Reach(self._stage, self._turn_after(self._taken))

@@ -139,7 +139,7 @@ class Partition(RunsAhead[T], Transform[T]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self._parts:
+        if not self.parts:
             raise InvalidArgument(
                 f"upstream must be what fn builds of a part, got {self.upstream!r}; use "
                 "Pipeline.partition"
@@ -186,10 +186,10 @@ class Partition(RunsAhead[T], Transform[T]):
     @derived
     def count(self) -> int:
         """Number of partitions of all ranks."""
-        return self._parts[0].count
+        return self.parts[0].count
 
     @derived
-    def _parts(self) -> tuple[Part[Any], ...]:
+    def parts(self) -> tuple[Part[Any], ...]:
         """The parts on which the pipeline of partition 0 is built."""
         return tuple(found for found in down_to_parts(self.upstream) if isinstance(found, Part))
 
@@ -246,7 +246,7 @@ class Partition(RunsAhead[T], Transform[T]):
     def _lengths(self) -> tuple[tuple[range, Length], ...]:
         """Runs of partitions with equally many items of each source, and the length of each."""
         # The first partitions get one item more of a source than the others.
-        sources = [part.upstream.length for part in self._parts]
+        sources = [part.upstream.length for part in self.parts]
         rests = {int(n) % self.count for n in sources if n is not None and n != math.inf}
         runs = map(range, *zip(*pairwise(sorted({0, self.count} | rests)), strict=True))
         return tuple((alike, self.pipeline(alike.start).length) for alike in runs)

@@ -46,27 +46,45 @@ def _mermaid_lines(
         yield from _mermaid_lines(upstream, numbers, number)
 
 
-class _ShownStage(NamedTuple):
-    """A stage, and whether it is looked up by index from above."""
+class ShownStage(NamedTuple):
+    """A stage as people see it.
+
+    Attributes:
+      stage: the stage.
+      looked_up: whether it is looked up by index from above.
+    """
 
     stage: Stage[Any]
-    looked_up: bool
+    looked_up: bool = False
+
+    @property
+    def inputs(self) -> list[ShownStage]:
+        """The stages before it."""
+        looked_up = self.looked_up or looks_up(self.stage)
+        return [ShownStage(upstream, looked_up) for upstream in self.stage.inputs]
+
+    @property
+    def items(self) -> str:
+        """The number of its items."""
+        return _length(self.stage)
+
+    @property
+    def access(self) -> str:
+        """How its items are had."""
+        return "random access" if self.stage.random_access else "stream"
+
+    @property
+    def saved(self) -> str:
+        """What it adds to the state."""
+        return "nothing: looked up by index" if self.looked_up else saved_state(self.stage).text
 
 
 def _rows(stage: Stage[Any]) -> list[tuple[str, ...]]:
-    return draw_tree(_ShownStage(stage, looked_up=False), _inner, _row)
-
-
-def _inner(shown: _ShownStage) -> list[_ShownStage]:
-    looked_up = shown.looked_up or looks_up(shown.stage)
-    return [_ShownStage(upstream, looked_up) for upstream in shown.stage.inputs]
-
-
-def _row(shown: _ShownStage) -> tuple[str, ...]:
-    stage, looked_up = shown
-    cost = "nothing: looked up by index" if looked_up else saved_state(stage).text
-    access = "random access" if stage.random_access else "stream"
-    return str(stage), _length(stage), access, cost
+    return draw_tree(
+        ShownStage(stage),
+        lambda shown: shown.inputs,
+        lambda shown: (str(shown.stage), shown.items, shown.access, shown.saved),
+    )
 
 
 def _length(stage: Stage[Any]) -> str:

@@ -16,6 +16,7 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 from typing import Any, Final, final
 
+from ..core.process_counts import process_counts
 from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .answers import Answer
@@ -169,6 +170,7 @@ class _PoolService(ExecutorService):
 
     def _restart(self) -> None:
         """Start a pool whose processes live: if one dies later, its items are the cause."""
+        process_counts.worker_restarts += 1
         for starts in range(MOST_STARTS, 0, -1):
             self.close()
             self._start()

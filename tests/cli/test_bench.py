@@ -180,10 +180,10 @@ def test_a_plot_without_matplotlib_names_the_extra(tmp_path: Path) -> None:
     assert bench(tmp_path, "mine:make", command=fork_command).returncode == 0
 
 
-def test_the_command_line_loads_no_matplotlib() -> None:
+def test_the_command_line_loads_what_only_some_commands_need_where_it_is_used() -> None:
     code = (
-        "import sys, resumable.cli.bench, resumable.cli.verify, resumable.cli.demo\n"
-        "assert not {'matplotlib', 'tqdm'} & {*sys.modules}"
+        "import sys, resumable.cli.bench, resumable.cli.verify, resumable.cli.demo, resumable.cli.top\n"
+        "assert not {'matplotlib', 'tqdm', 'rich'} & {*sys.modules}"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 

@@ -42,6 +42,7 @@ import warnings
 from contextlib import suppress
 from typing import Final, final
 
+from ...core.run_counters import RunCounters, joined
 from ...errors import CorruptCheckpoint, StateMismatch
 from ...state.merging import merge_states
 from ...state.value import State
@@ -146,7 +147,7 @@ class WholeSteps(Store):
             return self._store.load(step)
         read = [self._read(step, part) for part in parts]
         state = self._merge(step, [one.state for one in read])
-        return encode(Checkpoint(step, read[0].time, state))
+        return encode(Checkpoint(step, read[0].time, state, counters=self._counters(read)))
 
     def checkpoints(self, step: int) -> list[Checkpoint]:
         """The checkpoint of ``step``; if its parts cannot be joined, that of each rank.
@@ -163,7 +164,7 @@ class WholeSteps(Store):
             state = merge_states([one.state for one in read])
         except StateMismatch:
             return read
-        return [Checkpoint(step, read[0].time, state)]
+        return [Checkpoint(step, read[0].time, state, counters=self._counters(read))]
 
     def part_of_one_rank(self, step: int) -> Checkpoint:
         """The checkpoint of ``step``, or what one of its ranks has saved of it.
@@ -249,6 +250,9 @@ class WholeSteps(Store):
     def append_history(self, lines: bytes) -> None:
         self._store.append_history(lines)
 
+    def append_stats(self, lines: bytes) -> None:
+        self._own.append_stats(lines)
+
     def history(self) -> bytes | None:
         return self._store.history()
 
@@ -291,6 +295,15 @@ class WholeSteps(Store):
             found = f"that of {checkpoint.part} at step {checkpoint.step}"
             raise CorruptCheckpoint(f"the part of {part}: it holds {found}")
         return checkpoint
+
+    def _counters(self, parts: list[Checkpoint]) -> RunCounters | None:
+        """What this rank counts on from: its share of the counters, each of which goes to one rank."""
+        found = [
+            one.counters
+            for one in parts
+            if one.counters is not None and self._part.removes(one.part)
+        ]
+        return joined(found) if found else None
 
     def _merge(self, step: int, states: list[State]) -> State:
         """The states of all ranks as one; if they cannot be joined, the state of this rank."""

@@ -14,6 +14,7 @@ from errno import ENOENT
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
+from ...core.process_counts import process_counts
 from ...errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
 
 T = TypeVar("T")
@@ -246,5 +247,9 @@ def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]
 
 
 async def _called(call: Callable[[], Any]) -> Any:
+    process_counts.requests += 1
     made = call()
-    return await made if asyncio.iscoroutine(made) else made
+    answer = await made if asyncio.iscoroutine(made) else made
+    if isinstance(answer, bytes):
+        process_counts.bytes_read += len(answer)
+    return answer

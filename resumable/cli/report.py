@@ -1,0 +1,61 @@
+"""`resumable report`: a page with a pipeline's graph, its time, its state and its verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Final
+
+from ..bench import BenchReport, check_writable
+from ..errors import InvalidArgument, ResumableError
+from ..verify import Report, TargetError
+from .bench import loaded, measured
+from .inspect import explain
+from .report_files import read_json_report
+from .report_graph import check_same_stages, report_stages
+from .report_page import PipelineReport
+
+SECONDS: Final = 2.0
+"""The longest time of a run of the measurement, if the user names none."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the page; returns the exit status."""
+    try:
+        if options.bench is not None and options.seconds is not None:
+            raise InvalidArgument(
+                f"--seconds is for a measurement that --bench replaces, got both --seconds "
+                f"{options.seconds:g} and --bench {options.bench}"
+            )
+        check_writable(options.output)
+        page = _reported(options).html()
+        with open(options.output, "w", encoding="utf-8", newline="\n") as file:
+            file.write(page)
+    except (TargetError, ResumableError, OSError) as error:
+        print(f"resumable report: {explain(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def _reported(options: argparse.Namespace) -> PipelineReport:
+    # Files are read first: a mistake in one is told before anything is run.
+    bench = verification = None
+    if options.bench is not None:
+        bench = read_json_report(options.bench, BenchReport, "--bench", "bench")
+    if options.verify is not None:
+        verification = read_json_report(options.verify, Report, "--verify", "verify")
+    pipeline, target = loaded(options)
+    stage = pipeline.stage
+    if bench is not None and bench.stages:
+        stages = [(one.stage, one.path) for one in bench.stages[:-1]]
+        check_same_stages(stage, stages, "--bench", options.bench)
+    if verification is not None and verification.stages:
+        costs = [(one.stage, one.path) for one in verification.stages]
+        check_same_stages(stage, costs, "--verify", options.verify)
+    if bench is None:
+        seconds = SECONDS if options.seconds is None else options.seconds
+        bench = measured(pipeline, target, seconds)
+    sizes = verification.stages if verification is not None else ()
+    return PipelineReport(target, report_stages(stage, bench, sizes), bench, verification)

@@ -1,0 +1,83 @@
+"""Read what `resumable bench --json` and `resumable verify --json` have printed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from ..errors import InvalidArgument, shorten
+
+T = TypeVar("T")
+
+MOST: Final = 2**63
+"""No count, size or time in such a report comes near it."""
+NAMES: Final = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
+
+
+def read_json_report(path: str, kind: type[T], option: str, command: str) -> T:
+    """The ``kind`` whose fields are in the file ``path``.
+
+    Args:
+      path: of the file.
+      kind: a dataclass or named tuple of strings, numbers, others of these, and tuples of them.
+      option: by which the user named the file.
+      command: that prints such a file.
+
+    Raises:
+      InvalidArgument: if it holds something else.
+      OSError: if it cannot be read.
+    """
+    content = Path(path).read_bytes()
+    try:
+        found: T = _decoded(kind, json.loads(content), "")
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(
+            f"{option} must be what `resumable {command} --json` prints, got {path}: {error}"
+        ) from None
+    return found
+
+
+def _decoded(kind: Any, value: Any, place: str) -> Any:
+    """``value`` out of JSON as a ``kind``; ``place`` says where it was found.
+
+    Raises:
+      ValueError: if it is none.
+    """
+    if get_origin(kind) in (Union, UnionType):
+        (inner,) = (one for one in get_args(kind) if one is not NoneType)
+        return None if value is None else _decoded(inner, value, place)
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"{place} must be a list, got {shorten(value)}")
+        inner = get_args(kind)[0]
+        return tuple(_decoded(inner, one, f"{place}[{n}]") for n, one in enumerate(value))
+    if kind in NAMES:
+        return _plain(kind, value, place)
+    if not isinstance(value, dict):
+        raise ValueError(f"{place or 'it'} must be an object, got {shorten(value)}")
+    fields = {}
+    for name, inner in _fields(kind).items():
+        inside = f"{place}.{name}".removeprefix(".")
+        if name not in value:
+            raise ValueError(f"it has no {inside}")
+        fields[name] = _decoded(inner, value[name], inside)
+    return kind(**fields)
+
+
+def _fields(kind: Any) -> dict[str, Any]:
+    hints = get_type_hints(kind)
+    if dataclasses.is_dataclass(kind):
+        return {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return {name: hints[name] for name in kind._fields}
+
+
+def _plain(kind: Any, value: Any, place: str) -> Any:
+    fits = type(value) in ((int, float) if kind is float else (kind,))
+    if not fits:
+        raise ValueError(f"{place} must be {NAMES[kind]}, got {shorten(value)}")
+    if kind in (int, float) and not 0 <= value <= MOST:
+        raise ValueError(f"{place} must be from 0 to 2**63, got {shorten(value)}")
+    return kind(value)

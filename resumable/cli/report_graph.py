@@ -1,0 +1,227 @@
+"""The stages of a pipeline with what is known of them, and as the boxes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, final
+
+from ..bench import BenchReport, percent
+from ..core.combine import Combine
+from ..core.epochs import ByEpoch
+from ..core.graph import walk
+from ..core.stage import Stage
+from ..errors import InvalidArgument
+from ..stages.partition import Partition
+from ..verify.report import StageCost
+from ..views.description import ShownStage
+from ..views.graph_layout import GraphNode
+from .bench import work_of
+
+MOST_INPUTS: Final = 12
+"""As many inputs of a stage are drawn. Of more, `SHOWN_INPUTS` are, and a box that stands for the others."""
+SHOWN_INPUTS: Final = 10
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReportStage:
+    """A stage, and what a report says of it.
+
+    Attributes:
+      shown: the stage.
+      number: in the order in which items pass: the first source has 1.
+      path: where it is, in the form that errors use.
+      name: of the stage.
+      arguments: those that are not defaults.
+      inputs: the stages before it.
+      share: of the loop's time, from 0 to 1; None if it was not measured.
+      percent: the same in whole percent.
+      is_slowest: whether it is the bottleneck.
+      work: how long it works for an item of the pipeline, in words; empty if it was not measured.
+      bytes: of its part of the state; None if they were not measured.
+    """
+
+    shown: ShownStage
+    number: int
+    path: str
+    name: str
+    arguments: str
+    inputs: tuple[ReportStage, ...]
+    share: float | None = None
+    percent: int | None = None
+    is_slowest: bool = False
+    work: str = ""
+    bytes: int | None = None
+
+    @property
+    def stage(self) -> Stage[Any]:
+        """The stage itself."""
+        return self.shown.stage
+
+    @property
+    def saves(self) -> bool:
+        """Whether it adds to the state."""
+        return not self.shown.saved.startswith("nothing")
+
+    @property
+    def framed(self) -> bool:
+        """Whether the stages before it, down to the parts that it deals, are drawn in a frame."""
+        return isinstance(self.stage, Partition)
+
+    @property
+    def text(self) -> str:
+        """The stage with its arguments."""
+        return f"{self.name}({self.arguments})"
+
+    @property
+    def drawn_inputs(self) -> tuple[ReportStage, ...]:
+        """The inputs that a graph shows."""
+        return self.inputs if len(self.inputs) <= MOST_INPUTS else self.inputs[:SHOWN_INPUTS]
+
+    @property
+    def hidden_inputs(self) -> tuple[ReportStage, ...]:
+        """The others."""
+        return self.inputs[len(self.drawn_inputs) :]
+
+    def in_order(self) -> Iterator[ReportStage]:
+        """All stages up to this one, as items pass them."""
+        for one in self.inputs:
+            yield from one.in_order()
+        yield self
+
+    def drawn(self) -> Iterator[ReportStage]:
+        """Those of them that a graph shows."""
+        for one in self.drawn_inputs:
+            yield from one.drawn()
+        yield self
+
+
+def report_stages(stage: Stage[Any], bench: BenchReport, sizes: Sequence[StageCost]) -> ReportStage:
+    """``stage`` and all before it, with what was measured of them.
+
+    Args:
+      stage: the last stage.
+      bench: its measurement.
+      sizes: its parts of a state, which are used where ``bench`` has none.
+    """
+    measured = bench.stages[:-1]
+    shares = percent([one.share for one in bench.stages])
+    paths = [path for _, path in walk(stage)]
+    places, numbers = iter(range(len(paths))), iter(range(1, len(paths) + 1))
+
+    def build(shown: ShownStage) -> ReportStage:
+        place = next(places)
+        inputs = tuple(map(build, shown.inputs))
+        name, _, arguments = str(shown.stage).partition("(")
+        timed = measured[place] if measured else None
+        size = timed.bytes if timed else sizes[place].bytes if sizes else None
+        return ReportStage(
+            shown,
+            next(numbers),
+            paths[place],
+            name,
+            arguments.removesuffix(")"),
+            inputs,
+            timed and timed.share,
+            shares[place] if timed else None,
+            place == bench.bottleneck,
+            work_of(timed) if timed else "",
+            size,
+        )
+
+    return build(ShownStage(stage))
+
+
+def check_same_stages(
+    stage: Stage[Any], found: Sequence[tuple[str, str]], option: str, path: str
+) -> None:
+    """Refuse a report of another pipeline.
+
+    Args:
+      stage: the last stage.
+      found: each stage in the report with its path, in the order of `walk`.
+      option: by which the user named the report.
+      path: of its file.
+
+    Raises:
+      InvalidArgument: if they are other stages than those of ``stage``.
+    """
+    ours = [(type(one).__name__, where) for one, where in walk(stage)]
+    theirs = [(text.partition("(")[0], where) for text, where in found]
+    for (name, place), (other, where) in zip(ours, theirs, strict=False):
+        if (name, place) != (other, where):
+            raise InvalidArgument(
+                f"{option} must be of the same pipeline, got {path}, which has {other} at {where} where "
+                f"there is {name} at {place} here"
+            )
+    if len(ours) != len(theirs):
+        raise InvalidArgument(
+            f"{option} must be of the same pipeline, got {path}, which has {len(theirs)} stages where "
+            f"there are {len(ours)} here"
+        )
+
+
+def graph_of(last: ReportStage) -> GraphNode:
+    """The boxes of the graph that ends with ``last``."""
+    ends: set[int] = set()  # of frames: the parts that a partition deals
+
+    def build(found: ReportStage) -> GraphNode:
+        frame = None
+        if isinstance(found.stage, Partition):
+            ends.update(map(id, found.stage.parts))
+            frame = f"{found.stage.count:,} partition{'s' * (found.stage.count > 1)}"
+        node = replace(
+            _box(found),
+            inputs=tuple(map(build, found.drawn_inputs)),
+            labels=tuple(_labels(found.stage))[: len(found.drawn_inputs)],
+            frame=frame,
+            ends_frame=id(found.stage) in ends,
+        )
+        if not found.hidden_inputs:
+            return node
+        inputs = (*node.inputs, _box_of_others(found))
+        return replace(node, inputs=inputs, labels=node.labels and (*node.labels, ""))
+
+    return build(last)
+
+
+def _box(found: ReportStage) -> GraphNode:
+    size = "" if found.bytes is None or not found.saves else f" ({found.bytes:,} bytes)"
+    return GraphNode(
+        found.name,
+        tooltip=f"{found.text} at {found.path}",
+        number=str(found.number),
+        mark="" if found.percent is None else f"{found.percent} %",
+        code=(found.arguments,) if found.arguments else (),
+        facts=(("items", f"{found.shown.items}, {found.shown.access}"), ("state", found.shown.saved + size)),
+        accent=found.saves,
+    )  # fmt: skip
+
+
+def _box_of_others(found: ReportStage) -> GraphNode:
+    hidden = found.hidden_inputs
+    numbers = [one.number for last in hidden for one in last.in_order()]
+    share = hidden_percent(found)
+    return GraphNode(
+        f"and {len(hidden):,} more",
+        tooltip=f"{len(hidden):,} more inputs of {found.text} at {found.path}",
+        mark="" if share is None else f"{share} %",
+        facts=(("stages", f"{numbers[0]} to {numbers[-1]}"),),
+        dashed=True,
+    )
+
+
+def hidden_percent(found: ReportStage) -> int | None:
+    """The share of the inputs that are not drawn, in whole percent; None if it was not measured."""
+    shares = [one.percent for last in found.hidden_inputs for one in last.in_order()]
+    known = [share for share in shares if share is not None]
+    return sum(known) if known else None
+
+
+def _labels(stage: Stage[Any]) -> Iterator[str]:
+    """What each input of ``stage`` is called."""
+    if isinstance(stage, ByEpoch):
+        yield from (f"from epoch {start}" for start in stage.starts)
+    elif isinstance(stage, Combine):
+        yield from stage.names or ()

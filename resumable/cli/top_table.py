@@ -1,0 +1,135 @@
+"""The table of `resumable top`, as rows of text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ..checkpoint.stats_lines import RankProgress
+from .bench import show_duration
+from .inspect import show_age
+
+T = TypeVar("T", int, float)
+
+HEADINGS: Final = (
+    "input",
+    "rank",
+    "step",
+    "items/s",
+    "waiting",
+    "p99 wait",
+    "skipped",
+    "saved",
+    "age",
+)
+ALIGNMENT: Final = "<>>>>>>>"
+UNKNOWN: Final = "-"
+WHOLE: Final = 1000
+MOST_NAMED: Final = 5
+HOW: Final = (
+    "No speed is known: the run must write it, by rs.Checkpointer(folder, trigger, stats=True)."
+)
+
+
+class RunTable(NamedTuple):
+    """What is shown of a run.
+
+    Attributes:
+      rows: the headings first.
+      alignment: of the columns, as for `table_lines`.
+      notes: sentences below the table.
+    """
+
+    rows: list[tuple[str, ...]]
+    alignment: str
+    notes: list[str]
+
+
+def run_table(found: Sequence[RankProgress], now: float) -> RunTable:
+    """The table of ``found``, of which there is at least one, at the time ``now``."""
+    by_name: dict[str, list[RankProgress]] = {}
+    for one in found:
+        by_name.setdefault(one.name, []).append(one)
+    rows: list[tuple[str, ...]] = [HEADINGS]
+    for ranks in by_name.values():
+        if len(ranks) > 1:
+            rows.append(_row_of_all(ranks, now))
+        rows += [_row(one, now) for one in ranks]
+    several = len(by_name) > 1
+    shown = rows if several else [row[1:] for row in rows]
+    return RunTable(shown, ALIGNMENT if several else ALIGNMENT[1:], [*_notes(found, now)])
+
+
+def _row(one: RankProgress, now: float) -> tuple[str, ...]:
+    last = one.last
+    return (
+        one.name,
+        str(one.rank),
+        _shown(one.step, str),
+        _shown(one.rate, _rate),
+        _shown(one.wait_share, _share),
+        _shown(last and last.wait_p99, show_duration),
+        _shown(last and last.skipped, "{:,}".format),
+        _shown(one.time, _clock_time),
+        _shown(one.time, lambda saved: show_age(now - saved)),
+    )
+
+
+def _row_of_all(ranks: Sequence[RankProgress], now: float) -> tuple[str, ...]:
+    """All ranks in one row: what they do together, and the worst of what each does by itself."""
+    steps = _known(one.step for one in ranks)
+    times = _known(one.time for one in ranks)
+    lines = [one.last for one in ranks if one.last is not None]
+    rates, shares = _known(one.rate for one in ranks), _known(one.wait_share for one in ranks)
+    waits, skipped = _known(one.wait_p99 for one in lines), _known(one.skipped for one in lines)
+    return (
+        ranks[0].name,
+        "all",
+        _shown(steps, lambda found: str(min(found)) if len({*found}) == 1 else f"{min(found)}..{max(found)}"),
+        _shown(rates, lambda found: _rate(sum(found))),
+        _shown(shares, lambda found: _share(max(found))),
+        _shown(waits, lambda found: show_duration(max(found))),
+        _shown(skipped, lambda found: f"{sum(found):,}"),
+        _shown(times, lambda found: _clock_time(min(found))),
+        _shown(times, lambda found: show_age(now - min(found))),
+    )  # fmt: skip
+
+
+def _notes(found: Sequence[RankProgress], now: float) -> Iterator[str]:
+    if not any(one.last for one in found):
+        yield HOW
+    missing = [one for one in found if one.step is None]
+    if missing:
+        named = ", ".join(str(one.rank) for one in missing[:MOST_NAMED])
+        more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+        yield f"Not heard of yet: rank {named}{more}."
+    ahead = [one.time - now for one in found if one.time is not None and one.time > now + 1]
+    if ahead:
+        yield f"A clock there is ahead of this one, by {show_age(max(ahead))}."
+
+
+def _shown(value: Any, show: Callable[[Any], str]) -> str:
+    return UNKNOWN if value is None or value == [] else show(value)
+
+
+def _known(values: Iterable[T | None]) -> list[T]:
+    return [value for value in values if value is not None]
+
+
+def _rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= WHOLE else f"{value:.3g}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _clock_time(seconds: float) -> str:
+    """The time of day, with the date if it is another day."""
+    try:
+        saved, today = time.localtime(seconds), time.localtime()
+        same_day = saved[:3] == today[:3]
+        return time.strftime("%H:%M:%S" if same_day else "%Y-%m-%d %H:%M:%S", saved)
+    except (ValueError, OverflowError, OSError):
+        return UNKNOWN

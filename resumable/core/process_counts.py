@@ -1,0 +1,33 @@
+"""What this process has read from remote file systems, and how often its workers were started again."""
+
+# Plain numbers without a lock, since a signal handler may raise where one is taken. The first two are
+# counted in the one thread in which fsspec makes its calls; the last in the threads that start workers,
+# where two pools would have to be restarted at the same moment for one to be missed.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, final
+
+
+@final
+class ProcessCounts:
+    """Counts of this process; what runs in worker processes is not among them.
+
+    Attributes:
+      bytes_read: bytes that requests to remote file systems have brought.
+      requests: requests to remote file systems, those that failed too.
+      worker_restarts: how often a pool of processes was started again because one of them had died.
+    """
+
+    def __init__(self) -> None:
+        self.bytes_read = 0
+        self.requests = 0
+        self.worker_restarts = 0
+
+    def now(self) -> Mapping[str, int]:
+        """All of them, as a new dict."""
+        return dict(vars(self))
+
+
+process_counts: Final = ProcessCounts()

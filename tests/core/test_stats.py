@@ -1,0 +1,396 @@
+"""What an iterator says of how it is doing is right, and asking for it changes nothing."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.clocks import Clock
+from support.interrupting import interrupters
+
+import resumable as rs
+from resumable.core.call_sums import CallSums
+from resumable.core.run_counters import RunCounters, joined
+from resumable.core.sampled_calls import CALLS_IN_RUN, SampledCalls
+from resumable.core.wait_histogram import WaitHistogram
+
+BUFFER = 4
+
+
+class Input:
+    """An input that takes ``seconds`` for an item on a clock, as many at once as ``workers``, and runs ahead.
+
+    What runs ahead is real, and when an item is ready is computed. So the times do not depend on the machine.
+    """
+
+    def __init__(self, clock: Clock, seconds: float, workers: int) -> None:
+        self.clock = clock
+        self.seconds = seconds
+        self.workers = workers
+        self.ready: list[float] = []
+        self.taken: list[float] = []
+        self.waited = 0.0
+
+    def arrive(self, item: int) -> int:
+        """Called when the loop gets an item: the clock goes on to when it is ready."""
+        ahead = self.workers and self.workers + BUFFER
+        free = self.taken[item - ahead] if item >= ahead > 0 else 0.0
+        before = self.ready[item - self.workers] if item >= self.workers > 0 else 0.0
+        start = max(free, before) if self.workers else self.clock.now
+        self.ready.append(start + self.seconds)
+        self.waited += max(self.ready[item] - self.clock.now, 0.0)
+        self.clock.now = max(self.clock.now, self.ready[item])
+        self.taken.append(self.clock.now)
+        return item
+
+
+def take_all(items: Iterator[int], seen: list[int]) -> None:
+    for item in items:
+        seen.append(item)
+
+
+def unchanged(item: int) -> int:
+    return item
+
+
+KINDS: dict[str, tuple[Callable[[rs.Pipeline[int]], rs.Pipeline[int]], int]] = {
+    "alone": (lambda numbers: numbers, 0),
+    "prefetch": (lambda numbers: numbers.map(unchanged).prefetch(BUFFER), 1),
+    "threads": (lambda numbers: numbers.map(unchanged, workers=2), 2),
+    "processes": (lambda numbers: numbers.map(unchanged, workers=2, executor="process"), 2),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "seconds", "step"),
+    [
+        *itertools.product(["alone", "prefetch", "threads"], [2.0, 0.5], [0.5, 1.5, 2.3]),
+        ("processes", 2.0, 0.5),  # whose times are computed as those of threads
+    ],
+)
+def test_the_share_of_waiting_is_that_of_the_worked_example(
+    kind: str, seconds: float, step: float
+) -> None:
+    if kind == "processes":
+        pytest.importorskip("loky")
+    build, workers = KINDS[kind]
+    clock = Clock(100.0)
+    source = Input(clock, seconds, workers)
+    count = 400
+    with iter(build(rs.range(count)).map(source.arrive)) as iterator:
+        iterator.measure(clock)
+        for _ in iterator:
+            clock.now += step
+        stats = iterator.stats()
+    busy = count * step
+    assert stats["wait_seconds"] == pytest.approx(source.waited)
+    assert stats["loop_seconds"] == pytest.approx(busy)
+    alone = seconds / (seconds + step)
+    steady = max(0.0, 1 - step * workers / seconds) if workers else alone
+    assert stats["wait_share"] == pytest.approx(steady, abs=0.02)
+
+
+def test_what_the_caller_of_a_generator_does_is_no_waiting() -> None:
+    clock = Clock()
+
+    def read(item: int) -> int:
+        clock.now += 0.5
+        return item
+
+    def batches() -> Iterator[list[int]]:
+        for item in iterator:
+            yield [item]
+
+    iterator = iter(rs.range(10).map(read))
+    iterator.measure(clock)
+    for _ in batches():
+        clock.now += 2.3
+    stats = iterator.stats()
+    assert stats["wait_seconds"] == pytest.approx(5.0)
+    assert stats["loop_seconds"] == pytest.approx(23.0)
+    assert stats["wait_p99"] == pytest.approx(0.5, rel=0.032)
+
+
+def test_pulls_and_skips_are_timed_too() -> None:
+    clock = Clock()
+
+    def read(item: int) -> int:
+        clock.now += 1.0
+        return item
+
+    iterator = iter(rs.range(20).map(read).filter(bool))
+    iterator.measure(clock)
+    for move in (lambda: iterator.pull(4), lambda: iterator.skip(2), lambda: next(iterator)):
+        move()
+        clock.now += 3.0
+    stats = iterator.stats()
+    assert (stats["wait_seconds"], stats["loop_seconds"]) == (8.0, 9.0)
+    assert (stats["steps"], stats["items"]) == (7, 7)
+
+
+def test_an_error_and_the_time_until_the_next_try_are_told_apart() -> None:
+    clock, fails = Clock(), iter([False, True, False, False])
+
+    def read(item: int) -> int:
+        clock.now += 1.0
+        if next(fails):
+            raise OSError("for the moment")
+        return item
+
+    iterator = iter(rs.range(3).map(read))
+    iterator.measure(clock)
+    next(iterator)
+    with pytest.raises(OSError, match="moment"):
+        next(iterator)
+    clock.now += 10.0
+    assert list(iterator) == [1, 2]
+    stats = iterator.stats()
+    assert (stats["wait_seconds"], stats["loop_seconds"]) == (4.0, 10.0)
+
+
+def test_where_the_time_of_a_call_in_progress_goes_depends_on_where_it_is() -> None:
+    clock, entered, go_on = Clock(), threading.Event(), threading.Event()
+
+    def read(item: int) -> int:
+        if item == 1:
+            entered.set()
+            go_on.wait(60)
+        return item
+
+    iterator = iter(rs.range(3).map(read))
+    iterator.measure(clock)
+    next(iterator)
+    clock.now += 2.0
+    assert iterator.stats()["loop_seconds"] == 2.0
+    thread = threading.Thread(target=next, args=(iterator,))
+    thread.start()
+    assert entered.wait(60)
+    clock.now += 6.0
+    stats = iterator.stats()  # as from the thread of an exporter
+    go_on.set()
+    thread.join()
+    assert (stats["wait_seconds"], stats["loop_seconds"]) == (6.0, 2.0)
+
+
+def test_without_measuring_there_are_counts_and_no_times() -> None:
+    iterator = iter(rs.range(9))
+    next(iterator)
+    assert iterator.stats() == {
+        "steps": 1,
+        "items": 1,
+        "inputs": {},
+        "skipped": {},
+        "bytes_read": 0,
+        "requests": 0,
+        "worker_restarts": 0,
+    }
+    iterator.measure(Clock())
+    assert "wait_share" not in iterator.stats(), "no time has gone by"
+
+
+def test_quick_items_are_sampled_and_the_share_is_still_right() -> None:
+    """Long waits that come seldom count as often as they come."""
+    clock = Clock()
+    rng = np.random.default_rng(0)
+    waits = np.where(rng.random(400_000) < 0.01, 1e-4, 1e-7)
+
+    def read(item: int) -> int:
+        clock.now += float(waits[item])
+        return item
+
+    iterator = iter(rs.range(len(waits)).map(read))
+    iterator.measure(clock)
+    for _ in iterator:
+        clock.now += 1e-6
+    stats = iterator.stats()
+    total = float(waits.sum())
+    assert stats["wait_seconds"] + stats["loop_seconds"] == pytest.approx(total + 0.4)
+    assert stats["wait_share"] == pytest.approx(total / (total + 0.4), abs=0.02)
+    assert stats["wait_p50"] == pytest.approx(1e-7, rel=0.032)
+
+
+@given(st.lists(st.floats(1e-7, 10.0), min_size=1, max_size=20), st.integers(1, 100))
+def test_how_many_calls_one_stands_for_adds_up_to_all(times: list[float], most: int) -> None:
+    calls, clock = SampledCalls(), Clock()
+    passed = stood_for = timed = 0.0
+    for seconds in itertools.islice(itertools.cycle(times), 300):
+        count, weight = calls.next_calls(most, clock)
+        assert 0 < count <= most
+        passed += count
+        stood_for += count * weight
+        timed += count * (weight > 0)
+        clock.now += count * seconds
+    assert timed >= CALLS_IN_RUN
+    left = CALLS_IN_RUN + 1.5 * calls._most + most
+    assert passed - left <= stood_for <= passed + left
+
+
+@given(st.lists(st.floats(1e-8, 1e6), min_size=1, max_size=200), st.sampled_from([50, 95, 99]))
+def test_a_percentile_is_within_its_error(times: list[float], percent: int) -> None:
+    waits = WaitHistogram()
+    waits.add(times)
+    exact = sorted(times)[max(-(-len(times) * percent // 100), 1) - 1]
+    assert waits.percentile(percent) == pytest.approx(exact, rel=1 / 32)
+    assert WaitHistogram.from_value(waits.to_value()) == waits
+    assert WaitHistogram().percentile(percent) is None
+
+
+def test_counters_of_ranks_add_up() -> None:
+    waits = WaitHistogram()
+    waits.add([0.5, 1.0])
+    sums = CallSums().with_calls([1.0, 1.0], [0.5, 0.5], 1.0, 3.0)
+    one = RunCounters({"items": 3, "requests": 1}, 4.0, sums, waits)
+    both = joined([one, RunCounters({"items": 2}, 2.0, sums, waits)])
+    assert both.counts == {"items": 5, "requests": 1}
+    assert (both.elapsed, both.sums.waited, both.sums.looped) == (6.0, 4.0, 2.0)
+    assert RunCounters.from_value(both.to_value()) == both
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counts": {"items": -1}},
+        {"counts": {"items": True}},
+        {"counts": []},
+        {"seconds": [1.0, 2.0]},
+        {"seconds": [1.0] * 7 + [-1.0]},
+        {"seconds": [1.0] * 7 + [float("nan")]},
+        {"seconds": [1.0] * 7 + [3]},
+        {"waits": [[0]]},
+        {"waits": [[-1, 1]]},
+        {"waits": [[1 << 20, 1]]},
+        {"waits": [[1, 1 << 62]]},
+        {"waits": None},
+    ],
+)
+def test_what_no_run_can_have_counted_is_not_read(change: dict[str, Any]) -> None:
+    value = RunCounters({"items": 1}, 1.0).to_value()
+    assert RunCounters.from_value(value) is not None
+    assert RunCounters.from_value(value | {"counts": {"items": 1, "later": 7}}) is not None
+    assert RunCounters.from_value(value | change) is None
+
+
+def test_items_of_inputs_are_known_wherever_the_state_tells_them() -> None:
+    one, other = rs.range(100), rs.range(100, 200)
+    stream = one.filter(lambda _: True)
+    named = {"web": one, "math": other}
+    cases: dict[str, tuple[rs.Pipeline[Any], int, dict[str, int]]] = {
+        "named": (rs.mix(named, weights=[3, 1]), 8, {"web": 6, "math": 2}),
+        "numbered": (rs.mix(one, other).map(str), 5, {"0": 3, "1": 2}),
+        "a stream": (rs.mix(stream, other, weights=[1, 2]), 9, {"0": 3, "1": 6}),
+        "batches": (rs.mix(named).batch(4).prefetch(2), 3, {"web": 6, "math": 6}),
+        "workers": (rs.mix(stream, other).map(str, workers=2), 6, {"0": 3, "1": 3}),
+        "a later epoch": (rs.mix(one.take(3), other.take(3)).repeat(), 8, {"0": 1, "1": 1}),
+        "all ranks": (rs.mix(named).shard(1, 4), 3, {"web": 6, "math": 6}),
+        "all ranks of a stream": (rs.mix(stream, other).shard(1, 4), 3, {"0": 6, "1": 6}),
+        "nested": (
+            rs.mix({"web": rs.mix({"en": one, "de": other}), "math": other}),
+            8,
+            {"web": 4, "math": 4, "web/en": 2, "web/de": 2},
+        ),
+        "two mixtures": (
+            rs.zip(rs.mix(stream, other), rs.mix(named)),
+            2,
+            {"0/0": 1, "0/1": 1, "1/web": 1, "1/math": 1},
+        ),
+        "the second of two": (
+            rs.concatenate(rs.range(2).filter(lambda _: True), rs.mix(named)),
+            4,
+            {"1/web": 1, "1/math": 1},
+        ),
+        "until all have ended": (
+            rs.mix(one.take(2), other.take(6), stop="all"),
+            6,
+            {"0": 2, "1": 4},
+        ),
+        "of unknown length": (rs.mix(stream.take_while(lambda n: n < 2), other, stop="all"), 7, {}),
+        "begun again": (rs.mix(one.take(2), other, stop="cycle"), 6, {"0": 3, "1": 3}),
+        "shuffled": (rs.mix(one, other).shuffle(0), 5, {}),
+        "none": (rs.zip(one, other), 5, {}),
+    }
+    for name, (pipeline, count, expected) in cases.items():
+        with iter(pipeline) as iterator:
+            assert len(list(itertools.islice(iterator, count))) == count
+            assert iterator.stats()["inputs"] == expected, name
+
+
+def test_dropped_items_are_counted_where_the_loop_is() -> None:
+    def odd(item: int) -> int:
+        if item % 2 == 0:
+            raise ValueError(item)
+        return item
+
+    pipeline = rs.range(1000).map(odd, on_error="skip").prefetch(50)
+    with iter(pipeline) as iterator:
+        for _ in range(3):
+            next(iterator)
+        assert iterator.stats()["skipped"] == {"pipeline": 3}
+
+
+@pytest.mark.parametrize("measured", [False, True])
+def test_counts_after_a_resume_are_those_of_an_uninterrupted_run(measured: bool) -> None:
+    def keep(item: int) -> int:
+        if item % 5 == 0:
+            raise ValueError(item)
+        return item
+
+    one = rs.range(20).map(keep, on_error="skip")
+    for pipeline in (
+        rs.mix({"a": one, "b": rs.range(30)}).repeat(2).batch(3),
+        rs.mix({"a": one, "b": rs.range(30)}).map(str, workers=2).prefetch(3),
+        rs.mix({"a": one, "b": rs.range(30)}).shuffle(seed=0, window=5).shard(1, 2),
+    ):
+        with iter(pipeline) as whole:
+            states, found = [whole.get_state()], [whole.stats()]
+            for _ in whole:
+                states.append(whole.get_state())
+                found.append(whole.stats())
+        for cut in range(0, len(states), 3):
+            with pipeline.resume(states[cut]) as iterator:
+                if measured:
+                    iterator.measure()
+                for stats in found[cut:]:
+                    now = iterator.stats()
+                    for name in ("steps", "inputs", "skipped"):
+                        assert now[name] == stats[name], (name, cut)
+                    assert now["items"] == stats["items"] - cut
+                    next(iterator, None)
+
+
+def test_an_iterator_can_begin_to_measure_at_any_item() -> None:
+    for begin in range(8):
+        iterator = iter(rs.range(7).map(unchanged))
+        items = list(itertools.islice(iterator, begin))
+        iterator.measure()
+        iterator.measure()
+        assert [*items, *iterator] == list(range(7))
+        assert list(iterator) == []
+
+
+# What is raised in a finalizer goes no further.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_costs_no_item_while_time_is_taken() -> None:
+    expected = list(range(40))
+    for interrupt in interrupters():
+        iterator = iter(rs.range(40).map(unchanged))
+        iterator.measure()
+        items: list[int] = []
+        interrupt(partial(take_all, iterator, items))
+        assert iterator.step == len(items)
+        assert items + list(iterator) == expected
+        assert iterator.stats()["items"] == 40
+
+
+def test_measuring_is_refused_where_it_cannot_begin() -> None:
+    iterator = iter(rs.range(3).map(lambda item: iterator.measure() or item))
+    with pytest.raises(rs.InvalidArgument, match="is computing an item"):
+        next(iterator)
+    with pytest.raises(rs.InvalidType, match="clock must be callable"):
+        iter(rs.range(3)).measure(clock=1)  # type: ignore[arg-type]

@@ -99,6 +99,12 @@ class ByEpoch(Stage[T]):
         self.check_records(records)
         return self._in_epoch(max(epoch, self.starts[0]))._left_out(epoch, records.lenient)
 
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
+        for each in records.values():
+            self.check_records(each)
+        lenient = {first: each.lenient for first, each in records.items()}
+        return self._in_epoch(max(epoch, self.starts[0]))._without_records(epoch, lenient)
+
     def check_records(self, records: Records) -> None:
         """Refuse ``records`` that none of the pipelines has, unless there may be fewer.
 
@@ -116,7 +122,10 @@ class ByEpoch(Stage[T]):
         lack = None
         for first, upstream in zip(self.starts, self.upstreams, strict=True):
             try:
-                upstream._left_out(first, records)
+                if upstream.random_access:
+                    upstream._left_out(first, records)
+                else:
+                    upstream._without_records(first, {0: records})
             except InvalidArgument as error:
                 lack = lack or error
             else:

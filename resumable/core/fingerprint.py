@@ -244,6 +244,11 @@ class _Identity(NamedTuple):
     relied_on: Reliance
 
     @property
+    def fields_set(self) -> dict[str, Any]:
+        """The values of the fields that differ from their defaults."""
+        return {name: value for name, (value, default) in self.fields.items() if value != default}
+
+    @property
     def of_rank(self) -> list[str]:
         """The names of the fields that must be equal only because the rank must be the same."""
         considered = self.relied_on & SHARED
@@ -334,7 +339,7 @@ def _json(node: Any) -> str:
 
 def _bare(identity: _Identity) -> list[Any]:
     """The node of a fingerprint: name, dict of fields unless empty, upstreams."""
-    fields = {name: value for name, (value, default) in identity.fields.items() if value != default}
+    fields = identity.fields_set
     if identity.stage._may_begin and not fields:
         return _bare(identity.upstreams[0])
     name = identity.name if identity.version == 1 else f"{identity.name}@{identity.version}"
@@ -511,7 +516,7 @@ def _compare_nodes(theirs: Any, ours: _Identity, path: str, terms: _Terms) -> st
     past, told = terms.past, terms.told
     if not (isinstance(theirs, list) and theirs and isinstance(theirs[0], str)):
         return f"{path}: the saved fingerprint is not one of this library's: {shorten(theirs)}"
-    if past and ours.stage._may_begin and theirs[0] != ours.name:
+    if ours.stage._may_begin and theirs[0] != ours.name and (past or not ours.fields_set):
         theirs = [ours.name, theirs]
     named, fields, upstreams = node_parts(theirs)
     name, _, version = named.partition("@")

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from ..state.nodes import node_parts
 from .epochs import ByEpoch
+from .evidence import Evidence
 from .timeline import (
     CANNOT_BE_CHANGED,
     FROM_THERE_ON,
@@ -73,7 +74,8 @@ def follows_from_repeats(node: Any) -> bool:
     pairs = nodes_by_epoch(node)
     if len(pairs) == 1 or not any(holds_by_epoch(one) for _, one in pairs):
         return False
-    return len({json.dumps(_without_repeated(one)) for _, one in pairs}) == 1
+    without = (_without_repeated(one) for _, one in pairs)
+    return len({json.dumps(one, default=Evidence.as_json) for one in without}) == 1
 
 
 def holds_by_epoch(node: Any) -> bool:

@@ -167,6 +167,23 @@ class Stage(ABC, Generic[T]):
             return self.inputs[0]._left_out(epoch, records)
         return None
 
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
+        """A copy without ``records`` of its source in ``epoch``, by the item from which on they are left out.
+
+        For stages without random access. The other items keep their order. A state of this stage is one of the copy,
+        whose iterators tell by `_reached` how many items they have handed out.
+
+        None if an item may be made of several records or depend on its number, or if that is not known.
+        """
+        return self._over_remaining(epoch, records) if self.flow is Flow.SAME else None
+
+    def _over_remaining(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
+        """`_without_records` of a stage that makes each item of one of upstream alone."""
+        if self.random_access or len(self.inputs) != 1:
+            return None
+        remaining = self.inputs[0]._without_records(epoch, records)
+        return remaining and self._with_inputs((remaining,))
+
     def _position_in(self, state: Any, epoch: int) -> int:
         """The index of the next item where an iterator over ``epoch`` has ``state``.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -32,11 +32,20 @@ def left_out_of_files(
     """
     if not records.named:
         return AtPlaces.of(records.below(length))
+    found = [items_of(number, part) for number, part in records_of_files(records, paths)]
+    return AtPlaces.of(np.concatenate([*found, NO_INDICES]))
+
+
+def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[int, Records]]:
+    """The number of each file that has ``records`` by its name, and these.
+
+    Raises:
+      InvalidArgument: as `left_out_of_files`.
+    """
     # There may be many files and many names.
     by_last_part = defaultdict[str, list[int]](list)
     for number, path in enumerate(paths):
         by_last_part[_last_part(path)].append(number)
-    found = []
     for name, part in records.named.items():
         same_end = by_last_part.get(_last_part(name), ())
         named = [number for number in same_end if is_named(paths[number], name)]
@@ -48,8 +57,7 @@ def left_out_of_files(
                 f"records must name a file by its path, or by an end of it that no other has, but {are} called "
                 f"{name!r} among {shorten([paths[number] for number in named] or list(paths))}"
             )
-        found.append(items_of(named[0], part))
-    return AtPlaces.of(np.concatenate([*found, NO_INDICES]))
+        yield named[0], part
 
 
 def _last_part(path: str) -> str:

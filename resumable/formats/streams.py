@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import chain
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 from ..core.block import Block
 from ..core.derived import derived
@@ -15,19 +15,30 @@ from ..core.evidence import Evidence
 from ..core.identity import IdentityField, IdentityFields
 from ..core.origin import Origin
 from ..core.position import Position
+from ..core.reach import Reach
+from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, SourceIterator
+from ..core.timeline import UNBOUNDED
 from ..errors import InvalidArgument, StateMismatch, shorten
 from ..state.value import State, unpack, unpack_count
 from .contents import FILES, evidence_of
 from .data_files import AnyFile
 from .io.paths import is_remote
 from .io.pieces import Start
+from .left_out_of_streams import LeftOutOfStream
 from .record import Format, LocatedRecord
 from .stream_file import BEGINNING, RecordChunk, StreamFile, StreamPosition, StreamReader
 
 FORMAT_NAME: Final = IdentityField(ALWAYS, shown_as="format of paths")
+
+FIRST_SHAPE: Final = ("file", "record", "offset", "stored", "inside")
+"""The keys of a state of version 1."""
+NOT_COUNTED: Final = (
+    "an earlier version saved this state, which did not count the items of a stream of files, so no records can be "
+    "left out in this epoch; from the next epoch on they can, as rs.by_epoch({0: old, n: old.exclude(...)})"
+)
 
 MADE_AT_ONCE: Final = 512
 """Items that are made at once when they are asked for in order."""
@@ -40,11 +51,12 @@ class RecordStream(Stage[LocatedRecord]):
     At most one file is open. Up to 2 MiB beyond the records handed out are read (16 MiB of a remote
     file), or two longer records.
 
-    State: O(1), the number of the file, the record's number and offset in it, and where its content
-    can be read from. A resume first reads the first and last 4 KiB of up to 10,000 files. It reads
-    none of these if all files are remote and have an ETag. Then it opens this one file. A file that
-    is not compressed is read from the record on. A compressed one is decompressed again from the
-    member, frame or stream that the record begins in. That is a block of 64 KiB of bgzip, a frame of
+    State: O(1), the number of the file, the record's number and offset in it, where its content can
+    be read from, and how many items were handed out and left out. A resume first reads the first and
+    last 4 KiB of up to 10,000 files. It reads none of these if all files are remote and have an ETag.
+    Then it opens this one file. A file that is not compressed is read from the record on. A
+    compressed one is decompressed again from the member, frame or stream that the record begins in.
+    That is a block of 64 KiB of bgzip, a frame of
     Zstandard in the seekable format, or the whole file if it was compressed in one piece.
 
     Damage of a compressed file is noticed where it cannot be decompressed, or at the checksum that
@@ -54,6 +66,7 @@ class RecordStream(Stage[LocatedRecord]):
       streams: the files as they were found.
       format: how records are found.
       passes_over: whether the records that the format passes over are left out.
+      left_out: further records that are left out, if any.
 
     Raises:
       InvalidArgument: while iterating, if a file is compressed, and its name does not say so.
@@ -68,12 +81,14 @@ class RecordStream(Stage[LocatedRecord]):
         "format_name": FORMAT_NAME,
         "passes_over": IdentityField(ALWAYS, shown_as="skip_blank"),
     }
+    version: ClassVar[int] = 2  # the first did not count the items
     state_cost = "file, record and byte; reads a compressed file again up to there"
 
     streams: tuple[StreamFile, ...]
     _: KW_ONLY
     format: Format
     passes_over: bool = True
+    left_out: LeftOutOfStream | None = field(default=None, repr=False)
 
     @property
     def files(self) -> str:
@@ -100,6 +115,10 @@ class RecordStream(Stage[LocatedRecord]):
 
     def start(self, epoch: int = 0) -> RecordStreamIterator:
         return RecordStreamIterator(self, epoch)
+
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> RecordStream:
+        paths = [file.path for file in self.streams]
+        return replace(self, left_out=LeftOutOfStream(records, paths))
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.files}, format={self.format_name})"
@@ -135,6 +154,44 @@ def stream_of(
     return RecordStream(tuple(map(StreamFile.of, files)), format=format, passes_over=passes_over)
 
 
+class _Place(NamedTuple):
+    """The place after a record that was handed out.
+
+    Attributes:
+      file: number of the file.
+      inside: where in it.
+      items: how many items were handed out up to there; None if an earlier version saved the state.
+      left_out: how many were left out up to there.
+    """
+
+    file: int
+    inside: StreamPosition
+    items: int | None = 0
+    left_out: int = 0
+
+
+class _Run(NamedTuple):
+    """Records that were found at once, without those that are left out.
+
+    Attributes:
+      chunk: the records.
+      items: how many items were handed out before.
+      left_out: how many were left out before.
+      places: where each record was among the records that were found; None if all remain.
+      found: how many were found.
+    """
+
+    chunk: RecordChunk
+    items: int | None
+    left_out: int
+    places: list[int] | None
+    found: int
+
+    def left_out_before(self, taken: int) -> int:
+        """How many were left out before the last of the first ``taken`` records, at least 1."""
+        return self.left_out + (0 if self.places is None else self.places[taken - 1] + 1 - taken)
+
+
 class RecordStreamIterator(SourceIterator[LocatedRecord]):
     """Motion through the records; opens a file at its first record."""
 
@@ -142,12 +199,14 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
 
     def __init__(self, stage: RecordStream, epoch: int) -> None:
         super().__init__(stage, epoch)
-        # The place after the last record handed out of earlier runs.
-        self._file, self._place = 0, BEGINNING
+        # That after the last record handed out of earlier runs.
+        self._place = _Place(0, BEGINNING)
         # The file that is read or opened next; the last record handed out may be in an earlier one.
         self._reading = 0
+        # How many items were left out before the next run.
+        self._left_out = 0
         self._reader: StreamReader | None = None
-        self._run: RecordChunk | None = None
+        self._run: _Run | None = None
         # The position of the next record in the run.
         self._next = Position()
 
@@ -185,66 +244,110 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
         stage = self._stage
         while True:
             reader, run = self._reader, self._run
-            if reader is not None and run is not None and self._next.number < run.length:
-                return reader, run
+            if reader is not None and run is not None and self._next.number < run.chunk.length:
+                return reader, run.chunk
             self._leave_run()
             if self._reading == len(stage.streams):
+                if stage.left_out is not None:
+                    # Who has seen the end has seen that what is left out last does not come.
+                    self._place = self._place._replace(file=self._reading, inside=BEGINNING)
                 return None
             if reader is None:
                 # A place in an earlier file is at its end.
-                place = self._place if self._file == self._reading else BEGINNING
+                at = self._place
+                inside = at.inside if at.file == self._reading else BEGINNING
                 file = stage.streams[self._reading]
-                self._reader = reader = StreamReader(file, stage.format, stage.passes_over, place)
-            self._run = reader.next_run()
-            if self._run is None:
+                self._reader = reader = StreamReader(file, stage.format, stage.passes_over, inside)
+            found = reader.next_run()
+            if found is not None:
+                self._run = self._remaining(found)
+            else:
                 self._reader = None
                 self._reading += 1
                 reader.close()
 
+    def _remaining(self, found: RecordChunk) -> _Run:
+        """The run of the records ``found`` without those that are left out."""
+        items, left_out = self._place.items, self._left_out
+        places, excluded = None, self._stage.left_out
+        if excluded is not None:
+            assert items is not None
+            places = excluded.remaining(self._reading, found.numbers, items + left_out, items)
+        if places is None:
+            return _Run(found, items, left_out, None, found.length)
+        # Damage is none of the records; it is never left out.
+        ended = found.damage is not None or places[-1:] == [len(found.numbers) - 1]
+        chunk = found._replace(
+            starts=[found.starts[place] for place in places],
+            ends=[found.ends[place] for place in places],
+            numbers=[found.numbers[place] for place in places],
+            last=found.last and ended,
+        )
+        if found.damage is not None:
+            places.append(len(found.numbers))
+        return _Run(chunk, items, left_out, places, found.length)
+
     def _leave_run(self) -> None:
         """Keep the place after the last record handed out, without the run that it is in."""
-        self._file, self._place = self._here()
+        run = self._run
+        self._place = self._here()
+        if run is not None:
+            self._left_out = run.left_out + run.found - run.chunk.length
         self._run = None
         self._next.move_to(0)
 
-    def _here(self) -> tuple[int, StreamPosition]:
-        """The number of a file, and the place after the last record handed out."""
+    def _here(self) -> _Place:
+        """The place after the last record handed out."""
         run, taken = self._run, self._next.number
         if run is None or not taken:
-            return self._file, self._place
-        if taken == run.length and run.last:
-            return self._reading + 1, BEGINNING
+            return self._place
+        items, chunk = None if run.items is None else run.items + taken, run.chunk
+        left_out = run.left_out_before(taken)
+        if taken == chunk.length and chunk.last:
+            return _Place(self._reading + 1, BEGINNING, items, left_out)
         assert self._reader is not None
-        offset = run.begin + run.ends[taken - 1]
-        return self._reading, StreamPosition(
-            run.numbers[taken - 1], offset, self._reader.start_before(offset)
-        )
+        offset = chunk.begin + chunk.ends[taken - 1]
+        start = self._reader.start_before(offset)
+        inside = StreamPosition(chunk.numbers[taken - 1], offset, start)
+        return _Place(self._reading, inside, items, left_out)
+
+    def _reached(self) -> Iterator[Reach]:
+        here = self._here()
+        items = UNBOUNDED if here.items is None else here.items
+        # At the end the records that are left out last were passed over.
+        yield Reach(self._stage, items + (here.file == len(self._stage.streams)))
 
     def last_origin(self) -> Origin:
-        run, reader, last = self._run, self._reader, self._next.number - 1
+        run, last = self._run, self._next.number - 1
         assert run is not None
-        assert reader is not None
-        name, path = type(self._stage).__name__, self._stage.streams[self._reading].path
-        if last == len(run.starts):  # the record that is damaged
-            return Origin(name, run.after - 1, path)
-        return Origin(name, run.numbers[last] - 1, path, run.begin + run.starts[last])
+        chunk, path = run.chunk, self._stage.streams[self._reading].path
+        name = type(self._stage).__name__
+        if last == len(chunk.starts):  # the record that is damaged
+            return Origin(name, chunk.after - 1, path)
+        return Origin(name, chunk.numbers[last] - 1, path, chunk.begin + chunk.starts[last])
 
     def get_state(self) -> State:
-        file, place = self._here()
-        return {
-            "file": file,
-            "record": place.record,
-            "offset": place.offset,
-            "stored": place.start.stored,
-            "inside": place.offset - place.start.content,
-        }
+        file, place, items, left_out = self._here()
+        stored, inside = place.start.stored, place.offset - place.start.content
+        state = {"file": file, "record": place.record, "offset": place.offset}
+        if items is None:
+            return {**state, "stored": stored, "inside": inside}
+        return {**state, "from": [stored, inside], "items": [items, left_out]}
 
     def set_state(self, state: State) -> None:
         stage = self._stage
-        names = ("file", "record", "offset", "stored", "inside")
-        values = unpack(stage, state, *names)
+        items, left_out = None, 0
+        if isinstance(state, dict) and state.keys() == set(FIRST_SHAPE):
+            if stage.left_out is not None:
+                raise StateMismatch(NOT_COUNTED, stage)
+            values = list(unpack(stage, state, *FIRST_SHAPE))
+        else:
+            *values, start, counts = unpack(stage, state, *FIRST_SHAPE[:3], "from", "items")
+            values += _pair(stage, "from", start)
+            items, left_out = _pair(stage, "items", counts)
         file, record, offset, stored, inside = (
-            unpack_count(stage, name, value) for name, value in zip(names, values, strict=True)
+            unpack_count(stage, name, value)
+            for name, value in zip(FIRST_SHAPE, values, strict=True)
         )
         unpack_count(stage, "file", file, len(stage.streams))
         ended = file == len(stage.streams)
@@ -258,13 +361,23 @@ class RecordStreamIterator(SourceIterator[LocatedRecord]):
                 "place in a file that is not compressed",
                 stage,
             )
-        self._file = self._reading = file
-        self._place = StreamPosition(record, offset, Start(stored, offset - inside))
+        self._reading, self._left_out = file, left_out
+        place = StreamPosition(record, offset, Start(stored, offset - inside))
+        self._place = _Place(file, place, items, left_out)
 
     def close(self) -> None:
         reader = self._reader
         if reader is not None:
             self._leave_run()
             self._reader = None
-            self._reading = max(self._file, self._reading)
+            # What was passed over since is read again, as it is counted again.
+            self._reading, self._left_out = self._place.file, self._place.left_out
             reader.close()
+
+
+def _pair(stage: RecordStream, name: str, value: Any) -> tuple[int, int]:
+    """``value`` of a state, which must be two counts."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        raise StateMismatch(f"saved {name} must be two integers, got {shorten(value)}", stage)
+    first, second = (unpack_count(stage, name, one) for one in value)
+    return first, second

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices, block_items, block_length
 from ..core.derived import derived
+from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
 from ..core.left_out import LeftOut
@@ -45,6 +47,12 @@ class SourceShadow(Stage[Any]):
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut | None:
         return self.source._left_out(epoch, records)
+
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[Any] | None:
+        remaining = self.source._without_records(epoch, records)
+        if remaining is None or not remaining.inputs:
+            return remaining and replace(self, source=remaining)
+        return with_inputs(remaining, (self,))
 
     def _position_in(self, state: Any, epoch: int) -> int:
         return self.source._position_in(state, epoch)

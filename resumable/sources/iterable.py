@@ -22,10 +22,11 @@ from ..core.derived import derived
 from ..core.foreign_protocol import Protocol, protocol_of
 from ..core.foreign_source import POLICIES, ExternalSource, apply_policy
 from ..core.identity import IdentityFields
-from ..core.left_out import AtPlaces, LeftOut
+from ..core.left_out import AtPlaces
 from ..core.origin import Origin
 from ..core.position import Position
 from ..core.records import Records
+from ..core.stage import Stage
 from ..core.stage_iterator import (
     DeferredState,
     DefersState,
@@ -35,6 +36,7 @@ from ..core.stage_iterator import (
     state_taken_now,
 )
 from ..errors import ExternalStateError, InvalidType, StateMismatch, UnencodableState, shorten
+from ..order.remaining import Remaining
 from ..state.value import State, freeze, unpack, unpack_count
 from .identity import DATA_IDENTITY, check_identity
 from .inexact import Inexact, known_inexact
@@ -51,6 +53,7 @@ from .recent import (
 )
 from .sequence import check_no_table
 from .shared_position import SharedPosition, taken_over
+from .without_items import WithoutItems
 
 T = TypeVar("T")
 
@@ -122,10 +125,10 @@ class FromIterable(ExternalSource[T]):
     _inexact: Inexact | None = field(init=False, repr=False, default=None)
     _last: _Last = field(init=False, repr=False, default_factory=lambda: _Last())
 
-    def _left_out(self, epoch: int, records: Records) -> LeftOut:
-        return AtPlaces.of(
-            records.below(math.inf)
-        )  # the items are the records; how many there are is not known
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T]:
+        # The items are the records; how many there are is not known.
+        left_out = [AtPlaces.of(each.below(math.inf)) for each in records.values()]
+        return WithoutItems(self, Remaining(math.inf, list(records), left_out))
 
     def _position_in(self, state: Any, epoch: int) -> int:
         position = state.get("position") if isinstance(state, dict) else None

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
-
-import numpy as np
 
 from ..core import (
     ALWAYS,
@@ -22,7 +19,6 @@ from ..core import (
     IdentityFields,
     Indexed,
     IndexedIterator,
-    ItemByItem,
     Items,
     Length,
     LookedUp,
@@ -38,6 +34,7 @@ from ..core import (
     known_length,
 )
 from ..core.epochs import in_epoch
+from ..core.graph import walk
 from ..core.left_out import KEPT_EPOCHS, LeftOut
 from ..core.lookup import looks_up
 from ..core.reach import Reach
@@ -51,7 +48,7 @@ from ..core.records import (
 from ..core.reliance import SO_FAR
 from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
-from ..errors import InvalidArgument, InvalidType
+from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..order.remaining import Remaining
 from ..state.value import State, unpack_position
 
@@ -59,9 +56,6 @@ T = TypeVar("T")
 
 RecordsByItem: TypeAlias = "RecordNumbers | Mapping[int, RecordNumbers]"
 
-PLACES_AT_ONCE: Final = 512
-"""The most items of a stream whose numbers are looked up together."""
-END: Final[Any] = object()
 NOTHING_LEFT_OUT: Final[Timeline] = ((0, ()),)
 
 
@@ -75,18 +69,22 @@ class Exclude(LookedUp[T], Transform[T]):
     that make one item of each. Behind `repeat` the records are left out of all epochs. Behind `by_epoch` they are
     left out of each pipeline that has them.
 
-    It may also stand right behind `from_iterable`. There, the items of the stream are its records, and numbers
-    beyond its end are ignored.
+    It may also stand over a stream: `from_iterable`, compressed files, and remote files without an index. There it
+    stands behind the source, with nothing in between but `prefetch`, and maps that drop nothing and have no
+    state of their own. Maps are not called for what is left out. How many records there are is known only at the
+    end, so numbers beyond it are ignored. The records of `from_iterable` are its items. A compressed file that is
+    damaged still raises, whatever is left out.
 
     State: O(1), the position; over a stream, upstream's state. Random access is kept. Opening an epoch with k
     left-out records takes O(k log k) and reads nothing: the inverse of the permutation tells where a record comes.
 
     Args:
-      upstream: stage with random access, or a stream of `from_iterable`.
+      upstream: stage with random access, or a stream.
       records: numbers of records of the source, from 0. Behind inputs with names, as of a `mix`, a dict by
         name, such as ``{"web": [12, 977]}``. For a source of files it may be a dict by file, such as
         ``{"a.jsonl": [12]}``; the end of a path suffices. To leave other records out from some item on, a dict by
-        item, such as ``{0: [], 41_000: [12, 977]}``. Its keys count the items of this stage in one epoch. At a
+        item, such as ``{0: [], 41_000: [12, 977]}``. Its keys count the items of this stage in one epoch. Over a
+        stream that is the first epoch, and in later ones the last entry holds from the beginning. At a
         resume it must say the same as the saved one of all items that were read; otherwise the error says what to
         write.
 
@@ -121,6 +119,9 @@ class Exclude(LookedUp[T], Transform[T]):
         object.__setattr__(self, "records", records)
         changes = tuple((first, each.known_as) for first, each in records.items())
         object.__setattr__(self, "changes", changes if changes != NOTHING_LEFT_OUT else ())
+        if not self.upstream.random_access:
+            self.stream_in(0)
+            return
         count = self._items_of_upstream
         for left_out in self._at_first:
             if 0 < count < math.inf and left_out.total == count:
@@ -139,6 +140,8 @@ class Exclude(LookedUp[T], Transform[T]):
 
     @property
     def _first_epoch_only(self) -> str | None:
+        if not self.upstream.random_access:
+            return None
         if set(self._by_item) != {0}:
             return (
                 "exclude counts the items of one epoch where other records are left out from some item on, "
@@ -161,6 +164,30 @@ class Exclude(LookedUp[T], Transform[T]):
         """What is left out in the first epoch, from each item at which that changes."""
         return self._left_out_in(0)
 
+    def stream_in(self, epoch: int) -> Stage[T]:
+        """Upstream, which is a stream, without what is left out of it in ``epoch``."""
+        if self.upstream._changes:
+            return self._streams(epoch)
+        # One stage for all epochs that leave out the same, as workers are kept by their stage.
+        return self._streams(min(epoch, len(self._by_item) - 1, 1))
+
+    @derived
+    def _streams(self) -> Callable[[int], Stage[T]]:
+        return lru_cache(KEPT_EPOCHS)(self._stream_without)
+
+    def _stream_without(self, epoch: int) -> Stage[T]:
+        # Items are counted in the first epoch, so a later one has what is left out at last.
+        records = {0: self._by_item[max(self._by_item)]} if epoch else self._by_item
+        found = self.upstream._without_records(epoch, records)
+        if found is None:
+            raise InvalidArgument(
+                "exclude needs items by their index, or those of a stream as its source delivers them, with nothing "
+                "in between but prefetch, and maps that drop nothing and have no state of their own, got "
+                f"{self.upstream!r}; put it after the source, in each input of a mix or concatenate, and before "
+                "repeat"
+            )
+        return found
+
     def _left_out_in(self, epoch: int) -> Sequence[LeftOut]:
         upstream, records = self.upstream, self._by_item.values()
         found = [upstream._left_out(epoch, each) for each in records]
@@ -169,15 +196,13 @@ class Exclude(LookedUp[T], Transform[T]):
             raise InvalidArgument(
                 "exclude needs items by their index, each made of one record of the source, and before a "
                 f"repeat as many of them in every epoch, got {upstream!r}; put it after the source, its "
-                "shuffle or a mix, and before stages that drop, add or join items, or right behind "
-                "from_iterable"
+                "shuffle or a mix, and before stages that drop, add or join items"
             )
         return known
 
-    @derived
+    @property
     def _items_of_upstream(self) -> int | float:
-        """How many there are; infinite if that is not known."""
-        return known_length(self.upstream) if self.upstream.random_access else math.inf
+        return known_length(self.upstream)
 
     @derived
     def length(self) -> Length:
@@ -212,6 +237,9 @@ class Exclude(LookedUp[T], Transform[T]):
             return None
         return self.upstream._left_out(epoch, records)
 
+    def _without_records(self, epoch: int, records: Mapping[int, Records]) -> Stage[T] | None:
+        return None if self.changes else self.upstream._without_records(epoch, records)
+
     def _in_epoch(self, epoch: int) -> Stage[Any]:
         # That each record is one of some epoch was seen when this was made.
         return replace(
@@ -229,6 +257,8 @@ class Exclude(LookedUp[T], Transform[T]):
     def _inputs_reached(self, count: float) -> Sequence[float]:
         if count in (0, UNBOUNDED):
             return [count]
+        if not self.upstream.random_access:
+            return [UNBOUNDED]
         remaining = self.remaining_in(0)
         return [
             remaining.index_of(int(min(count, remaining.length)) - 1)
@@ -282,12 +312,8 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     return by_item
 
 
-class _NothingLeftOut(PassThroughIterator[T]):
-    """Motion of upstream, so that records can be left out of a run that was begun without this stage."""
-
-    def __init__(self, stage: Exclude[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._start_epoch = epoch
+class _ThroughIterator(PassThroughIterator[T]):
+    """Motion of what is read, whose states and items are those of this stage."""
 
     def pull(self, count: int) -> Block:
         return self._upstream.pull(count)
@@ -303,6 +329,14 @@ class _NothingLeftOut(PassThroughIterator[T]):
 
     def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
+
+
+class _NothingLeftOut(_ThroughIterator[T]):
+    """Motion of upstream, so that records can be left out of a run that was begun without this stage."""
+
+    def __init__(self, stage: Exclude[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._start_epoch = epoch
 
     def set_state(self, state: State) -> None:
         upstream = self._stage.upstream
@@ -324,51 +358,30 @@ class _ExcludeIterator(IndexedIterator[T]):
         super().set_state({"position": position})
 
 
-class _StreamIterator(ItemByItem[T], PassThroughIterator[T]):
-    """Motion over a stream, whose own state tells how many items were read."""
+class _StreamIterator(_ThroughIterator[T]):
+    """Motion of a stream whose source leaves the records out."""
 
     _stage: Exclude[T]
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
-        super().__init__(stage, epoch)
-        self._epoch = epoch
+        self._remaining = stage.stream_in(epoch)
+        super().__init__(stage, epoch, self._remaining)
 
-    def items(self) -> Items[T]:
-        return Items(self._walk())
-
-    def _walk(self) -> Iterator[T]:
-        # Nothing is counted from run to run, so that an interrupt leaves no count that is wrong.
-        read, place = self._position()
-        while True:
-            places = np.arange(place, place + PLACES_AT_ONCE, dtype=np.int64)
-            for index in self._remaining.indices_of(places).tolist():
-                self._upstream.skip(index - read)
-                item = next(self._upstream, END)
-                if item is END:
-                    return
-                read = index + 1
-                yield item
-            place += PLACES_AT_ONCE
-
-    @property
-    def _remaining(self) -> Remaining:
-        return self._stage.remaining_in(self._epoch)
-
-    def _position(self) -> tuple[int, int]:
-        """How many items upstream has handed out, and how many of these remain."""
-        state = self._upstream.get_state()
-        read = self._stage.upstream._position_in(state, self._epoch)
-        return read, bisect_left(range(read), read, key=self._remaining.index_of)
-
-    def origin(self, back: int) -> SourceItem | None:
-        return self._upstream.origin(back) if back == 1 else None
+    def set_state(self, state: State) -> None:
+        try:
+            self._upstream.set_state(state)
+        except StateMismatch as error:
+            # It names a copy of a stage, which users do not know.
+            for (copy, _), (stage, _) in zip(
+                walk(self._remaining), walk(self._stage.upstream), strict=False
+            ):
+                if error.stage is copy:
+                    error.stage = stage
+            raise
 
     def _reached(self) -> Iterator[Reach]:
-        read, place = self._position()
-        last = self._remaining.index_of(place - 1) if place else -1
-        # At the end the records that are left out last were passed over.
-        yield Reach(self._stage, place + (read > last + 1))
-        yield from self._upstream._reached()
+        found = list(self._upstream._reached())
+        yield Reach(self._stage, max((each.items for each in found), default=UNBOUNDED))
 
 
 def _records_by_item(given: Any) -> dict[int, Records]:

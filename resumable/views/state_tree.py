@@ -23,6 +23,7 @@ from .table import table_lines
 
 LONGEST_FIELD: Final = 60
 BY_EPOCH: Final = "ByEpoch"
+EXCLUDE: Final = "Exclude"
 LONGEST_INTEGER: Final = 10_000
 
 
@@ -73,6 +74,8 @@ def _node(node: Any, saved: Any, path: str, epoch: Any) -> StageNode:
         ]  # its state is that of one of them
         return StageNode(name, path, identity, {}, tuple(parts))
     position, below_it = _split(saved, len(inner))
+    if name == EXCLUDE and isinstance(saved, dict) and saved.keys() != {"position"}:
+        position, below_it = {}, {0: saved}  # over a stream its state is that of the stage before
     epoch = position.get("pass", epoch)
     upstreams = [
         _node(part, below_it.get(number), below(path, inner, number), epoch)

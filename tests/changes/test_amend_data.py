@@ -299,3 +299,15 @@ def test_of_pipelines_by_epoch_those_of_the_furthest_rank_can_change() -> None:
 
 def is_low(number: int) -> bool:
     return number % 2 > 0 or number < 5
+
+
+def test_pipelines_by_epoch_are_told_next_to_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("1\n2\n3\n")
+    epochs = rs.by_epoch({0: rs.range(3), 1: rs.range(5)}).repeat(7)
+    pipeline = rs.mix(epochs, rs.lines(tmp_path / "a.txt"))
+    store = rs.Memory()
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        list(islice(checkpointer.resume(pipeline), 3))
+    found = run_standing(store, pipeline.stage)
+    assert found is not None
+    assert [one.value.argument.argument for one in found.arguments] == ["weights", "pipelines"]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,12 +21,43 @@ from resumable.testing.comparing import assert_same
 
 Records = Mapping[int, Sequence[int]]
 Make = Callable[[Records], rs.Pipeline[Any]]
+FOLDER = tempfile.TemporaryDirectory()
+
+
+@cache
+def compressed() -> list[str]:
+    """Two files of the numbers from 0 to 39, which are read in order."""
+    paths = [f"{FOLDER.name}/{name}.gz" for name in "ab"]
+    for path, numbers in zip(paths, (range(20), range(20, 40)), strict=True):
+        Path(path).write_bytes(gzip.compress("".join(f"{one}\n" for one in numbers).encode()))
+    return paths
+
+
+def by_file(records: Any) -> Any:
+    """The same ``records`` by the file that they are in."""
+    if isinstance(records, dict):
+        return {first: by_file(each) for first, each in records.items()}
+    return {
+        name: [number - start for number in records if start <= number < start + 20]
+        for name, start in (("a.gz", 0), ("b.gz", 20))
+    }
+
+
+class OfFiles(rs.Pipeline[Any]):
+    """Of which records are left out by their file."""
+
+    def exclude(self, records: Any) -> rs.Pipeline[Any]:
+        return super().exclude(by_file(records))
+
+
 SOURCES: Mapping[str, Callable[[], rs.Pipeline[Any]]] = {
     "in order": lambda: rs.range(40),
     "shuffled": lambda: rs.range(40).shuffle(1),
     "repeated": lambda: rs.range(12).shuffle(1).repeat(4),
     "endless": lambda: rs.range(12).shuffle(1, block=3).repeat(),
     "stream": lambda: rs.from_iterable(lambda: iter(range(40)), identity="numbers"),
+    "files": lambda: rs.lines(compressed()).map(int),
+    "named files": lambda: OfFiles(rs.lines(compressed()).map(int).stage),
 }
 SOME = st.lists(st.integers(0, 11), max_size=5)
 MANY = st.just(list(range(5, 39)))
@@ -63,15 +98,19 @@ def test_records_are_left_out_from_where_the_run_stands(
     except rs.InvalidArgument:
         reject()  # threads before a stage that looks items up
     for cut, more in zip(cuts, records, strict=False):
-        try:
-            make({0: [11, 10, 9, 8, *more]}).resume(state).close()
-            first = 0
-        except rs.StateMismatch as error:
-            found = advised(error, "records")
-            if found is None:
-                return
-            first = max(found)
-        left_out = {item: each for item, each in left_out.items() if item < first + ahead}
+        first = 0
+        asked: dict[int, Sequence[int]] = {0: [11, 10, 9, 8, *more]}
+        for _ in range(3):  # each input tells how far it was read
+            try:
+                make(asked).resume(state).close()
+                break
+            except rs.StateMismatch as error:
+                found = advised(error, "records")
+                if found is None:
+                    return
+                first = max(found)
+            asked = {**_before(left_out, first), first: [11, 10, 9, 8, *more]}
+        left_out = _before(left_out, first + ahead)
         left_out[first + ahead] = more
         items, state = read(make(left_out), cut, state)
         passed += items
@@ -80,8 +119,12 @@ def test_records_are_left_out_from_where_the_run_stands(
     assert_same(passed + rest, read(make(left_out), len(passed) + MOST)[0], make.__name__)
 
 
+def _before(records: Records, first: int) -> dict[int, Sequence[int]]:
+    return {item: each for item, each in records.items() if item < first}
+
+
 @given(
-    source=st.sampled_from(["in order", "shuffled"]),
+    source=st.sampled_from(["in order", "shuffled", "files", "named files"]),
     cut=st.integers(0, 30),
     before=st.dictionaries(st.integers(0, 30), SOME | MANY, max_size=3),
     after=st.dictionaries(st.integers(0, 30), SOME | MANY, max_size=3),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,20 @@ def test_each_argument_is_shown_with_its_positions(tmp_path: Path) -> None:
         "pairs": [[0, [1, 0, 0]], [41, [3, 7, 0]], [1_000_000, [0, 1, 2]]],
         "written": "weights={0: {'web': 1}, 41: {'web': 3, 'math': 7}, 1_000_000: {'math': 1, 'code': 2}}",
     }
+
+
+def test_records_of_a_stream_are_shown_and_its_position_at_the_source(tmp_path: Path) -> None:
+    (tmp_path / "a.gz").write_bytes(gzip.compress(b"0\n1\n2\n3\n"))
+    excluded = rs.lines(tmp_path / "a.gz").exclude({0: [], 1: {"a.gz": [1]}}).batch(2)
+    path = saved(tmp_path / "run", excluded)
+    lines = call_command(tmp_path, "inspect", str(path)).stdout.splitlines()
+    assert lines[-3:] == [
+        "records of Exclude at pipeline.upstream",
+        "  from item  0  []",
+        "  from item  1  {'a.gz': [1]}",
+    ]
+    (shown,) = [line for line in lines if "RecordStream" in line]
+    assert shown.endswith("file 0, record 3, offset 6, from [0, 6], items [2, 1]")
 
 
 def test_pipelines_by_epoch_are_shown_with_their_epochs(tmp_path: Path) -> None:

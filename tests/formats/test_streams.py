@@ -356,14 +356,15 @@ def test_a_place_that_a_file_does_not_have_is_refused(tmp_path: Path) -> None:
         next(iterator)
         state = iterator.get_state()
     here = state["pipeline"]["upstream"]
+    stored, inside = here["from"]
     for change in (
-        {"file": 3}, {"file": 2}, {"stored": 10**6}, {"inside": here["offset"] + 1},
-        {"record": 0}, {"file": 1, "inside": 3}, {"file": 1, "stored": 10**6}, {"offset": -1},
+        {"file": 3}, {"file": 2}, {"from": [10**6, inside]}, {"from": [stored, here["offset"] + 1]},
+        {"record": 0}, {"file": 1, "from": [stored, 3]}, {"file": 1, "from": [10**6, inside]}, {"offset": -1},
     ):  # fmt: skip
         state["pipeline"]["upstream"] = here | change
         with pytest.raises(rs.StateMismatch, match=r"RecordStream at pipeline\.upstream"):
             pipeline.resume(state)
-    state["pipeline"]["upstream"] = here | {"offset": 10**6, "inside": 10**6}
+    state["pipeline"]["upstream"] = here | {"offset": 10**6, "from": [stored, 10**6]}
     with pytest.raises(rs.MalformedItem, match=r"data.gz ends before the saved record 2"):
         next(pipeline.resume(state))
 

@@ -58,3 +58,21 @@ def test_a_resume_in_a_compressed_file_goes_on_with_the_next_record(tmp_path: Pa
         with iter(rs.origins(pipeline)) as shadow:
             shadow.set_state(state)
             assert [one.record for origin in shadow for one in origin.records()] == expected[cut:]
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {0: {"a.txt.gz": [0, 3, 99]}}, {0: [], 5: {"a.txt.gz": [3, 7]}}]
+)
+def test_records_that_are_left_out_of_a_stream_leave_the_others_their_origins(
+    tmp_path: Path, bad: dict[int, Any]
+) -> None:
+    (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"".join(b"%d\n" % n for n in range(100))))
+    pipeline = rs.lines(tmp_path / "a.txt.gz").exclude(bad).map(int).shuffle(seed=0, window=4)
+    items = list(pipeline)
+    assert [one.record for one in records(rs.origins(pipeline))] == items
+    with iter(pipeline) as iterator:
+        iterator.skip(40)
+        state = iterator.get_state()
+    with iter(rs.origins(pipeline)) as shadow:
+        shadow.set_state(state)
+        assert [one.record for origin in shadow for one in origin.records()] == items[40:]

@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -383,6 +384,23 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
     assert list(pickle.loads(pickle.dumps(stage)).start()) == [0, 1, 2, 3, 5, 6, 7]
 
 
+BEHIND_STREAMS: list[Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = [
+    lambda stream: stream.take(4).exclude([0]),
+    lambda stream: stream.skip(0).exclude([0]),
+    lambda stream: stream.filter(bool).exclude([0]),
+    lambda stream: stream.map(int, on_error="skip").exclude([0]),
+    lambda stream: stream.enumerate().exclude([0]),
+    lambda stream: stream.random_map(lambda item, rng: item, seed=1).exclude([0]),
+    lambda stream: stream.shuffle(1, window=4).exclude([0]),
+    lambda stream: stream.shard(0, 2).exclude([0]),
+    lambda stream: stream.batch(2).exclude([0]),
+    lambda stream: stream.repeat(2).exclude([0]),
+    lambda stream: stream.exclude([0]).exclude([0]),
+    lambda stream: rs.concatenate({"a": stream, "b": rs.range(2)}).exclude({"b": [0]}),
+    lambda stream: rs.mix({"a": stream, "b": rs.range(2)}).exclude({"b": [0]}),
+]
+
+
 @pytest.mark.parametrize(
     ("exclude", "error", "message"),
     [
@@ -406,11 +424,10 @@ def test_it_opens_without_reading_and_forgets_nothing_in_a_pickle() -> None:
         (lambda: rs.range(9).repeat().skip(4).exclude([1]), rs.InvalidArgument, "as many of them in every epoch"),
         (lambda: rs.range(9).exclude([1]).exclude([1]), rs.InvalidArgument, "put it after the source"),
         (lambda: rs.range(9).batch(4).exclude([1]), rs.InvalidArgument, "put it after the source"),
-        (lambda: rs.from_iterable(lambda: iter([1])).take(4).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
-        (lambda: rs.from_iterable(lambda: iter([1])).exclude([]).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
-        (lambda: rs.from_iterable(lambda: iter([1])).repeat(2).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
-        (lambda: rs.from_iterable(lambda: iter([1])).prefetch(1).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
-        (lambda: rs.from_iterable(lambda: iter([1])).map(int).exclude([0]), rs.InvalidArgument, "or right behind from_iterable"),
+        *[
+            (partial(behind, rs.from_iterable(lambda: iter([1]))), rs.InvalidArgument, "put it after the source, in each input")
+            for behind in BEHIND_STREAMS
+        ],
         (
             lambda: rs.mix(rs.range(9), rs.range(9)).exclude([1]),
             rs.InvalidArgument,

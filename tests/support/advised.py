@@ -16,4 +16,5 @@ def advised(error: rs.StateMismatch, argument: str = "weights") -> dict[int, Any
         assert "cannot be changed here" in str(error), str(error)
         return None
     written = literal_eval(found[1])
-    return written if isinstance(written, dict) else {0: written}
+    by_position = isinstance(written, dict) and not any(isinstance(key, str) for key in written)
+    return written if by_position else {0: written}

@@ -30,5 +30,8 @@ CHOOSING: dict[str, Callable[[], rs.Pipeline[Any]]] = {
         rs.range(30).shuffle(1).repeat(2).map(float).exclude({0: [], 12: [3, 4], 40: [4, 5]})
     ),
     "exclude in each epoch": lambda: rs.range(20).map(float).exclude([3, 17]).shuffle(1).repeat(2),
+    "exclude of a stream": lambda: (
+        stream(25).map(float).exclude({0: [3], 9: [4, 20, 21]}).prefetch(2).batch(2).repeat(2)
+    ),
     "exclude nothing": lambda: rs.range(20).shuffle(1).repeat(2).exclude({}),
 }

@@ -48,6 +48,9 @@ def over_files(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "lines compressed not blank": lambda: (
             rs.lines(folder / "text*", skip_blank=True, encoding=None).repeat(3).batch(4)
         ),
+        "lines compressed without some": lambda: rs.lines(
+            [text, folder / "none.bz2", folder / "numbers.BZ2"]
+        ).exclude({0: {"text.txt": [1, 2]}, 9: {"numbers.BZ2": [2, 30, 31]}}),
         "jsonl damaged skipping": lambda: rs.jsonl(
             [folder / "cut.jsonl.gz", values, folder / "cut.jsonl.gz"], on_error="skip"
         ),

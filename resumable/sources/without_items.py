@@ -1,0 +1,76 @@
+"""A source that counts its items, without some of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar, final
+
+import numpy as np
+
+from ..core.reach import Reach
+from ..core.source_item import SourceItem
+from ..core.stage_iterator import ItemByItem, Items, StageIterator
+from ..core.transform import PassThrough, PassThroughIterator
+from ..order.remaining import Remaining
+
+T = TypeVar("T")
+
+PLACES_AT_ONCE: Final = 512
+"""The most items whose numbers are looked up together."""
+END: Final[Any] = object()
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class WithoutItems(PassThrough[T]):
+    """The items that remain of a source whose states tell how many were read.
+
+    Its states are those of the source.
+    """
+
+    remaining: Remaining
+
+    def start(self, epoch: int = 0) -> StageIterator[T]:
+        return _WithoutItemsIterator(self, epoch)
+
+
+class _WithoutItemsIterator(ItemByItem[T], PassThroughIterator[T]):
+    _stage: WithoutItems[T]
+
+    def __init__(self, stage: WithoutItems[T], epoch: int) -> None:
+        super().__init__(stage, epoch)
+        self._epoch = epoch
+
+    def items(self) -> Items[T]:
+        return Items(self._walk())
+
+    def _walk(self) -> Iterator[T]:
+        # Nothing is counted from run to run, so that an interrupt leaves no count that is wrong.
+        read, place = self._position()
+        while True:
+            places = np.arange(place, place + PLACES_AT_ONCE, dtype=np.int64)
+            for index in self._stage.remaining.indices_of(places).tolist():
+                self._upstream.skip(index - read)
+                item = next(self._upstream, END)
+                if item is END:
+                    return
+                read = index + 1
+                yield item
+            place += PLACES_AT_ONCE
+
+    def _position(self) -> tuple[int, int]:
+        """How many items upstream has handed out, and how many of these remain."""
+        state = self._upstream.get_state()
+        read = self._stage.upstream._position_in(state, self._epoch)
+        return read, bisect_left(range(read), read, key=self._stage.remaining.index_of)
+
+    def origin(self, back: int) -> SourceItem | None:
+        return self._upstream.origin(back) if back == 1 else None
+
+    def _reached(self) -> Iterator[Reach]:
+        read, place = self._position()
+        last = self._stage.remaining.index_of(place - 1) if place else -1
+        # At the end the records that are left out last were passed over.
+        yield Reach(self._stage, place + (read > last + 1))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
+from support.catalogue.samples import RunningSum
 from support.tiers import thinned
 
 import resumable as rs
@@ -389,6 +390,7 @@ BEHIND_STREAMS: list[Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]] = [
     lambda stream: stream.skip(0).exclude([0]),
     lambda stream: stream.filter(bool).exclude([0]),
     lambda stream: stream.map(int, on_error="skip").exclude([0]),
+    lambda stream: stream.map(RunningSum()).exclude([0]),
     lambda stream: stream.enumerate().exclude([0]),
     lambda stream: stream.random_map(lambda item, rng: item, seed=1).exclude([0]),
     lambda stream: stream.shuffle(1, window=4).exclude([0]),

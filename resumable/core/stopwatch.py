@@ -61,11 +61,13 @@ class Stopwatch:
 
     Args:
       clock: seconds; it never goes back.
-      cost: of timing with this clock.
       before: the counters of the same run before this process.
+      cost: of timing with this clock.
     """
 
-    def __init__(self, clock: Callable[[], float], cost: TimingCost, before: RunCounters) -> None:
+    def __init__(
+        self, clock: Callable[[], float], before: RunCounters, cost: TimingCost = NO_COST
+    ) -> None:
         self._clock = clock
         self._cost = cost
         self._elapsed_before = before.elapsed

@@ -27,7 +27,9 @@ class Step:
 
 CORE = ("numpy", "msgpack")
 TESTING = ("pytest>=8", "pytest-xdist", "hypothesis")
-TOOLS = ("tqdm", "fsspec", "loky", "psutil", "matplotlib", "orjson", "rich")
+TOOLS = (
+    "tqdm", "fsspec", "loky", "psutil", "matplotlib", "orjson", "prometheus-client>=0.20", "rich",
+)  # fmt: skip
 TYPES = ("mypy==2.4.*", "types-tqdm", "msgpack-types")
 # MosaicML Streaming imports torchvision, of which there is no build without a GPU's libraries.
 # Of PyTorch a version is named that has one.

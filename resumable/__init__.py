@@ -4,7 +4,7 @@
 # its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
 # stages and states for people; `windows`, `groups` and `workers`, the machinery of shuffled streams,
 # of groups of items and of parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
-# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where; `consumed`, for adapters that run ahead;
+# builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where; `monitoring`, for tools that show how a run is doing; `consumed`, for adapters that run ahead;
 # then the tools.
 
 # A module is imported when one of its names is first used, so importing the package costs little.
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from .from_files import tar as tar
     from .from_files import tfrecord as tfrecord
     from .groups.padding import padded as padded
+    from .monitoring import metrics as metrics
     from .pipeline import Pipeline as Pipeline
     from .pipeline import by_epoch as by_epoch
     from .pipeline import concatenate as concatenate
@@ -105,7 +106,7 @@ _NAMES_OF = {
     "state.merging": "merge_states",
     "triggers": "AtEnd AtSteps EverySeconds EverySteps OnSignal Progress Trigger When every",
 }
-_MODULES = {"decoders": "formats.decoders"}
+_MODULES = {"decoders": "formats.decoders", "metrics": "monitoring.metrics"}
 _ROOMS = {module.split(".")[0] for module in _NAMES_OF}
 _MODULE_OF = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 

@@ -27,12 +27,14 @@ FLUENT = {
     if inspect.isfunction(method) and not name.startswith("_")
 }
 EXPLAINED: dict[str, Callable[..., Any]] = {
-    **{name: getattr(rs, name) for name in rs.__all__ if name != "decoders"},
+    **{name: getattr(rs, name) for name in rs.__all__ if name not in ("decoders", "metrics")},
     **{
         f"decoders.{name}": function
         for name, function in vars(rs.decoders).items()
         if inspect.isfunction(function) and not name.startswith("_")
     },
+    "metrics.prometheus": rs.metrics.prometheus,
+    "metrics.tensorboard": rs.metrics.tensorboard,
     **FLUENT,
 }
 
@@ -172,6 +174,7 @@ NEEDS = {
     "parquet": "pyarrow",
     "tfrecord": "google_crc32c",
     "decoders.example": "google",
+    "metrics.prometheus": "prometheus_client",
 }
 
 

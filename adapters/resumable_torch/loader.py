@@ -22,18 +22,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from time import perf_counter
 from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, IterableDataset
 
 import resumable as rs
-from resumable.core.arguments import check_bool, check_choice
+from resumable.core.arguments import check_bool, check_callable, check_choice
 from resumable.core.ended import warn_of_ended_run
 from resumable.core.foreign_protocol import protocol_of
 from resumable.core.foreign_source import POLICIES, apply_policy
+from resumable.core.run_counters import RunCounters
+from resumable.core.run_stats import described
+from resumable.core.stopwatch import Stopwatch
 from resumable.errors import shorten
 from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
@@ -182,9 +186,45 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
             object.__setattr__(self, "sampler", EpochForwarder(self.cursor))
         # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
+        self._received_in_all = 0
+        self._stopwatch: Stopwatch | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
         return _ReceivedBatches(self)
+
+    def measure(self, clock: Callable[[], float] = perf_counter) -> None:
+        """Time the calls of `next` in all loops that begin from now on, for `stats`; some microseconds a batch.
+
+        It may be called again, and then does nothing.
+
+        Args:
+          clock: seconds, never going back; replaced in tests.
+
+        Raises:
+          InvalidType: if ``clock`` is not a function.
+        """
+        check_callable("clock", clock)
+        if self._stopwatch is None:
+            self._stopwatch = Stopwatch(clock, RunCounters())
+
+    def stats(self) -> dict[str, Any]:
+        """How the loops over this loader are doing in this process, with the keys of `PipelineIterator.stats`.
+
+        ``steps`` and ``items`` are the batches that they have received, a batch being one item. After `measure`, the
+        times are those of the loop: workers are waited for where `next` is called. The time between two epochs is
+        time of the loop. ``inputs`` is there if the order has random access. Nothing of what workers count is known
+        here. A state holds no counters, so all begin with 0 in each process.
+        """
+        counts = {"items": self._received_in_all}
+        counters = RunCounters(counts)
+        if self._stopwatch is not None:
+            counters = self._stopwatch.counters(counts)
+        inputs: dict[str, int] = {}
+        pipeline = self.cursor.pipeline
+        if pipeline.random_access:
+            with pipeline.resume(rs.loads(self._state(held=0)[KEY])) as iterator:
+                inputs = iterator.stats()["inputs"]
+        return described(self._received_in_all, counters, inputs, {})
 
     @property
     def received(self) -> int:
@@ -310,6 +350,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
           state: the one after them, if it is known.
           worker: the number of the one that made them, if it owns partitions.
         """
+        self._received_in_all += 1
         if progress is self.cursor.progress:
             progress.received += batches
             if self._shares is not None and worker is not None:
@@ -383,9 +424,9 @@ class _ReceivedBatches(Iterator[T]):
         if self._ended:  # or each further call would end another epoch
             raise StopIteration
         if self._batches is None or self._torch is None:
-            self._progress, batches = self._loader._begin_epoch()
-            self._torch = TorchProgress(batches, self._loader._continues_after_errors)
-            self._batches = batches
+            self._begin()
+            assert self._batches is not None
+            assert self._torch is not None
         if self._broken:
             raise rs.WorkerError(
                 "the epoch ended with the error before; load_state_dict(state_dict()) goes on with the "
@@ -412,6 +453,16 @@ class _ReceivedBatches(Iterator[T]):
         self._failed, self._broken = 0, False
         return batch  # type: ignore[no-any-return]
 
+    def _begin(self) -> None:
+        stopwatch = self._loader._stopwatch
+        if stopwatch is None:
+            self._progress, batches = self._loader._begin_epoch()
+        else:
+            with _timed_call(stopwatch):
+                self._progress, batches = self._loader._begin_epoch()
+        self._torch = TorchProgress(batches, self._loader._continues_after_errors)
+        self._batches = batches if stopwatch is None else _TimedBatches(batches, stopwatch)
+
     def _continues(self, torch_progress: TorchProgress, error: BaseException) -> bool:
         """Whether torch leaves out nothing after ``error`` but a batch that could not be made."""
         if not torch_progress.leaves_none_out:
@@ -425,6 +476,28 @@ class _ReceivedBatches(Iterator[T]):
             return False
         self._failed += 1
         return True
+
+
+@contextmanager
+def _timed_call(stopwatch: Stopwatch) -> Iterator[None]:
+    stopwatch.time_next_call()
+    stopwatch.begin_call()
+    try:
+        yield
+    finally:
+        stopwatch.end_call()
+
+
+class _TimedBatches(Iterator[T]):
+    """Torch's batches, timed where the loop waits for them."""
+
+    def __init__(self, batches: Iterator[T], stopwatch: Stopwatch) -> None:
+        self._batches = batches
+        self._stopwatch = stopwatch
+
+    def __next__(self) -> T:
+        with _timed_call(self._stopwatch):
+            return next(self._batches)
 
 
 def _checked_dataset(dataset: Any, batch_size: int | None) -> PipelineDataset:

@@ -356,7 +356,7 @@ class PipelineIterator(StageIterator[T]):
         if items is IN_USE:
             raise _entered_twice()
         cost = _timing_cost(clock) if clock is perf_counter else NO_COST
-        self._stopwatch = Stopwatch(clock, cost, self._counted_before)
+        self._stopwatch = Stopwatch(clock, self._counted_before, cost)
         if items is not BROKEN:
             # Items that were prepared are prepared again, with timing; none of them has been taken.
             self._running.prepared = min(self._running.prepared, self.step)

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar, final
 
 from .call_sums import CallSums
 from .run_counters import RunCounters
-from .sampled_calls import SampledCalls
+from .sampled_calls import CALLS_IN_RUN, SampledCalls
 from .wait_histogram import WaitHistogram
 
 T = TypeVar("T")
@@ -61,11 +61,13 @@ class Stopwatch:
 
     Args:
       clock: seconds; it never goes back.
-      cost: of timing with this clock.
       before: the counters of the same run before this process.
+      cost: of timing with this clock.
     """
 
-    def __init__(self, clock: Callable[[], float], cost: TimingCost, before: RunCounters) -> None:
+    def __init__(
+        self, clock: Callable[[], float], before: RunCounters, cost: TimingCost = NO_COST
+    ) -> None:
         self._clock = clock
         self._cost = cost
         self._elapsed_before = before.elapsed
@@ -73,13 +75,19 @@ class Stopwatch:
         # One reference, so that another thread never sees half of a change.
         self._booked = _Booked(before.sums, 1.0, [])
         self._waits = before.waits.copy()
-        self._calls = SampledCalls()
+        self._samples: SampledCalls | None = None
+        # How many calls are passed over, how many are then timed, and how many each of these stands for.
+        self._to_pass_over = 0
+        self._to_time = CALLS_IN_RUN
+        self._weight = 1.0
 
     def begin_call(self) -> None:
-        """Note that a call has begun, unless that was noted."""
+        """Note that a call has begun, unless that was noted, or calls are passed over."""
+        if self._to_pass_over:
+            return
         now = self._clock()
-        if self._first is None:
-            self._first = now
+        if self._samples is None:
+            self._first, self._samples = now, SampledCalls(now)
         _, weight, readings = self._booked
         if weight and len(readings) % 2 == 0:
             readings.append(now)
@@ -97,12 +105,22 @@ class Stopwatch:
 
     def next_calls(self, source: Iterator[T], most: int) -> tuple[Iterator[T], int]:
         """The items of ``source`` with or without timing, and for how many calls, up to ``most``."""
-        count, weight = self._calls.next_calls(most, self._clock)
-        if weight != self._booked.weight or len(self._booked.readings) >= MOST_READINGS:
-            self._book(weight)
-        readings = self._booked.readings
-        if not weight:
+        if not self._to_pass_over and not self._to_time:
+            assert self._samples is not None
+            passed_over, self._weight = self._samples.choose(self._clock())
+            self._to_time = CALLS_IN_RUN
+            if passed_over:
+                self._book(0.0)
+                self._to_pass_over = passed_over
+        if self._to_pass_over:
+            count = min(self._to_pass_over, most)
+            self._to_pass_over -= count
             return source, count
+        if self._weight != self._booked.weight or len(self._booked.readings) >= MOST_READINGS:
+            self._book(self._weight)
+        readings = self._booked.readings
+        count = min(self._to_time, most)
+        self._to_time -= count
         if readings:  # the call has begun
             return _ended_items(source, self._clock, readings.append), count
         return timed_items(source, self._clock, readings.append), count

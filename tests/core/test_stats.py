@@ -18,7 +18,14 @@ from support.interrupting import interrupters
 import resumable as rs
 from resumable.core.call_sums import CallSums
 from resumable.core.run_counters import RunCounters, joined
-from resumable.core.sampled_calls import CALLS_IN_RUN, SampledCalls
+from resumable.core.sampled_calls import (
+    CALLS_IN_RUN,
+    MOST_PASSED_OVER,
+    SECONDS_OF_RUN,
+    SHARE,
+    SampledCalls,
+)
+from resumable.core.stopwatch import Stopwatch
 from resumable.core.wait_histogram import WaitHistogram
 
 BUFFER = 4
@@ -217,19 +224,34 @@ def test_quick_items_are_sampled_and_the_share_is_still_right() -> None:
 
 
 @given(st.lists(st.floats(1e-7, 10.0), min_size=1, max_size=20), st.integers(1, 100))
-def test_how_many_calls_one_stands_for_adds_up_to_all(times: list[float], most: int) -> None:
-    calls, clock = SampledCalls(), Clock()
-    passed = stood_for = timed = 0.0
+def test_the_calls_that_are_timed_stand_for_all(times: list[float], most: int) -> None:
+    clock = Clock()
+    stopwatch = Stopwatch(clock, RunCounters())
+    source, total = itertools.count(), 0
     for seconds in itertools.islice(itertools.cycle(times), 300):
-        count, weight = calls.next_calls(most, clock)
+        stopwatch.begin_call()
+        items, count = stopwatch.next_calls(source, most)
         assert 0 < count <= most
-        passed += count
-        stood_for += count * weight
-        timed += count * (weight > 0)
+        assert list(itertools.islice(items, count)) == list(range(total, total + count))
+        total += count
         clock.now += count * seconds
-    assert timed >= CALLS_IN_RUN
-    left = CALLS_IN_RUN + 1.5 * calls._most + most
-    assert passed - left <= stood_for <= passed + left
+    stopwatch.time_next_call()
+    stood_for = stopwatch.counters({}).sums.calls
+    left = stopwatch._to_pass_over + CALLS_IN_RUN * stopwatch._weight + most
+    assert total - left <= stood_for <= total + left
+
+
+@given(st.floats(1e-8, 1.0))
+def test_timing_takes_a_small_part_of_the_time(seconds: float) -> None:
+    now = 0.0
+    samples, calls = SampledCalls(now), CALLS_IN_RUN
+    for _ in range(30):
+        now += calls * seconds
+        passed_over, weight = samples.choose(now)
+        assert weight == 1 + passed_over / CALLS_IN_RUN
+        calls = passed_over + CALLS_IN_RUN
+    if passed_over < MOST_PASSED_OVER / 2:
+        assert calls * seconds * 2 / SHARE >= SECONDS_OF_RUN
 
 
 @given(st.lists(st.floats(1e-8, 1e6), min_size=1, max_size=200), st.sampled_from([50, 95, 99]))

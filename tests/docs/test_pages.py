@@ -10,6 +10,7 @@ from support.pages import DOCS, matches, run_page
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
     "guides/vision": "PIL",
+    "guides/waiting": "prometheus_client",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/hugging-face": "datasets",

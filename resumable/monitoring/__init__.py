@@ -1,0 +1,1 @@
+"""How a run is doing, for the tools that show it."""

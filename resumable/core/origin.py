@@ -77,7 +77,10 @@ class Origin(ItemOrigin):
 @final
 @dataclass(frozen=True)
 class BatchOrigin(ItemOrigin):
-    """The origins of the items of a batch or a window, in its order: ``origin[row]``."""
+    """The origins of the items of a batch or a window, in the order in which they were read: ``origin[row]``.
+
+    A function that collates the batch, or a later ``map``, may order its rows in another way.
+    """
 
     rows: tuple[ItemOrigin, ...]
 

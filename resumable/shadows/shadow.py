@@ -20,7 +20,7 @@ from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThrough
 from .source import SourceShadow
 from .tapped import Tapped
-from .traced import Each, origin_alone
+from .traced import Each, Traced, origin_alone
 
 
 @final
@@ -61,7 +61,10 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
       stage: the last stage of a pipeline without threads and workers.
       paired: whether it delivers items with their origins, as `Traced`, rather than origins alone.
     """
-    if isinstance(stage, PassThrough):
+    if isinstance(stage, Origins):
+        origins = shadow_of(stage.upstream, paired=False)
+        return Each(origins, _of_itself) if paired else origins
+    if isinstance(stage, PassThrough) and _passes_on(stage):
         return shadow_of(stage.upstream, paired=paired)
     if not stage.inputs:
         return SourceShadow(stage, paired)
@@ -71,6 +74,18 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
         return with_inputs(stage, inputs.alike)
     made = made or Tapped(stage, inputs.pairs)
     return made if paired else Each(made, origin_alone)
+
+
+def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
+    """An item that is an origin, which is its own."""
+    return Traced(origin, origin)
+
+
+def _passes_on(stage: PassThrough[Any]) -> bool:
+    """Whether it delivers the items of upstream themselves; one of the user may have motion of its own."""
+    kind = type(stage)
+    moves_as_upstream = kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
+    return stage.blind or moves_as_upstream
 
 
 class _Shadows(InputShadows):

@@ -13,11 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ..checkpoint.memory import Memory
 from ..checkpoint.store import Store
 from ..checkpoint.tracing import TracedStep, steps_of_run, traced_step
 from ..core.origin import Origin
 from ..core.stage import Stage
-from ..errors import InvalidArgument, ResumableError, shorten
+from ..errors import InvalidArgument, NoValidCheckpoint, ResumableError, shorten
 from ..formats.named_files import is_named
 from ..formats.record import LocatedRecord
 from ..shadows.record_item import item_of_record
@@ -40,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         # Only the outcome goes to standard output; what the pipeline prints goes to standard error.
         with redirect_stdout(sys.stderr), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            store = store_at(options.run, options.name)
+            store = _run_at(options.run, options.name)
             stage = target_of(options).load().stage
             found = (_of_step if options.find is None else _with_record)(store, stage, options)
     except (TargetError, ResumableError, OSError) as error:
@@ -51,6 +52,17 @@ def run(options: argparse.Namespace) -> int:
     for line in found:
         print(line)
     return 0 if found else 1
+
+
+def _run_at(run: str, name: str | None) -> Store:
+    """The store at ``run``; an empty one if nothing was saved there, so that steps count from the start."""
+    try:
+        return store_at(run, name)
+    except NoValidCheckpoint as error:
+        if name is not None:
+            raise
+        warnings.warn(f"{error}; steps are counted from the start", RuntimeWarning, stacklevel=2)
+        return Memory()
 
 
 def _of_step(store: Store, stage: Stage[Any], options: argparse.Namespace) -> list[str]:
@@ -73,9 +85,15 @@ def _cells(stage: Stage[Any], row: OriginRow) -> tuple[str, ...]:
     if row.record is None:
         return row.place, "", "", "", f"unknown: {row.unknown}"
     record = row.record
-    file = "" if record.file is None else record.file
+    file = "" if record.file is None else _shown_path(record.file)
     begins = f"in part: {row.unknown}" if row.unknown else _beginning(stage, record)
     return row.place, "/".join(map(str, record.inputs)), file, str(record.record), begins
+
+
+def _shown_path(path: str) -> str:
+    """``path`` as the user would write it here."""
+    folder = os.path.join(os.getcwd(), "")
+    return path.removeprefix(folder)
 
 
 def _beginning(stage: Stage[Any], record: Origin) -> str:

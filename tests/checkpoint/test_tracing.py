@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from shadows.test_labelled import labels_in, records_in
 
 import resumable as rs
-from resumable.checkpoint.ranks.parts import WholeSteps
 from resumable.checkpoint.tracing import steps_of_run, traced_step
 from resumable.errors import InvalidArgument
 from resumable.views.origin_rows import origin_rows
@@ -78,9 +77,6 @@ def test_each_step_is_traced_to_its_records(
     store, make = rs.Memory(), RUNS[name]
     seen = run(store, make, generations, every)
     stage = make(0, 1).stage
-    steps = WholeSteps(store)
-    if all(steps.saved_as(step).ranks == 1 for step in steps.steps()):
-        stage = make(0, generations[-1][0]).stage  # nothing that is stored tells of more ranks
     newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps(), default=0)
     for (step, rank), labels in seen.items():
         if step <= newest:
@@ -122,6 +118,26 @@ def test_a_step_that_never_was_is_refused(step: int, rank: int | None) -> None:
     checkpointer = rs.Checkpointer(rs.Memory(), rs.EverySteps(4))
     with pytest.raises(InvalidArgument, match=r"step|rank"):
         checkpointer.origins(rs.range(5), step, rank=rank)
+
+
+def test_behind_a_group_one_group_is_made_again() -> None:
+    read = 0
+
+    def document(number: int) -> list[int]:
+        nonlocal read
+        read += 1
+        return [number] * 32  # so 16 rows are made of a group
+
+    pipeline = rs.range(10**6).shuffle(0).map(document).pack(64, window=32)
+    store = rs.Memory()
+    with rs.Checkpointer(store, rs.EverySteps(50)) as checkpointer:
+        for _ in checkpointer.resume(pipeline):
+            if checkpointer.step == 60:
+                break
+    for step in (51, 64):  # the rows of one group are 49 to 64
+        read = 0
+        traced_step(store, pipeline.stage, step)
+        assert read == 32
 
 
 def test_a_damaged_checkpoint_is_passed_over() -> None:

@@ -81,6 +81,19 @@ def test_a_crash_at_any_step_three_times_in_a_row_loses_and_repeats_nothing(
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
+def test_the_global_step_is_the_one_at_which_origins_are_found(kind: str, tmp_path: Path) -> None:
+    pipeline = PIPELINES[kind]()
+    steps: Any = []
+    for last in (8, STEPS):
+        hook = CheckpointInputPipelineHook(tmp_path, save_steps=3)
+        train(tmp_path, pipeline, last_step=last, hook=hook, steps=steps)
+    checkpointer = rs.Checkpointer(tmp_path, rs.EverySteps(3))
+    assert checkpointer.steps()
+    for step, item in steps:
+        assert [one.record for one in checkpointer.origins(pipeline, step).records()] == [item]
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
 @pytest.mark.parametrize("at", range(1, STEPS + 1))
 def test_a_session_that_recovers_continues_at_the_step_of_its_model(
     at: int, kind: str, tmp_path: Path

@@ -1,0 +1,154 @@
+"""`resumable trace`: the records of a step, and the steps of a record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command import call_command
+
+import resumable as rs
+
+TRAIN = """
+import resumable as rs
+
+def fails(item):
+    raise AssertionError("an item was read")
+
+def pipeline(rank=0, ranks=1):
+    print("data are opened")
+    inputs = {name: rs.jsonl(f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
+    return rs.mix(inputs, stop="all").shard(rank, ranks).batch(2)
+
+by_index = rs.range(10**12).shuffle(seed=0).map(fails).batch(2)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text(TRAIN)
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(f'"{name}{n}"' for n in range(20)))
+    return tmp_path
+
+
+def pipeline(folder: Path, rank: int, ranks: int) -> rs.Pipeline[Any]:
+    inputs = {name: rs.jsonl(folder / f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
+    return rs.mix(inputs, stop="all").shard(rank, ranks).batch(2)
+
+
+@pytest.fixture
+def seen(folder: Path) -> dict[tuple[int, int], list[str]]:
+    """What each rank had at each step of a run."""
+    found = {}
+    for rank in range(2):
+        checkpointer = rs.Checkpointer(folder / "run", rs.EverySteps(3), rank=rank, ranks=2)
+        with checkpointer:
+            for batch in checkpointer.resume(pipeline(folder, rank, 2)):
+                found[checkpointer.step, rank] = batch
+                if checkpointer.step == 6:
+                    break
+    return found
+
+
+Seen = dict[tuple[int, int], list[str]]
+
+
+def trace(folder: Path, *arguments: str, target: str = "train.py:pipeline") -> tuple[int, str, str]:
+    done = call_command(folder, "trace", "run", target, *arguments)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_each_step_is_printed_with_its_records(folder: Path, seen: Seen) -> None:
+    for (step, rank), items in seen.items():
+        status, printed, errors = trace(folder, "--step", str(step), "--rank", str(rank))
+        heading, names, *rows = printed.splitlines()
+        assert (status, heading) == (0, f"step {step}, rank {rank} of 2, epoch 0")
+        assert names.split() == ["place", "input", "file", "record", "begins", "with"]
+        assert [row.split('"')[1] for row in rows] == items
+        for row, item in zip(rows, items, strict=True):
+            assert row.split()[2:5] == [item[0], f"{item[0]}.jsonl", item[1:]]
+        assert "data are opened" in errors
+
+
+def test_a_record_is_found_in_its_step_alone(folder: Path, seen: Seen) -> None:
+    for (step, rank), items in seen.items():
+        for item in items:
+            status, printed, _ = trace(folder, "--find", f"{item[0]}.jsonl:{item[1:]}", "--json")
+            (found,) = json.loads(printed)
+            assert (status, found["step"], found["rank"], found["past"]) == (0, step, rank, True)
+            assert found["origin"]["record"] == int(item[1:])
+
+
+def test_records_that_are_to_come_are_told_apart(folder: Path, seen: Seen) -> None:
+    past = [item for items in seen.values() for item in items]
+    item = next(f"a{number}" for number in range(20) if f"a{number}" not in past)
+    _, printed, _ = trace(folder, "--find", f"a:{item[1:]}")
+    assert printed.splitlines()[1].endswith("after the newest checkpoint")
+
+
+def test_the_records_of_several_steps_are_left_out(folder: Path, seen: Seen) -> None:
+    for step in ("1", "2", "1"):
+        assert trace(folder, "--step", step, "--exclude", "bad.json")[0] == 0
+    (records,) = rs.read_exclusions(folder / "bad.json").values()
+    bad = {item for (step, _), items in seen.items() if step <= 2 for item in items}
+    found = {
+        f"{name}{number}"
+        for name, files in records.items()
+        for numbers in files.values()
+        for number in numbers
+    }
+    assert found == bad
+    inputs = {name: rs.jsonl(folder / f"{name}.jsonl").shuffle(seed=0) for name in "ab"}
+    cleaned = list(rs.mix(inputs, stop="all").exclude({0: records}))
+    assert bad.isdisjoint(cleaned)
+    assert len(cleaned) == 40 - len(bad)
+
+
+def test_json_has_the_whole_origin(folder: Path, seen: Seen) -> None:
+    (found,) = json.loads(trace(folder, "--step", "4", "--rank", "1", "--json")[1])
+    assert {key: found[key] for key in ("step", "rank", "ranks", "epoch")} == {
+        "step": 4, "rank": 1, "ranks": 2, "epoch": 0,
+    }  # fmt: skip
+    for record, item in zip(found["origin"], seen[4, 1], strict=True):
+        content = (folder / f"{item[0]}.jsonl").read_text()
+        assert content[record["offset"] :].startswith(f'"{item}"')
+        assert record["inputs"] == [item[0]]
+
+
+def test_a_step_far_ahead_reads_no_item_and_needs_no_checkpoint(folder: Path) -> None:
+    (folder / "run").mkdir()
+    status, printed, errors = trace(folder, "--step", str(10**9), target="train.py:by_index")
+    expected = rs.range(10**12).shuffle(seed=0)[2 * 10**9 - 2]
+    assert status == 0
+    assert printed.splitlines()[2].split()[2] == str(expected)
+    assert "steps are counted from the start" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "told"),
+    [
+        (["--step", "1", "--rank", "2"], 2, "rank must be below the number of ranks of that time, 2"),
+        (["--find", "a.jsonl"], 2, "--find must be a number, or FILE:NUMBER"),
+        (["--find", "a:1", "--exclude", "bad.json"], 2, "--exclude needs --step"),
+        (["--find", "c.jsonl:1"], 1, ""),
+        (["--step", "99"], 1, ""),
+        (["--step", "1", "--name", "other"], 2, "there is no checkpoint of other"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_or_not_there_is_told(
+    folder: Path, seen: Seen, arguments: list[str], status: int, told: str
+) -> None:
+    found, printed, errors = trace(folder, *arguments)
+    assert (found, printed) == (status, "")
+    assert told in errors
+
+
+def test_a_file_of_another_form_is_not_written_over(folder: Path, seen: Seen) -> None:
+    (folder / "bad.json").write_text("[3]")
+    status, _, errors = trace(folder, "--step", "1", "--exclude", "bad.json")
+    assert status == 2
+    assert "bad.json must hold records by name" in errors
+    assert (folder / "bad.json").read_text() == "[3]"

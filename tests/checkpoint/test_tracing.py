@@ -12,7 +12,7 @@ from shadows.test_labelled import labels_in, records_in
 
 import resumable as rs
 from resumable.checkpoint.tracing import steps_of_run, traced_step
-from resumable.errors import InvalidArgument
+from resumable.errors import InvalidArgument, StateMismatch
 from resumable.views.origin_rows import origin_rows
 
 Make = Callable[[int, int], rs.Pipeline[Any]]
@@ -151,3 +151,41 @@ def test_a_damaged_checkpoint_is_passed_over() -> None:
     with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
         (found,) = traced_step(damaged, pipeline.stage, 23)
     assert records_in(found.origin) == [22]
+
+
+def test_steps_between_which_the_number_of_ranks_changed_unseen_are_not_guessed() -> None:
+    store, make = rs.Memory(), RUNS["batches by index"]
+    run(store, make, [(2, 5), (3, 5)], every=2)
+    kept = rs.Memory()
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
+    for step, part in store.parts():
+        if step == newest:
+            kept.part(part).save(step, store.part(part).load(step))
+    stage = make(0, 1).stage
+    with pytest.raises(StateMismatch, match=rf"steps 1 to {newest} .* number of ranks change"):
+        traced_step(kept, stage, 1)
+    with pytest.warns(RuntimeWarning, match="cannot be traced"):
+        assert not [one for one in steps_of_run(kept, stage) if one.is_past]
+    with pytest.raises(StateMismatch, match="number of ranks change"):
+        traced_step(kept, stage, 1, ranks=2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", ["batches by index", "a stream"])
+def test_one_saver_may_have_saved_for_all_or_for_itself(name: str, ranks: int) -> None:
+    store, make = rs.Memory(), RUNS[name]
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        pipeline = make(0, ranks)
+        for item in checkpointer.resume(pipeline):
+            if checkpointer.step == 1:
+                first = list(labels_in(item))
+            if checkpointer.step == 5:
+                break
+    for deal in (1, 2):  # the code may have changed meanwhile
+        stage = make(0, deal).stage
+        if deal < ranks:
+            with pytest.raises(StateMismatch, match="say how many ranks there were"):
+                traced_step(store, stage, 1)
+        traced = traced_step(store, stage, 1, ranks=ranks if deal < ranks else None)
+        assert records_in(traced[0].origin) == first
+        assert len(traced) == ranks

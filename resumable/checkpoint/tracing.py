@@ -82,14 +82,15 @@ def traced_step(
     """
     if step < 1:
         raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
-    spans = _spans(WholeSteps(store), stage, ranks)
+    steps = WholeSteps(store)
+    spans = _spans(steps, stage, ranks)
     counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
     span = next(span for span in spans if span.before < step <= span.last)
-    span = _with_known_ranks(store, stage, span, counts)
+    span = _with_known_ranks(steps, stage, span, counts)
     return [
         traced
         for number in _chosen(rank, span.ranks)
-        for traced in _from(store, stage, span, number, step)
+        for traced in _from(steps, stage, span, number, step)
     ]
 
 
@@ -100,42 +101,45 @@ def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> I
     not known how many ranks there were.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage))
-    spans = _spans(WholeSteps(store), stage, ranks)
+    steps = WholeSteps(store)
+    spans = _spans(steps, stage, ranks)
     counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
     for span in spans:
         if is_endless and span.last == math.inf:
             break
         try:
-            span = _with_known_ranks(store, stage, span, counts)
+            span = _with_known_ranks(steps, stage, span, counts)
         except _RanksUnknown as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
             continue
         for rank in range(span.ranks):
-            yield from _all_in(store, stage, span, rank)
+            yield from _all_in(steps, stage, span, rank)
 
 
-def _all_in(store: Store, stage: Stage[Any], span: _StepRange, rank: int) -> Iterator[TracedStep]:
-    steps = _steps(store, stage, span, rank)
+def _all_in(
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int
+) -> Iterator[TracedStep]:
+    found = _steps(steps, stage, span, rank)
     if span.last != math.inf:
-        yield from takewhile(lambda one: one.step <= span.last, steps)
+        yield from takewhile(lambda one: one.step <= span.last, found)
         return
-    first = next(steps, None)
+    first = next(found, None)
     if first is not None:
-        rest = takewhile(lambda one: one.epoch == first.epoch, steps)
+        rest = takewhile(lambda one: one.epoch == first.epoch, found)
         for one in chain([first], rest):
             yield one._replace(is_past=False)
 
 
 def _from(
-    store: Store, stage: Stage[Any], span: _StepRange, rank: int, step: int
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, step: int
 ) -> Iterator[TracedStep]:
-    found = next(_steps(store, stage, span, rank, step - span.before - 1), None)
+    found = next(_steps(steps, stage, span, rank, step - span.before - 1), None)
     if found is not None:
         yield found._replace(is_past=span.last != math.inf)
 
 
 def _steps(
-    store: Store, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
 ) -> Iterator[TracedStep]:
     """The steps after the first ``passed`` of a span, and on."""
     one = for_rank(stage, rank, span.ranks)
@@ -143,9 +147,9 @@ def _steps(
         raise InvalidArgument(
             f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
         )
-    began, checkpoint, of_rank = _beginning(WholeSteps(store), span, rank)
+    began, checkpoint, of_rank = _beginning(steps, span, rank)
     passed += span.before - began
-    with start_at(checkpoint, origins(Pipeline(one)), store, from_this_rank=of_rank) as iterator:
+    with start_at(checkpoint, origins(Pipeline(one)), steps, from_this_rank=of_rank) as iterator:
         first = iterator.step
         if iterator.skip(passed) < passed:
             return
@@ -160,30 +164,33 @@ class _RanksUnknown(StateMismatch):
 
 
 def _with_known_ranks(
-    store: Store, stage: Stage[Any], span: _StepRange, counts: Sequence[int]
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, counts: Sequence[int]
 ) -> _StepRange:
     """``span`` with the number of ranks by which the next checkpoint is come to, one of ``counts``.
 
     Raises:
       StateMismatch: if there is none.
     """
-    if span.last == math.inf or not is_dealt(stage) or _arrives(store, stage, span):
+    if span.last == math.inf or not is_dealt(stage) or _arrives(steps, stage, span):
         return span
     for ranks in counts:
         other = span._replace(ranks=ranks)
         with suppress(StateMismatch, InvalidArgument):
-            if _arrives(store, stage, other):
+            if _arrives(steps, stage, other):
                 return other
     raise _RanksUnknown(
-        f"the steps {span.before + 1} to {span.last} in {store!r} cannot be traced: {span.ranks} ranks do not come "
+        f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: {span.ranks} ranks do not come "
         "from the checkpoint before them to the one after them; if one rank has saved for more, say how many ranks "
         "there were; or did the number of ranks change at a checkpoint that is gone?"
     )
 
 
-def _arrives(store: Store, stage: Stage[Any], span: _StepRange) -> bool:
+def _arrives(steps: WholeSteps, stage: Stage[Any], span: _StepRange) -> bool:
     """Whether rank 0 of as many comes to the place of the next checkpoint."""
-    steps = WholeSteps(store)
+    # Before anything is read: what is listed may be removed meanwhile.
+    saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
+    if len(saved) == 2 and saved[0] == saved[1] and saved[0].ranks == span.ranks > 1:
+        return True  # of one run
     one = for_rank(stage, 0, span.ranks)
     if one is None:
         return True  # which is refused later
@@ -196,10 +203,9 @@ def _arrives(store: Store, stage: Stage[Any], span: _StepRange) -> bool:
     if len(last) > 1 and len(last) != span.ranks:
         return False
     shadow = origins(Pipeline(one))
-    saved_alike = steps.saved_as(end).ranks == span.ranks > 1
     with (
-        start_at(last[0], shadow, store, from_this_rank=saved_alike) as there,
-        start_at(checkpoint, shadow, store, from_this_rank=of_rank) as here,
+        start_at(last[0], shadow, steps, from_this_rank=saved[-1].ranks == span.ranks > 1) as there,
+        start_at(checkpoint, shadow, steps, from_this_rank=of_rank) as here,
     ):
         if here.skip(end - began) < end - began:
             return False
@@ -212,7 +218,7 @@ def _beginning(
     steps: WholeSteps, span: _StepRange, rank: int
 ) -> tuple[int, Checkpoint | None, bool]:
     """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
-    for step in reversed([step for step in steps.steps() if 0 < step <= span.before]):
+    for step in _back_from(span.before, steps):
         try:
             found = steps.checkpoints(step)
         except (CorruptCheckpoint, FileNotFoundError) as error:
@@ -229,6 +235,13 @@ def _beginning(
             )
         return step, found[rank % len(found)], steps.saved_as(step).ranks == span.ranks > 1
     return 0, None, False
+
+
+def _back_from(step: int, steps: WholeSteps) -> Iterator[int]:
+    """``step``, and the saved ones before it, which are listed only if they are wanted."""
+    if step > 0:
+        yield step
+        yield from (before for before in reversed(steps.steps()) if 0 < before < step)
 
 
 def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_StepRange]:

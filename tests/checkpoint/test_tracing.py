@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -189,3 +191,26 @@ def test_one_saver_may_have_saved_for_all_or_for_itself(name: str, ranks: int) -
         traced = traced_step(store, stage, 1, ranks=ranks if deal < ranks else None)
         assert records_in(traced[0].origin) == first
         assert len(traced) == ranks
+
+
+def test_a_store_is_listed_once_however_many_steps_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, pipeline = rs.Memory(), rs.range(80).shuffle(0).shard(0, 1).batch(2)
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        list(checkpointer.resume(pipeline))
+    listed = Mock(side_effect=store.parts)
+    monkeypatch.setattr(store, "parts", listed)
+    assert len(list(steps_of_run(store, pipeline.stage))) == 40
+    assert listed.call_count == 1
+
+
+def test_a_checkpoint_that_is_removed_meanwhile_is_passed_over() -> None:
+    store, pipeline = rs.Memory(), rs.range(80).shuffle(0).shard(0, 1).batch(2)
+    with rs.Checkpointer(store, rs.EverySteps(5)) as checkpointer:
+        list(checkpointer.resume(pipeline))
+    expected = [one.origin for one in steps_of_run(store, pipeline.stage)]
+    steps = steps_of_run(store, pipeline.stage)
+    found = [one.origin for one in islice(steps, 18)]
+    store.remove(20)
+    with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
+        found += [one.origin for one in steps]
+    assert found == expected

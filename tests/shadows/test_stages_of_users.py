@@ -127,11 +127,19 @@ def test_another_order_is_seen(flow: Flow) -> None:
     assert list(shadow) == [of_range(number) for number in (1, 0, 3, 2, 4)]
 
 
+class Couples(OneByOne):
+    def made(self) -> Iterator[Any]:
+        while (item := self.read()) is not NOTHING:
+            yield item, self.read()
+
+
 def test_one_object_that_is_read_twice_is_told_only_where_that_decides_nothing() -> None:
     same = rs.from_sequence([None] * 4)
     for origin in rs.origins(same.apply(stage_of(Swapped, Flow.REORDERED))):
         assert isinstance(origin, UnknownOrigin)
     for origin in rs.origins(same.apply(stage_of(FirstOfTwo, Flow.SUBSET))):
+        assert isinstance(origin, UnknownOrigin)
+    for origin in rs.origins(same.apply(stage_of(Couples, Flow.GROUPED))):
         assert isinstance(origin, UnknownOrigin)
 
 

@@ -119,7 +119,7 @@ def test_an_object_with_a_place_of_its_own_is_not_moved(kind: type[Counter]) -> 
         assert list(shadow) == origins[3:]
 
 
-@pytest.mark.parametrize("name", ["generator", "file"])
+@pytest.mark.parametrize("name", ["generator", "iterator", "file"])
 def test_what_can_be_read_once_or_not_be_copied_is_refused_and_left_alone(
     name: str, tmp_path: Path
 ) -> None:
@@ -127,6 +127,7 @@ def test_what_can_be_read_once_or_not_be_copied_is_refused_and_left_alone(
     path.write_text("0\n1\n2\n")
     opened: dict[str, Callable[[], Any]] = {
         "generator": lambda: (number for number in range(3)),
+        "iterator": lambda: iter(range(3)),
         "file": path.open,
     }
     source = opened[name]()
@@ -134,4 +135,5 @@ def test_what_can_be_read_once_or_not_be_copied_is_refused_and_left_alone(
     with pytest.raises(ExternalStateError, match="pass a function that makes the iterator"):
         list(rs.origins(pipeline))
     assert list(pipeline) == [0, 1, 2]
-    source.close()
+    if name == "file":
+        source.close()

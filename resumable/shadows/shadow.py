@@ -84,8 +84,7 @@ def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
 def _passes_on(stage: PassThrough[Any]) -> bool:
     """Whether it delivers the items of upstream themselves; one of the user may have motion of its own."""
     kind = type(stage)
-    moves_as_upstream = kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
-    return stage.blind or moves_as_upstream
+    return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 
 
 class _Shadows(InputShadows):

@@ -303,3 +303,29 @@ def test_items_that_a_pass_through_of_the_user_changes_decide_as_changed() -> No
     pipeline = rs.range(9).apply(AddsOne).filter(lambda item: item % 2)
     origins: list[ItemOrigin] = list(rs.origins(pipeline))
     assert origins == [of_range(item - 1) for item in pipeline]
+
+
+class EverySecond(PassThroughIterator[int]):
+    def __init__(self, stage: PassThrough[int], epoch: int) -> None:
+        self._stage = stage
+        self._upstream = stage.upstream.start(epoch)
+
+    def pull(self, count: int) -> Any:
+        return block_items(self._upstream.pull(2 * count))[::2]
+
+
+class Halved(PassThrough[int]):
+    flow = Flow.SUBSET
+    blind = True
+
+    def start(self, epoch: int = 0) -> StageIterator[int]:
+        return EverySecond(self, epoch)
+
+    def indexed(self, epoch: int = 0) -> Indexed[int] | None:
+        return None
+
+
+def test_a_pass_through_of_the_user_that_looks_at_nothing_moves_the_origins() -> None:
+    pipeline = rs.range(9).apply(Halved)
+    assert list(pipeline) == [0, 2, 4, 6, 8]
+    assert list(rs.origins(pipeline)) == [of_range(number) for number in pipeline]

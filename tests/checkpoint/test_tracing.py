@@ -214,3 +214,20 @@ def test_a_checkpoint_that_is_removed_meanwhile_is_passed_over() -> None:
     with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
         found += [one.origin for one in steps]
     assert found == expected
+
+
+@pytest.mark.filterwarnings("ignore:step .* can be resumed by 2 ranks only:RuntimeWarning")
+def test_ranks_whose_states_cannot_be_joined_are_traced_each_from_its_own() -> None:
+    def make(rank: int, ranks: int) -> rs.Pipeline[Any]:
+        numbers = rs.range(200).filter(lambda number: number % 7 != 0).shard(rank, ranks)
+        return numbers.scan(lambda carry, item: (carry + item, item), 0)
+
+    store = rs.Memory()
+    seen = run(store, make, [(2, 7), (2, 6)], every=2)
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
+    for (step, rank), labels in seen.items():
+        if step <= newest:
+            (found,) = traced_step(store, make(0, 1).stage, step, rank)
+            assert records_in(found.origin) == labels
+    with pytest.raises(InvalidArgument, match="3 ranks cannot have begun there"):
+        traced_step(store, make(0, 1).stage, newest, ranks=3)

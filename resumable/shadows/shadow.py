@@ -7,17 +7,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from ..core.block import Block
 from ..core.derived import derived
 from ..core.graph import with_inputs, without_threads
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
+from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
+from ..core.reach import Reach
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThrough
+from ..core.timeline import UNBOUNDED
+from ..core.transform import PassThrough, PassThroughIterator
+from ..state.value import State
 from .source import SourceShadow
 from .tapped import Tapped
 from .traced import Each, Traced, origin_alone
@@ -48,10 +54,38 @@ class Origins(PassThrough[ItemOrigin]):
         return shadow_of(without_threads(self.upstream), paired=False)
 
     def start(self, epoch: int = 0) -> StageIterator[ItemOrigin]:
-        return self.shadow.start(epoch)
+        iterator = self.shadow.start(epoch)
+        if isinstance(iterator, IndexedIterator):
+            return IndexedIterator(self, epoch)
+        return _OriginsIterator(self, iterator, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[ItemOrigin] | None:
         return self.shadow.indexed(epoch)
+
+
+class _OriginsIterator(PassThroughIterator[ItemOrigin]):
+    """Motion of the shadow."""
+
+    def __init__(self, stage: Origins, shadow: StageIterator[ItemOrigin], epoch: int) -> None:
+        self._stage = stage
+        self._upstream = shadow
+        self._start_epoch = epoch
+
+    def pull(self, count: int) -> Block:
+        return self._upstream.pull(count)
+
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count)
+
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        return self._upstream.state_at(offset)
+
+    def _reached(self) -> Iterator[Reach]:
+        """What was read of the stages of the pipeline, which those of its shadow stand for."""
+        iterator = without_threads(self._stage.upstream).start(self._start_epoch)
+        iterator.set_state(self.get_state())
+        yield Reach(self._stage, UNBOUNDED)
+        yield from iterator._reached()
 
 
 def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:

@@ -137,3 +137,18 @@ def test_what_can_be_read_once_or_not_be_copied_is_refused_and_left_alone(
     assert list(pipeline) == [0, 1, 2]
     if name == "file":
         source.close()
+
+
+@pytest.mark.parametrize("kept", [bool, None], ids=["filter", "by index"])
+def test_a_state_from_before_a_change_resumes_the_origins_after_it(kept: Any) -> None:
+    def mixed(weights: dict[int, tuple[int, int]]) -> rs.Pipeline[Any]:
+        numbers = rs.mix(rs.range(1, 90).shuffle(1), rs.range(1, 90), weights=weights)
+        return (numbers if kept is None else numbers.filter(kept)).shard(0, 2).batch(2)
+
+    with iter(mixed({0: (7, 3)})) as iterator:
+        iterator.skip(4)
+        state = iterator.get_state()
+    changed = mixed({0: (7, 3), 60: (3, 7)})
+    with iter(rs.origins(changed)) as shadow:
+        shadow.set_state(state)
+        assert list(shadow) == list(rs.origins(changed))[4:]

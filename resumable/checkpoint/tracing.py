@@ -2,22 +2,26 @@
 
 # A step was handed out by the ranks that saved the next checkpoint, or by those of the newest one if
 # there is none after it. They began at the checkpoint before it. So the shadows of their pipelines, resumed
-# there, come to the same step.
+# there, come to the same step. Where items are dealt out, the checkpoints in between may be gone at which the number
+# of ranks changed, or one rank may have saved for several. So it is seen that a shadow comes from the one
+# checkpoint to the place of the other.
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, takewhile
 from typing import Any, NamedTuple
 
 from ..core.graph import walk
 from ..core.origin import ItemOrigin
 from ..core.stage import Stage
-from ..errors import CorruptCheckpoint, InvalidArgument
+from ..errors import CorruptCheckpoint, InvalidArgument, StateMismatch
 from ..pipeline import Pipeline, origins
 from ..stages.global_order import deal_of, for_rank, is_dealt
+from ..state.encoding import dumps
 from .envelope import Checkpoint
 from .opening import start_at
 from .ranks.parts import WholeSteps
@@ -74,54 +78,68 @@ def traced_step(
 
     Raises:
       InvalidArgument: if ``step`` is below 1, there is no such rank, or no such step.
-      StateMismatch: if the checkpoint belongs to another pipeline.
+      StateMismatch: if the checkpoint belongs to another pipeline, or it is not known how many ranks there were.
     """
     if step < 1:
         raise InvalidArgument(f"step must be at least 1, the first item, got {step}")
-    spans = _spans(WholeSteps(store), stage, ranks)
+    steps = WholeSteps(store)
+    spans = _spans(steps, stage, ranks)
+    counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
     span = next(span for span in spans if span.before < step <= span.last)
+    span = _with_known_ranks(steps, stage, span, counts)
     return [
         traced
         for number in _chosen(rank, span.ranks)
-        for traced in _from(store, stage, span, number, step)
+        for traced in _from(steps, stage, span, number, step)
     ]
 
 
 def steps_of_run(store: Store, stage: Stage[Any], ranks: int | None = None) -> Iterator[TracedStep]:
     """All steps up to the newest checkpoint, and those after it in the same epoch if it has an end.
 
-    They come checkpoint by checkpoint, of one rank after another.
+    They come checkpoint by checkpoint, of one rank after another. A warning tells which are left out because it is
+    not known how many ranks there were.
     """
     is_endless = any(one.length == math.inf for one, _ in walk(stage))
-    for span in _spans(WholeSteps(store), stage, ranks):
+    steps = WholeSteps(store)
+    spans = _spans(steps, stage, ranks)
+    counts = [ranks] if ranks else list({span.ranks: None for span in spans} | {1: None})
+    for span in spans:
         if is_endless and span.last == math.inf:
             break
+        try:
+            span = _with_known_ranks(steps, stage, span, counts)
+        except _RanksUnknown as error:
+            warnings.warn(str(error), RuntimeWarning, stacklevel=2)
+            continue
         for rank in range(span.ranks):
-            yield from _all_in(store, stage, span, rank)
+            yield from _all_in(steps, stage, span, rank)
 
 
-def _all_in(store: Store, stage: Stage[Any], span: _StepRange, rank: int) -> Iterator[TracedStep]:
-    steps = _steps(store, stage, span, rank)
+def _all_in(
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int
+) -> Iterator[TracedStep]:
+    found = _steps(steps, stage, span, rank)
     if span.last != math.inf:
-        yield from takewhile(lambda one: one.step <= span.last, steps)
+        yield from takewhile(lambda one: one.step <= span.last, found)
         return
-    first = next(steps, None)
+    first = next(found, None)
     if first is not None:
-        rest = takewhile(lambda one: one.epoch == first.epoch, steps)
+        rest = takewhile(lambda one: one.epoch == first.epoch, found)
         for one in chain([first], rest):
             yield one._replace(is_past=False)
 
 
 def _from(
-    store: Store, stage: Stage[Any], span: _StepRange, rank: int, step: int
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, step: int
 ) -> Iterator[TracedStep]:
-    found = next(_steps(store, stage, span, rank, step - span.before - 1), None)
+    found = next(_steps(steps, stage, span, rank, step - span.before - 1), None)
     if found is not None:
         yield found._replace(is_past=span.last != math.inf)
 
 
 def _steps(
-    store: Store, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, rank: int, passed: int = 0
 ) -> Iterator[TracedStep]:
     """The steps after the first ``passed`` of a span, and on."""
     one = for_rank(stage, rank, span.ranks)
@@ -129,9 +147,9 @@ def _steps(
         raise InvalidArgument(
             f"the pipeline deals items out twice, and not to {span.ranks} ranks in all, got {stage!r}"
         )
-    began, checkpoint, of_rank = _beginning(WholeSteps(store), span, rank)
+    began, checkpoint, of_rank = _beginning(steps, span, rank)
     passed += span.before - began
-    with start_at(checkpoint, origins(Pipeline(one)), store, from_this_rank=of_rank) as iterator:
+    with start_at(checkpoint, origins(Pipeline(one)), steps, from_this_rank=of_rank) as iterator:
         first = iterator.step
         if iterator.skip(passed) < passed:
             return
@@ -141,11 +159,66 @@ def _steps(
             yield TracedStep(step, rank, span.ranks, iterator.epoch, origin)
 
 
+class _RanksUnknown(StateMismatch):
+    """Nothing says how many ranks there were."""
+
+
+def _with_known_ranks(
+    steps: WholeSteps, stage: Stage[Any], span: _StepRange, counts: Sequence[int]
+) -> _StepRange:
+    """``span`` with the number of ranks by which the next checkpoint is come to, one of ``counts``.
+
+    Raises:
+      StateMismatch: if there is none.
+    """
+    if span.last == math.inf or not is_dealt(stage) or _arrives(steps, stage, span):
+        return span
+    for ranks in counts:
+        other = span._replace(ranks=ranks)
+        with suppress(StateMismatch, InvalidArgument):
+            if _arrives(steps, stage, other):
+                return other
+    raise _RanksUnknown(
+        f"the steps {span.before + 1} to {span.last} in {steps!r} cannot be traced: {span.ranks} ranks do not come "
+        "from the checkpoint before them to the one after them; if one rank has saved for more, say how many ranks "
+        "there were; or did the number of ranks change at a checkpoint that is gone?"
+    )
+
+
+def _arrives(steps: WholeSteps, stage: Stage[Any], span: _StepRange) -> bool:
+    """Whether rank 0 of as many comes to the place of the next checkpoint."""
+    # Before anything is read: what is listed may be removed meanwhile.
+    saved = [steps.saved_as(step) for step in (span.before, int(span.last)) if step]
+    if len(saved) == 2 and saved[0] == saved[1] and saved[0].ranks == span.ranks > 1:
+        return True  # of one run
+    one = for_rank(stage, 0, span.ranks)
+    if one is None:
+        return True  # which is refused later
+    began, checkpoint, of_rank = _beginning(steps, span, 0)
+    end = int(span.last)
+    try:
+        last = steps.checkpoints(end)
+    except (CorruptCheckpoint, FileNotFoundError):
+        return True  # as far as can be known
+    if len(last) > 1 and len(last) != span.ranks:
+        return False
+    shadow = origins(Pipeline(one))
+    with (
+        start_at(last[0], shadow, steps, from_this_rank=saved[-1].ranks == span.ranks > 1) as there,
+        start_at(checkpoint, shadow, steps, from_this_rank=of_rank) as here,
+    ):
+        if here.skip(end - began) < end - began:
+            return False
+        states = [dumps(one.get_state()["pipeline"]) for one in (here, there)]
+        # One place may have several states.
+        return states[0] == states[1] or next(here, None) == next(there, None)
+
+
 def _beginning(
     steps: WholeSteps, span: _StepRange, rank: int
 ) -> tuple[int, Checkpoint | None, bool]:
     """The step at which to begin, its checkpoint, and whether that was saved by as many ranks."""
-    for step in reversed([step for step in steps.steps() if 0 < step <= span.before]):
+    for step in _back_from(span.before, steps):
         try:
             found = steps.checkpoints(step)
         except (CorruptCheckpoint, FileNotFoundError) as error:
@@ -162,6 +235,13 @@ def _beginning(
             )
         return step, found[rank % len(found)], steps.saved_as(step).ranks == span.ranks > 1
     return 0, None, False
+
+
+def _back_from(step: int, steps: WholeSteps) -> Iterator[int]:
+    """``step``, and the saved ones before it, which are listed only if they are wanted."""
+    if step > 0:
+        yield step
+        yield from (before for before in reversed(steps.steps()) if 0 < before < step)
 
 
 def _spans(steps: WholeSteps, stage: Stage[Any], ranks: int | None) -> list[_StepRange]:

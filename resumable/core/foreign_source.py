@@ -33,6 +33,11 @@ class ExternalSource(Stage[T]):
         return self.inexact_policy is not None
 
     @property
+    def keeps_position(self) -> bool:
+        """Whether the object itself knows how far it was read, so that two readers would disturb each other."""
+        return True
+
+    @property
     def inexact_reason(self) -> str:
         """Why the position cannot be restored, and last what to do instead."""
         return "its position cannot be restored; use a source whose position can be"

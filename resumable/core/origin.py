@@ -39,7 +39,7 @@ class Origin(ItemOrigin):
 
     Attributes:
       source: the kind of the source, such as ``"Jsonl"``.
-      record: its number in its file, or in the source if that has no files, from 0.
+      record: its number in its file, or in the source if that has no files, from 0. A whole file is record 0.
       file: the path of its file, or its URL.
       offset: where it begins in its file, in bytes of the decompressed content; None where the format
         has no such place, or the source does not know it.
@@ -77,7 +77,10 @@ class Origin(ItemOrigin):
 @final
 @dataclass(frozen=True)
 class BatchOrigin(ItemOrigin):
-    """The origins of the items of a batch or a window, in its order: ``origin[row]``."""
+    """The origins of the items of a batch or a window, in the order in which they were read: ``origin[row]``.
+
+    A function that collates the batch, or a later ``map``, may order its rows in another way.
+    """
 
     rows: tuple[ItemOrigin, ...]
 

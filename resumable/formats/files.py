@@ -19,8 +19,10 @@ from ..core.derived import derived
 from ..core.evidence import Evidence
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
+from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
 from ..core.origin import Origin
+from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
@@ -30,6 +32,7 @@ from .io.open_files import DataFile
 from .io.paths import Paths, file_name, without_query
 from .io.remote import RemoteFile
 from .io.remote_content import Span, read_spans
+from .named_files import left_out_of_files
 from .remote_records import FewRequests
 
 T = TypeVar("T")
@@ -68,9 +71,15 @@ class WholeFiles(LookedUp[T]):
         """What is known of the contents of the files."""
         return evidence_of(self._files)
 
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        paths = [file.path for file in self._files]
+        return left_out_of_files(
+            records, self.length, paths, lambda place, part: part.below(1, paths[place]) + place
+        )
+
     def _origins(self, numbers: Indices) -> list[Origin]:
         name = type(self).__name__
-        return [Origin(name, number, self._files[number].path) for number in numbers.tolist()]
+        return [Origin(name, 0, self._files[number].path, 0) for number in numbers.tolist()]
 
     @property
     def _names(self) -> list[str]:

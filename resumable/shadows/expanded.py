@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from typing import Any, final
 
 from ..core.callables import StandIn
@@ -16,15 +17,31 @@ from .traced import Each, Traced
 
 @final
 class ExpandsTraced(StandIn[Callable[..., Any]]):
-    """Calls a function with the item, and returns the items of its result with their origins."""
+    """Calls a function with the item, and returns the items of its result with their origins.
+
+    Args:
+      fn: the function.
+      numbered: whether the items are always read from the first one on, so that those of a pipeline can be counted.
+    """
+
+    def __init__(self, fn: Callable[..., Any], *, numbered: bool = False) -> None:
+        super().__init__(fn)
+        self._numbered = numbered
 
     def __call__(self, traced: Traced[Any]) -> Any:
         made, whole = self.fn(traced.item), traced.origin
         stage = inner_stage(made)
         if stage is not None:
             shadow = shadow_of(without_threads(stage), paired=True)
-            return Each(shadow, partial(_within, whole))
+            return Each(
+                shadow,
+                partial(_counted, whole, count()) if self._numbered else partial(_within, whole),
+            )
         return (Traced(item, PartOrigin(whole, number)) for number, item in enumerate(made))
+
+
+def _counted(whole: ItemOrigin, numbers: Iterator[int], traced: Traced[Any]) -> Traced[Any]:
+    return Traced(traced.item, PartOrigin(whole, next(numbers)))
 
 
 def _within(whole: ItemOrigin, traced: Traced[Any]) -> Traced[Any]:

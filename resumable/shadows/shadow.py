@@ -7,20 +7,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
+from ..core.block import Block
 from ..core.derived import derived
 from ..core.graph import with_inputs, without_threads
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
+from ..core.lookup import IndexedIterator
 from ..core.origin import ItemOrigin
+from ..core.reach import Reach
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
-from ..core.transform import PassThrough
+from ..core.timeline import UNBOUNDED
+from ..core.transform import PassThrough, PassThroughIterator
+from ..state.value import State
 from .source import SourceShadow
 from .tapped import Tapped
-from .traced import Each, origin_alone
+from .traced import Each, Traced, origin_alone
 
 
 @final
@@ -48,10 +54,38 @@ class Origins(PassThrough[ItemOrigin]):
         return shadow_of(without_threads(self.upstream), paired=False)
 
     def start(self, epoch: int = 0) -> StageIterator[ItemOrigin]:
-        return self.shadow.start(epoch)
+        iterator = self.shadow.start(epoch)
+        if isinstance(iterator, IndexedIterator):
+            return IndexedIterator(self, epoch)
+        return _OriginsIterator(self, iterator, epoch)
 
     def indexed(self, epoch: int = 0) -> Indexed[ItemOrigin] | None:
         return self.shadow.indexed(epoch)
+
+
+class _OriginsIterator(PassThroughIterator[ItemOrigin]):
+    """Motion of the shadow."""
+
+    def __init__(self, stage: Origins, shadow: StageIterator[ItemOrigin], epoch: int) -> None:
+        self._stage = stage
+        self._upstream = shadow
+        self._start_epoch = epoch
+
+    def pull(self, count: int) -> Block:
+        return self._upstream.pull(count)
+
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count)
+
+    def state_at(self, offset: int) -> tuple[State, int] | None:
+        return self._upstream.state_at(offset)
+
+    def _reached(self) -> Iterator[Reach]:
+        """What was read of the stages of the pipeline, which those of its shadow stand for."""
+        iterator = without_threads(self._stage.upstream).start(self._start_epoch)
+        iterator.set_state(self.get_state())
+        yield Reach(self._stage, UNBOUNDED)
+        yield from iterator._reached()
 
 
 def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
@@ -61,7 +95,10 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
       stage: the last stage of a pipeline without threads and workers.
       paired: whether it delivers items with their origins, as `Traced`, rather than origins alone.
     """
-    if isinstance(stage, PassThrough):
+    if isinstance(stage, Origins):
+        origins = shadow_of(stage.upstream, paired=False)
+        return Each(origins, _of_itself) if paired else origins
+    if isinstance(stage, PassThrough) and _passes_on(stage):
         return shadow_of(stage.upstream, paired=paired)
     if not stage.inputs:
         return SourceShadow(stage, paired)
@@ -71,6 +108,17 @@ def shadow_of(stage: Stage[Any], *, paired: bool) -> Stage[Any]:
         return with_inputs(stage, inputs.alike)
     made = made or Tapped(stage, inputs.pairs)
     return made if paired else Each(made, origin_alone)
+
+
+def _of_itself(origin: ItemOrigin) -> Traced[ItemOrigin]:
+    """An item that is an origin, which is its own."""
+    return Traced(origin, origin)
+
+
+def _passes_on(stage: PassThrough[Any]) -> bool:
+    """Whether it delivers the items of upstream themselves; one of the user may have motion of its own."""
+    kind = type(stage)
+    return kind.start is PassThrough.start and kind.indexed is PassThrough.indexed
 
 
 class _Shadows(InputShadows):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, final
 
 from ..core.block import Block, Indices, block_items, block_length
 from ..core.derived import derived
+from ..core.foreign_source import ExternalSource
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
@@ -17,6 +19,7 @@ from ..core.origin import ItemOrigin, UnknownOrigin
 from ..core.records import Records
 from ..core.stage import Length, Stage
 from ..core.stage_iterator import SourceIterator, StageIterator
+from ..errors import ExternalStateError
 from ..state.value import State
 from .traced import Traced
 
@@ -58,7 +61,8 @@ class SourceShadow(Stage[Any]):
         return self.source._position_in(state, epoch)
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
-        iterator = self.source.start(epoch)
+        source = self.source
+        iterator = (_apart(source) if isinstance(source, ExternalSource) else source).start(epoch)
         if isinstance(iterator, IndexedIterator):
             return IndexedIterator(self, epoch)
         return _SourceShadowIterator(self, iterator)
@@ -76,6 +80,27 @@ class SourceShadow(Stage[Any]):
             return list(map(Traced, items, self.source._origins(numbers)))
 
         return Indexed(pairs, every_epoch=indexed.every_epoch)
+
+
+def _apart(source: ExternalSource[Any]) -> ExternalSource[Any]:
+    """``source``, over a copy of its object if that knows how far it was read: a pipeline may be reading it.
+
+    Raises:
+      ExternalStateError: if the object cannot be copied, or can be read only once.
+    """
+    if not source.keeps_position:
+        return source
+    if not source.reads_once:
+        try:
+            return deepcopy(source)
+        except Exception as error:
+            reason, cause = f"it cannot be copied: {type(error).__name__}: {error}", error
+    else:
+        reason, cause = "its items can be read once only", None
+    raise ExternalStateError(
+        f"the origins of the items of {source!r} cannot be told without taking them from the pipeline, since "
+        f"{reason}; pass a function that makes the iterator"
+    ) from cause
 
 
 class _SourceShadowIterator(StageIterator[Any]):

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from itertools import chain
+from typing import Any, ClassVar, Final, final
 
 from ..core.block import Block, block_items, block_length
+from ..core.combine import Combine
 from ..core.derived import derived
 from ..core.flow import Flow
 from ..core.graph import with_inputs
 from ..core.indexed import Indexed
 from ..core.layout import LISTS, Layout
-from ..core.origin import ItemOrigin, PartOrigin, UnknownOrigin
+from ..core.origin import BatchOrigin, ItemOrigin, Name, UnknownOrigin, ZipOrigin
 from ..core.stage import Length, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.transform import PassThroughIterator
 from ..state.value import State
-from .traced import Traced, carried, rows_of
+from .traced import Traced, carried, through_inputs
 
-Noted = deque[Traced[Any]]
+# A stage may read ahead, drop what it has read, and hold items in its state, and nothing says whether it
+# does. So what was read since the item before is not yet what the next one is made of. Known are the origins
+# of items that are delivered as they were read, the same objects, and of those that a flow promises to be made of
+# the ones with the same number.
+
+Noted = tuple[deque[Traced[Any]], ...]
+"""What was read of each input and is not accounted for."""
+
+OF_INPUTS: Final = frozenset({"upstream", "upstreams"})
+"""The keys of a state under which are those of the inputs."""
+SHARED_NUMBERS: Final = range(-5, 257)
+"""Of these CPython keeps one object each."""
 
 
 @final
@@ -50,29 +63,36 @@ class Tapped(Stage[Traced[Any]]):
         return self.of.length
 
     def start(self, epoch: int = 0) -> StageIterator[Traced[Any]]:
-        noted: Noted = deque()
+        noted = self._nothing_noted()
         return _TappedIterator(self, self._over(noted).start(epoch), noted)
 
     def indexed(self, epoch: int = 0) -> Indexed[Traced[Any]] | None:
-        noted: Noted = deque()
+        noted = self._nothing_noted()
         indexed = self._over(noted).indexed(epoch)
         if indexed is None:
             return None
 
         def item(index: int) -> Traced[Any]:
-            noted.clear()
+            for of_input in noted:
+                of_input.clear()
             found = indexed.item(index)
-            return Traced(found, _Telling(self.of).of(found, noted))
+            return Traced(found, _Telling(self.of, noted).of(found))
 
         return Indexed(lambda indices: list(map(item, indices.tolist())), item)
 
     def _over(self, noted: Noted) -> Stage[Any]:
         """The stage over inputs that note what it reads."""
+        stage, pairs = self.of, self.pairs
+        if isinstance(stage, Combine) and stage.flow is Flow.JOINED:
+            pairs = through_inputs(pairs, stage.names)
         taps = (
-            _Tap(pairs, plain, noted.append)
-            for pairs, plain in zip(self.pairs, self.of.inputs, strict=True)
+            _Tap(one, plain, of_input.append)
+            for one, plain, of_input in zip(pairs, stage.inputs, noted, strict=True)
         )
-        return with_inputs(self.of, tuple(taps))
+        return with_inputs(stage, tuple(taps))
+
+    def _nothing_noted(self) -> Noted:
+        return tuple(deque() for _ in self.pairs)
 
 
 @final
@@ -134,8 +154,7 @@ class _TappedIterator(StageIterator[Traced[Any]]):
     def __init__(self, stage: Tapped, iterator: StageIterator[Any], noted: Noted) -> None:
         self._stage = stage
         self._iterator = iterator
-        self._noted = noted
-        self._telling = _Telling(stage.of)
+        self._telling = _Telling(stage.of, noted)
 
     @property
     def inputs(self) -> tuple[StageIterator[Any], ...]:
@@ -145,7 +164,7 @@ class _TappedIterator(StageIterator[Traced[Any]]):
         found: list[Traced[Any]] = []
         while len(found) < count and block_length(block := self._iterator.pull(1)):
             (item,) = block_items(block)
-            found.append(Traced(item, self._telling.of(item, self._noted)))
+            found.append(Traced(item, self._telling.of(item)))
         return found
 
     def get_state(self) -> State:
@@ -153,64 +172,142 @@ class _TappedIterator(StageIterator[Traced[Any]]):
 
     def set_state(self, state: State) -> None:
         self._iterator.set_state(state)
-        offset = state.get("offset")
-        self._telling.begin_at(offset if isinstance(offset, int) else None)
+        self._telling.begin_at(state)
 
 
 class _Telling:
-    """Tells the origin of each item of a stage by what was read since the one before."""
+    """Tells the origin of each item of a stage by what was read for it.
 
-    def __init__(self, stage: Stage[Any]) -> None:
+    Args:
+      stage: of the user.
+      noted: what it reads is added there.
+    """
+
+    def __init__(self, stage: Stage[Any], noted: Noted) -> None:
         self._stage = stage
-        # What the last item was made of, and the number of the next one made of it.
-        self._whole: ItemOrigin | None = None
-        self._number: int | None = 0
+        self._noted = noted
+        # Whether the next items may come from the state at which the stage began.
+        self._held = False
+        # What was read for the item before.
+        self._last: tuple[ItemOrigin, ...] = ()
 
-    def begin_at(self, number: int | None) -> None:
-        """Let the next item have this ``number`` among those made of one."""
-        self._number = number
+    def begin_at(self, state: State) -> None:
+        """Go on from ``state``."""
+        self._held = _may_hold_items(state)
+        self._last = ()
+        for of_input in self._noted:
+            of_input.clear()
 
-    def of(self, item: Any, noted: Noted) -> ItemOrigin:
-        """The origin of ``item``; takes from ``noted`` what was read for it."""
+    def of(self, item: Any) -> ItemOrigin:
+        """The origin of ``item``, which was just delivered."""
         flow = self._stage.flow
-        if flow.one_for_each and noted:
-            return noted.popleft().origin  # what was read ahead stays
-        if flow is Flow.EXPANDED:
-            return self._part(noted)
-        if flow in (Flow.REORDERED, Flow.REPEATED, Flow.JOINED):
-            return self._same(item, noted)
-        read = [*noted]
-        noted.clear()
-        if not read:
-            return self._unknown()
+        if flow.one_for_each:
+            return self._of_same_number()
         if flow in (Flow.FILTERED, Flow.SUBSET):
-            return read[-1].origin
+            return self._kept(item, may_repeat=flow is Flow.FILTERED)
+        if flow.keeps_items:
+            return self._moved(item)
         if flow is Flow.GROUPED:
-            return rows_of(read)
-        if flow is Flow.COUNTED:
-            return carried(read[-1].origin)
-        return self._unknown(*[one.origin for one in read])
+            return self._group(item)
+        if any(self._noted):
+            self._last = self._all_read()
+        return carried(*self._last) if flow is Flow.COUNTED else self._unknown(*self._last)
 
-    def _part(self, noted: Noted) -> ItemOrigin:
-        if noted:
-            if self._whole is not None:
-                self._number = 0
-            self._whole = noted[-1].origin
-            noted.clear()
-        if self._whole is None:
-            return self._unknown()
-        number = self._number
-        self._number = None if number is None else number + 1
-        return PartOrigin(self._whole, number)
+    def _of_same_number(self) -> ItemOrigin:
+        """That of the next item of each input; what was read ahead stays."""
+        read = [of_input.popleft().origin if of_input else None for of_input in self._noted]
+        known = [origin for origin in read if origin is not None]
+        if self._held or len(known) < len(read):
+            return self._unknown(*known)
+        return (
+            known[0] if len(known) == 1 else ZipOrigin(dict(zip(self._names, known, strict=True)))
+        )
 
-    def _same(self, item: Any, noted: Noted) -> ItemOrigin:
-        """That of the only item read that is ``item`` itself."""
-        places = [place for place, one in enumerate(noted) if one.item is item]
-        if len(places) != 1:
-            return self._unknown()
-        origin = noted[places[0]].origin
-        del noted[places[0]]
-        return origin
+    def _kept(self, item: Any, *, may_repeat: bool) -> ItemOrigin:
+        """That of ``item`` where the order is kept, so that what was read before it was dropped.
+
+        Args:
+          item: as it was read.
+          may_repeat: whether an object that was read several times stays each time.
+        """
+        places = self._places(item)
+        if not places:
+            return self._unknown(*self._all_read())
+        (noted,) = self._noted
+        origins = [noted[place].origin for place in places]
+        for _ in range((places[0] if may_repeat else places[-1]) + 1):
+            noted.popleft()
+        return origins[0] if may_repeat or len(origins) == 1 else self._unknown(*origins)
+
+    def _moved(self, item: Any) -> ItemOrigin:
+        """That of ``item`` where all items are delivered sooner or later."""
+        found = [(of_input, place) for of_input in self._noted for place in _places(of_input, item)]
+        if len(found) == 1 and not (self._held and _may_be_one_object(item)):
+            of_input, place = found[0]
+            origin = of_input[place].origin
+            del of_input[place]
+            return origin
+        if not found and not self._held:  # a copy of one of these
+            origins = self._origins_read()
+            oldest = max(self._noted, key=len)
+            if oldest:
+                oldest.popleft()
+            return self._unknown(*origins)
+        return self._unknown(*(of_input[place].origin for of_input, place in found))
+
+    def _group(self, item: Any) -> ItemOrigin:
+        """Those of the members of ``item``, if it is a list of what was read."""
+        places = [self._places(member) for member in item] if type(item) in (list, tuple) else []
+        if not places or any(len(of_member) != 1 for of_member in places):
+            return self._unknown(*self._all_read())
+        (noted,) = self._noted
+        numbers = [place for (place,) in places]
+        rows = tuple(noted[number].origin for number in numbers)
+        for _ in range(min(numbers)):
+            noted.popleft()  # not the rest: groups may overlap
+        return BatchOrigin(rows)
+
+    def _places(self, item: Any) -> list[int]:
+        """Where ``item`` was noted; empty also if that cannot be said."""
+        if len(self._noted) > 1 or (self._held and _may_be_one_object(item)):
+            return []
+        return _places(self._noted[0], item)
+
+    def _origins_read(self) -> tuple[ItemOrigin, ...]:
+        return tuple(one.origin for one in chain.from_iterable(self._noted))
+
+    def _all_read(self) -> tuple[ItemOrigin, ...]:
+        """The origins of what was read; forgets it."""
+        found = self._origins_read()
+        for of_input in self._noted:
+            of_input.clear()
+        return found
+
+    @property
+    def _names(self) -> Iterable[Name]:
+        names = self._stage.names if isinstance(self._stage, Combine) else None
+        return range(len(self._noted)) if names is None else names
 
     def _unknown(self, *parts: ItemOrigin) -> UnknownOrigin:
         return UnknownOrigin(f"what {type(self._stage).__name__} made it of", parts)
+
+
+def _places(noted: deque[Traced[Any]], item: Any) -> list[int]:
+    return [place for place, one in enumerate(noted) if one.item is item]
+
+
+def _may_be_one_object(item: Any) -> bool:
+    """Whether an equal item that was made elsewhere may be the same object."""
+    if item is None or type(item) is bool:
+        return True
+    if type(item) is int:
+        return item in SHARED_NUMBERS
+    return type(item) in (str, bytes, tuple, frozenset) and len(item) <= 1
+
+
+def _may_hold_items(state: State) -> bool:
+    """Whether a stage may have put items in ``state``; their origins are not there."""
+    if not isinstance(state, Mapping):
+        return True
+    own = [value for name, value in state.items() if name not in OF_INPUTS]
+    return any(not isinstance(value, (int, float, type(None))) and len(value) for value in own)

@@ -222,16 +222,22 @@ def rows_alike(stack: Callable[[list[Any]], Any], found: list[Any]) -> Any:
     return rows_of_origins(found)
 
 
-def parts_of(whole: ItemOrigin, items: Sequence[Any]) -> list[Traced[Any]]:
-    """All ``items`` of a batch with origin ``whole``."""
-    return list(map(Traced, items, parts_of_origin(len(items), whole)))
-
-
-def parts_of_origin(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
+def numbered_parts(count: int, whole: ItemOrigin) -> list[ItemOrigin]:
     """The origins of the ``count`` items that are made of one with origin ``whole``."""
-    if isinstance(whole, BatchOrigin) and len(whole) == count:
-        return list(whole)
     return [PartOrigin(whole, number) for number in range(count)]
+
+
+def row_origins(count: int, batch: ItemOrigin, *, in_order: bool) -> list[ItemOrigin]:
+    """The origins of the ``count`` rows of a batch.
+
+    Args:
+      count: of the rows.
+      batch: its origin.
+      in_order: whether its rows are the items that it was made of, in their order.
+    """
+    if in_order and isinstance(batch, BatchOrigin) and len(batch) == count:
+        return list(batch)
+    return numbered_parts(count, batch)
 
 
 def unchanged(item: T, *_: Any) -> T:

@@ -211,6 +211,10 @@ class FromIterable(ExternalSource[T]):
         return self._shared is not None and self._protocol is None
 
     @property
+    def keeps_position(self) -> bool:
+        return self._shared is not None or self._protocol is not None
+
+    @property
     def inexact_reason(self) -> str:
         if self._inexact is not None:
             return self._inexact.reason

@@ -20,7 +20,7 @@ from ..core.fan_out import FansOut, check_fan_out
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
 from ..shadows.expanded import ExpandsTraced
-from ..shadows.traced import parts_of_origin
+from ..shadows.traced import numbered_parts
 
 T = TypeVar("T")
 
@@ -71,8 +71,9 @@ class FlatMap(FansOut[T], FunctionVersion[T]):
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
         if self.size is None or inputs.paired:
-            return replace(self, upstream=inputs.pairs[0], fn=ExpandsTraced(self.fn))
-        parts: Callable[[Any], Any] = partial(parts_of_origin, self.size)
+            fn = ExpandsTraced(self.fn, numbered=self.size is not None)
+            return replace(self, upstream=inputs.pairs[0], fn=fn)
+        parts: Callable[[Any], Any] = partial(numbered_parts, self.size)
         return replace(self, upstream=inputs.alike[0], fn=parts)
 
     def start(self, epoch: int = 0) -> StageIterator[T]:

@@ -12,6 +12,7 @@ import numpy as np
 from ..core import (
     Block,
     DeferredState,
+    Flow,
     Layout,
     SavedState,
     Stage,
@@ -27,7 +28,7 @@ from ..core.expansion import END, ExpandingIterator, check_passed
 from ..core.fan_out import FansOut, check_fan_out
 from ..core.stage import InputShadows
 from ..errors import MalformedItem
-from ..shadows.traced import Each, Traced, parts_of, parts_of_origin
+from ..shadows.traced import Each, Traced, row_origins
 
 UNREAD: Final = object()
 
@@ -74,9 +75,10 @@ class Unbatch(FansOut[Any]):
         return rows_layout(self.upstream.block_layout)
 
     def _traced(self, inputs: InputShadows) -> Stage[Any]:
+        in_order = _rows_in_order(self.upstream)
         if self.size is None or inputs.paired:
-            return replace(self, upstream=Each(inputs.pairs[0], _traced_rows))
-        rows = partial(parts_of_origin, self.size)
+            return replace(self, upstream=Each(inputs.pairs[0], partial(_traced_rows, in_order)))
+        rows = partial(row_origins, self.size, in_order=in_order)
         return replace(self, upstream=Each(inputs.alike[0], rows))
 
     def start(self, epoch: int = 0) -> StageIterator[Any]:
@@ -230,8 +232,19 @@ def _rows(batch: Any) -> list[Any]:
     )
 
 
-def _traced_rows(batch: Traced[Any]) -> list[Traced[Any]]:
-    return parts_of(batch.origin, _rows(batch.item))
+def _traced_rows(in_order: bool, batch: Traced[Any]) -> list[Traced[Any]]:
+    rows = _rows(batch.item)
+    return list(map(Traced, rows, row_origins(len(rows), batch.origin, in_order=in_order)))
+
+
+def _rows_in_order(stage: Stage[Any]) -> bool:
+    """Whether the rows of what ``stage`` delivers are the items that it was made of, in their order.
+
+    A function that maps or collates a batch may have given its rows another order.
+    """
+    if stage.flow is Flow.GROUPED:
+        return getattr(stage, "collate", None) in (None, list, tuple)
+    return stage.flow.keeps_items and all(map(_rows_in_order, stage.inputs))
 
 
 def _check_lengths(columns: Sequence[Block]) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from shadows.test_labelled import labels_in, records_in
 
 import resumable as rs
 from resumable.checkpoint.tracing import steps_of_run, traced_step
-from resumable.errors import InvalidArgument
+from resumable.errors import InvalidArgument, StateMismatch
 from resumable.views.origin_rows import origin_rows
 
 Make = Callable[[int, int], rs.Pipeline[Any]]
@@ -164,3 +166,81 @@ def test_a_damaged_checkpoint_is_passed_over() -> None:
     with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
         (found,) = traced_step(damaged, pipeline.stage, 23)
     assert records_in(found.origin) == [22]
+
+
+def test_steps_between_which_the_number_of_ranks_changed_unseen_are_not_guessed() -> None:
+    store, make = rs.Memory(), RUNS["batches by index"]
+    run(store, make, [(2, 5), (3, 5)], every=2)
+    kept = rs.Memory()
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
+    for step, part in store.parts():
+        if step == newest:
+            kept.part(part).save(step, store.part(part).load(step))
+    stage = make(0, 1).stage
+    with pytest.raises(StateMismatch, match=rf"steps 1 to {newest} .* number of ranks change"):
+        traced_step(kept, stage, 1)
+    with pytest.warns(RuntimeWarning, match="cannot be traced"):
+        assert not [one for one in steps_of_run(kept, stage) if one.is_past]
+    with pytest.raises(StateMismatch, match="number of ranks change"):
+        traced_step(kept, stage, 1, ranks=2)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", ["batches by index", "a stream"])
+def test_one_saver_may_have_saved_for_all_or_for_itself(name: str, ranks: int) -> None:
+    store, make = rs.Memory(), RUNS[name]
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        pipeline = make(0, ranks)
+        for item in checkpointer.resume(pipeline):
+            if checkpointer.step == 1:
+                first = list(labels_in(item))
+            if checkpointer.step == 5:
+                break
+    for deal in (1, 2):  # the code may have changed meanwhile
+        stage = make(0, deal).stage
+        if deal < ranks:
+            with pytest.raises(StateMismatch, match="say how many ranks there were"):
+                traced_step(store, stage, 1)
+        traced = traced_step(store, stage, 1, ranks=ranks if deal < ranks else None)
+        assert records_in(traced[0].origin) == first
+        assert len(traced) == ranks
+
+
+def test_a_store_is_listed_once_however_many_steps_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    store, pipeline = rs.Memory(), rs.range(80).shuffle(0).shard(0, 1).batch(2)
+    with rs.Checkpointer(store, rs.EverySteps(2)) as checkpointer:
+        list(checkpointer.resume(pipeline))
+    listed = Mock(side_effect=store.parts)
+    monkeypatch.setattr(store, "parts", listed)
+    assert len(list(steps_of_run(store, pipeline.stage))) == 40
+    assert listed.call_count == 1
+
+
+def test_a_checkpoint_that_is_removed_meanwhile_is_passed_over() -> None:
+    store, pipeline = rs.Memory(), rs.range(80).shuffle(0).shard(0, 1).batch(2)
+    with rs.Checkpointer(store, rs.EverySteps(5)) as checkpointer:
+        list(checkpointer.resume(pipeline))
+    expected = [one.origin for one in steps_of_run(store, pipeline.stage)]
+    steps = steps_of_run(store, pipeline.stage)
+    found = [one.origin for one in islice(steps, 18)]
+    store.remove(20)
+    with pytest.warns(RuntimeWarning, match="step 20 is passed over"):
+        found += [one.origin for one in steps]
+    assert found == expected
+
+
+@pytest.mark.filterwarnings("ignore:step .* can be resumed by 2 ranks only:RuntimeWarning")
+def test_ranks_whose_states_cannot_be_joined_are_traced_each_from_its_own() -> None:
+    def make(rank: int, ranks: int) -> rs.Pipeline[Any]:
+        numbers = rs.range(200).filter(lambda number: number % 7 != 0).shard(rank, ranks)
+        return numbers.scan(lambda carry, item: (carry + item, item), 0)
+
+    store = rs.Memory()
+    seen = run(store, make, [(2, 7), (2, 6)], every=2)
+    newest = max(rs.Checkpointer(store, rs.EverySteps(1)).steps())
+    for (step, rank), labels in seen.items():
+        if step <= newest:
+            (found,) = traced_step(store, make(0, 1).stage, step, rank)
+            assert records_in(found.origin) == labels
+    with pytest.raises(InvalidArgument, match="3 ranks cannot have begun there"):
+        traced_step(store, make(0, 1).stage, newest, ranks=3)

@@ -11,6 +11,7 @@ import pytest
 
 import resumable as rs
 from resumable.core.origin import Origin
+from resumable.shadows.record_item import item_of_record
 
 LINES = ['{"n": 0}', "", '{"n": 1}', '{"n": 22}', "", "", '{"n": 333}']
 
@@ -44,6 +45,11 @@ def test_whole_files_are_named(tmp_path: Path) -> None:
     pipeline = rs.files(tmp_path / "*.txt").shuffle(seed=0).batch(2)
     (paths,), (origin,) = list(pipeline), list(rs.origins(pipeline))
     assert [one.file for one in origin.records()] == paths
+    assert [item_of_record(pipeline.stage, one) for one in origin.records()] == paths
+    left = rs.files(tmp_path / "*.txt").exclude({0: {"one.txt": [0]}})
+    assert [Path(path).name for path in left] == ["two.txt"]
+    with pytest.raises(rs.InvalidArgument, match=r"one\.txt"):
+        rs.files(tmp_path / "*.txt").exclude({0: {"one.txt": [1]}})
 
 
 def test_a_resume_in_a_compressed_file_goes_on_with_the_next_record(tmp_path: Path) -> None:

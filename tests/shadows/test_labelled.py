@@ -215,16 +215,11 @@ def of_flow(flow: Flow) -> type[OfUser]:
     return type("OfUser", (OfUser,), {"flow": flow})
 
 
-@pytest.mark.parametrize(
-    ("flow", "expected"),
-    [
-        (Flow.GROUPED, BatchOrigin((Origin("Range", 0), Origin("Range", 1)))),
-        (Flow.ANY, UnknownOrigin("what OfUser made it of", (Origin("Range", 0), Origin("Range", 1)))),
-    ],
-)  # fmt: skip
-def test_a_stage_of_the_user_tells_by_its_flow(flow: Flow, expected: Any) -> None:
+@pytest.mark.parametrize("flow", [Flow.GROUPED, Flow.ANY])
+def test_a_stage_of_the_user_says_what_it_has_read(flow: Flow) -> None:
+    read = (Origin("Range", 0), Origin("Range", 1))
     pipeline = rs.range(6).apply(of_flow(flow))
-    assert next(iter(rs.origins(pipeline))) == expected
+    assert next(iter(rs.origins(pipeline))) == UnknownOrigin("what OfUser made it of", read)
 
 
 class Doubled(Transform[int]):
@@ -309,3 +304,12 @@ class ReadsAheadIterator(ReversedIterator):
 def test_items_that_were_read_ahead_keep_their_origins() -> None:
     origins = rs.origins(rs.range(8).apply(ReadsAhead))
     assert [one.record for origin in origins for one in origin.records()] == list(range(8))
+
+
+def test_data_that_are_read_anew_by_every_iterator_are_not_copied() -> None:
+    class Numbers(list[int]):
+        def __deepcopy__(self, memo: Any) -> Numbers:
+            raise AssertionError("copied")
+
+    origins = rs.origins(rs.from_iterable(Numbers(range(3))))
+    assert [one.record for origin in origins for one in origin.records()] == [0, 1, 2]

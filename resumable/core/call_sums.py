@@ -17,8 +17,11 @@ class CallSums(NamedTuple):
 
     Attributes:
       calls: how many they stand for.
-      waited, looped: seconds in calls, and between each and the next one.
-      waited_squared, looped_squared, product: of these two for each call.
+      waited: seconds in calls.
+      looped: seconds between each call and the next one.
+      waited_squared: sum of the squares of the former.
+      looped_squared: sum of the squares of the latter.
+      product: sum of the products of both.
       elapsed: seconds that went by in all these calls.
     """
 

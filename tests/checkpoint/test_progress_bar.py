@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
+import time
 
 import pytest
 
@@ -54,3 +55,21 @@ def test_a_missing_tqdm_is_named_and_leaves_nothing_running(
 def test_progress_is_a_truth_value() -> None:
     with pytest.raises(rs.InvalidType, match="progress must be True or False, got 1"):
         rs.Checkpointer(rs.Memory(), rs.AtEnd()).resume(rs.range(9), progress=1)  # type: ignore[arg-type]
+
+
+def slowly(item: int) -> int:
+    time.sleep(0.02)
+    return item
+
+
+def test_the_bar_shows_how_much_of_the_time_the_loop_waited(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with rs.Checkpointer(rs.Memory(), rs.EverySteps(1), stats=True) as checkpointer:
+        for _ in checkpointer.resume(rs.range(3).map(slowly), progress=True):
+            pass
+    shares = re.findall(r"waited (\d+)%, step 3 saved", capsys.readouterr().err)
+    assert shares
+    assert all(0 < int(share) <= 100 for share in shares)
+    run(rs.Memory(), rs.range(3), None, progress=True)
+    assert "waited" not in capsys.readouterr().err

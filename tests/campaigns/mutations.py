@@ -568,8 +568,8 @@ MUTATIONS: Final = [
         "        self._signals.close()",
     ),
     # origins
-    Mutation("shadows/tapped.py", "return noted.popleft().origin", "return noted.pop().origin"),
-    Mutation("shadows/tapped.py", "if len(places) != 1:", "if not places:"),
+    Mutation("shadows/tapped.py", "[of_input.popleft().origin if", "[of_input.pop().origin if"),
+    Mutation("shadows/tapped.py", "if len(found) == 1 and not (", "if found and not ("),
     Mutation("shadows/traced.py", "function = deepcopy(function)", "pass"),
     Mutation("shadows/expanded.py", "PartOrigin(whole, None, traced.origin)", "traced.origin"),
     Mutation(

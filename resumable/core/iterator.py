@@ -338,8 +338,8 @@ class PipelineIterator(StageIterator[T]):
         """Time the calls of `next`, `pull` and `skip` from now on, for `stats`.
 
         An iterator that does not measure has no code for it in its item loop. One that does reads the clock
-        twice a call, at about half a microsecond; where that would be more than about 0.5 % of the time, only
-        some calls are timed, drawn at random, and stand for the others. A loop whose steps take 0.2 ms or
+        twice a call, at about half a microsecond; where that would be more than about 0.1 % of the time, only
+        some calls are timed, drawn at random, and stand for the others. A loop whose steps take 2 ms or
         more is timed call by call. Memory is constant. It may be called again, and then does nothing.
 
         Args:

@@ -13,9 +13,9 @@ from typing import Final, final
 CALLS_IN_RUN: Final = 16
 SECONDS_OF_RUN: Final = 64e-6
 """What timing a run costs, more or less, where a step in between has emptied the processor's caches."""
-SHARE: Final = 200
+SHARE: Final = 1000
 """Timing takes about one part in so many of the time."""
-MOST_PASSED_OVER: Final = 1 << 16
+MOST_PASSED_OVER: Final = 1 << 19
 
 
 @final

@@ -25,6 +25,7 @@ from torch_adapter.partitioned_ranks import endless  # noqa: E402
 from torch_adapter.processes import torchrun  # noqa: E402
 
 import resumable as rs  # noqa: E402
+from resumable.checkpoint.tracing import traced_step  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -220,3 +221,15 @@ def test_a_fit_that_has_ended_says_so(tmp_path: Path) -> None:
         warnings.filterwarnings("error", "this run had come to its end")
         trainer(tmp_path, epochs=2).fit(module, loader("map", 0), ckpt_path=path, weights_only=True)
     assert len(module.seen) == 5
+
+
+def test_the_global_step_is_the_one_at_which_origins_are_found(tmp_path: Path) -> None:
+    numbers = rs.range(LENGTH).shuffle(1)
+    module = Module()
+    loop = trainer(tmp_path)
+    loop.fit(module, ResumableDataLoader(PipelineDataset(numbers.map(row)), 3, num_workers=0))
+    assert loop.global_step == len(module.seen)
+    batches = numbers.map(row).batch(3).repeat(EPOCHS)
+    for step, (seen,) in enumerate(module.seen, 1):
+        (found,) = traced_step(rs.Memory(), batches.stage, step)
+        assert [one.record for one in found.origin.records()] == seen

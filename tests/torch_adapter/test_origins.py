@@ -23,7 +23,9 @@ def pipeline(rank: int, ranks: int) -> rs.Pipeline[Any]:
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_batches_of_a_loader_are_traced_by_their_number(workers: int) -> None:
-    loader = ResumableDataLoader(PipelineDataset(pipeline(1, 2)), None, num_workers=workers)
+    loader: ResumableDataLoader[Any] = ResumableDataLoader(
+        PipelineDataset(pipeline(1, 2)), None, num_workers=workers
+    )
     for step, batch in zip(count(1), loader):  # the loader ends
         (found,) = traced_step(rs.Memory(), pipeline(0, 2).stage, step, 1)
         assert [one.record for one in found.origin.records()] == batch.tolist()
@@ -31,7 +33,9 @@ def test_batches_of_a_loader_are_traced_by_their_number(workers: int) -> None:
 
 def test_rows_of_batches_that_the_loader_collates_are_items_of_the_pipeline() -> None:
     numbers = rs.range(30).shuffle(seed=0)
-    loader = ResumableDataLoader(PipelineDataset(numbers), batch_size=4, num_workers=0)
+    loader: ResumableDataLoader[Any] = ResumableDataLoader(
+        PipelineDataset(numbers), batch_size=4, num_workers=0
+    )
     origins = rs.origins(numbers.batch(4))
     for step, batch in zip(count(), loader):  # the loader ends
         assert [row.record for row in origins[step].records()] == batch.tolist()

@@ -13,11 +13,12 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
-from resumable_torch import ResumableDataLoader  # noqa: E402
+from resumable_torch import PipelineDataset, ResumableDataLoader  # noqa: E402
 from resumable_torch.transformers import ResumeInput  # noqa: E402
-from torch_adapter.data import Rows  # noqa: E402
+from torch_adapter.data import Rows, row  # noqa: E402
 
 import resumable as rs  # noqa: E402
+from resumable.checkpoint.tracing import traced_step  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -112,3 +113,15 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(rs.NoValidCheckpoint, match=r"no state of the input of step 2"):
         trainer(tmp_path, loader()).train(resume_from_checkpoint=last)
+
+
+def test_the_global_step_is_the_one_at_which_origins_are_found(tmp_path: Path) -> None:
+    numbers = rs.range(LENGTH).shuffle(1)
+    rows: Any = PipelineDataset(numbers.map(row))
+    training = trainer(tmp_path, ResumableDataLoader(rows, 4, num_workers=0, collate_fn=collate))
+    training.train()
+    assert training.state.global_step == len(training.model.seen)
+    batches = numbers.map(row).batch(4).repeat(EPOCHS)
+    for step, seen in enumerate(training.model.seen, 1):
+        (found,) = traced_step(rs.Memory(), batches.stage, step)
+        assert [one.record for one in found.origin.records()] == seen

@@ -130,9 +130,9 @@ def then(draw: st.DrawFn, made: rs.Pipeline[str]) -> rs.Pipeline[str]:
         return made.shuffle(draw(st.integers(0, 3)))
     if step == "blocks" and is_finite:
         return made.shuffle(1, block=3)
-    if step == "repeat":
+    if step == "repeat" and is_finite:
         return made.repeat(draw(st.integers(1, 3)))
-    if step == "endless":
+    if step == "endless" and is_finite:  # one of an endless epoch has no random access
         return made.repeat()
     if step == "take":
         return made.take(draw(st.integers(1, 30)))

@@ -31,6 +31,7 @@ from support.graphs import catalogue
 from support.tiers import is_deep, thinned
 
 import resumable as rs
+from resumable.core.graph import why_first_epoch_only
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import first_items
 
@@ -170,7 +171,7 @@ def test_an_input_by_hand_that_was_saved_after_its_end_begins_the_next_epoch(
     for name in thinned(NAMES, 30, "next epoch"):
         make = catalogue(catalogue_data)[name]
         count = len(first_items(make(), MOST))
-        if count == MOST:
+        if count == MOST or why_first_epoch_only(make().stage):
             continue
         uninterrupted = CheckpointableInput(make())
         assert len(list(uninterrupted)) == count

@@ -130,9 +130,9 @@ def then(draw: st.DrawFn, made: rs.Pipeline[str]) -> rs.Pipeline[str]:
         return made.shuffle(draw(st.integers(0, 3)))
     if step == "blocks" and is_finite:
         return made.shuffle(1, block=3)
-    if step == "repeat" and is_finite:
+    if step == "repeat":
         return made.repeat(draw(st.integers(1, 3)))
-    if step == "endless" and is_finite:  # one of an endless epoch has no random access
+    if step == "endless":
         return made.repeat()
     if step == "take":
         return made.take(draw(st.integers(1, 30)))
@@ -153,6 +153,8 @@ def test_records_of_several_sources_are_left_out_by_name(
     made: tuple[rs.Pipeline[str], Any], cut: int, first: int, epoch: int
 ) -> None:
     pipeline, records = made
+    if not pipeline.stage.random_access:  # behind what follows an endless epoch
+        reject()
     left_out = items_of(records)
     whole = list(islice(pipeline.start(epoch), 10 * MOST))
     try:

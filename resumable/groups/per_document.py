@@ -34,9 +34,8 @@ def add_values(
       numbers: the row of each segment, shape (segments,).
       form: of the rows.
     """
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(len(rows) + 1)).tolist()
-    placed = segments.chosen(order)
+    placed, begins = segments.by_row(numbers, len(rows))
+    bounds = begins.tolist()
     owners = placed.numbers.tolist()
     columns = {
         name: [documents.values[name][owner] for owner in owners] for name in form.per_document

@@ -36,10 +36,8 @@ class Plan(NamedTuple):
     @classmethod
     def of(cls, segments: Segments, rows: Indices, lengths: Indices) -> Plan:
         """That of ``segments`` in the rows with these numbers, shape (segments,)."""
-        order = np.argsort(rows, kind="stable")
-        count = int(rows.max(initial=-1)) + 1
-        bounds = np.searchsorted(rows[order], np.arange(count + 1))
-        return cls(segments.chosen(order), bounds, lengths)
+        placed, bounds = segments.by_row(rows, int(rows.max(initial=-1)) + 1)
+        return cls(placed, bounds, lengths)
 
     def rows(self, start: int, stop: int) -> Iterator[tuple[Indices, Segments]]:
         """For each row from ``start`` to ``stop`` the numbers of its documents, and their segments.

@@ -48,6 +48,20 @@ class Segments(NamedTuple):
         lengths = documents.lengths[self.numbers]
         return not self.begins.any() and np.array_equal(self.lengths, lengths)
 
+    def by_row(self, rows: Indices, count: int) -> tuple[Segments, Indices]:
+        """They in the order of their rows, and where those of each row begin.
+
+        Args:
+          rows: the row of each segment, shape (segments,).
+          count: of the rows.
+
+        Returns:
+          the segments; and the first one of each row, and behind the last one, shape (count + 1,).
+        """
+        order = np.argsort(rows, kind="stable")
+        bounds = np.searchsorted(rows[order], np.arange(count + 1))
+        return self.chosen(order), bounds
+
     def chosen(self, places: Indices) -> Segments:
         """Those at ``places``, shape (n,), in this order."""
         return Segments(self.numbers[places], self.begins[places], self.lengths[places])

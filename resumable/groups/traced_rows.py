@@ -41,9 +41,8 @@ def traced_rows(
       numbers: the row of each segment, shape (segments,).
       form: of the rows.
     """
-    order = np.argsort(numbers, kind="stable")
-    bounds = np.searchsorted(numbers[order], np.arange(len(rows) + 1)).tolist()
-    placed = segments.chosen(order)
+    placed, firsts = segments.by_row(numbers, len(rows))
+    bounds = firsts.tolist()
     begins = documents.before[placed.numbers] + placed.begins
     made = []
     for row, first, last in zip(rows, bounds, bounds[1:], strict=False):

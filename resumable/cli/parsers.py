@@ -221,7 +221,7 @@ def _add_diff(commands: Any) -> None:
     )
     parser.add_argument("a", metavar="A", help="a checkpoint file, or a folder")
     parser.add_argument("b", metavar="B", help="another one")
-    parser.add_argument("--name", help="name of the input, if a folder holds several")
+    _add_name(parser)
     _add_json(parser)
 
 
@@ -239,9 +239,8 @@ def _add_amend(commands: Any) -> None:
             "written first, 2 if the run or the pipeline cannot be read, or they differ in more."
         ),
     )
-    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
-    _add_target(parser)
-    parser.add_argument("--name", help="name of the input, if a folder holds several")
+    _add_run(parser)
+    _add_name(parser)
     _add_json(parser)
 
 
@@ -259,8 +258,7 @@ def _add_trace(commands: Any) -> None:
             "cannot be read."
         ),
     )
-    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
-    _add_target(parser)
+    _add_run(parser)
     chosen = parser.add_mutually_exclusive_group(required=True)
     chosen.add_argument("--step", type=_at_least(1), metavar="N", help="the step, from 1")
     chosen.add_argument(
@@ -280,7 +278,7 @@ def _add_trace(commands: Any) -> None:
         metavar="FILE",
         help="add the records of the step to this file, which rs.read_exclusions reads",
     )
-    parser.add_argument("--name", help="name of the input, if a folder holds several")
+    _add_name(parser)
     _add_json(parser)
 
 
@@ -369,6 +367,17 @@ def _add_target(parser: Any) -> None:
             "A VALUE that is no Python literal is a string"
         ),
     )
+
+
+def _add_run(parser: Any) -> None:
+    """Add RUN and TARGET to the options of a command about a run and its code."""
+    parser.add_argument("run", metavar="RUN", help="a folder of checkpoints, or its URL")
+    _add_target(parser)
+
+
+def _add_name(parser: Any) -> None:
+    """Add ``--name`` to the options of a command about one input."""
+    parser.add_argument("--name", help="name of the input, if a folder holds several")
 
 
 def _add_json(parser: Any) -> None:

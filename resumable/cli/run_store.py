@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from ..checkpoint.directory import Directory
@@ -21,13 +22,18 @@ def store_at(run: str, name: str | None) -> Directory | Remote:
     names = store.names()
     if name in names:
         return store.named(name)
-    of_that_name = "" if name is None else f" of {name}"
     if name is not None or not names:
-        below = folders_below(Path(run)) if not names and "://" not in run else ""
-        there = f", there are those of {', '.join(names)}" if names else below
-        raise NoValidCheckpoint(f"there is no checkpoint{of_that_name} in {run}{there}")
+        raise none_there("there is no checkpoint", run, name, names)
     if len(names) > 1:
         raise InvalidArgument(
             f"{run} holds several inputs, choose one with --name: {', '.join(names)}"
         )
     return store.named(names[0])
+
+
+def none_there(what: str, run: str, name: str | None, names: Sequence[str]) -> NoValidCheckpoint:
+    """The error that says ``what`` of the input ``name`` in ``run``, which has those of ``names``."""
+    of_that_name = "" if name is None else f" of {name}"
+    below = folders_below(Path(run)) if not names and "://" not in run else ""
+    there = f", there are those of {', '.join(names)}" if names else below
+    return NoValidCheckpoint(f"{what}{of_that_name} in {run}{there}")

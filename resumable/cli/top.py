@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ..checkpoint.stats_lines import run_progress
-from ..errors import InvalidArgument, MissingDependency, NoValidCheckpoint, ResumableError
+from ..errors import InvalidArgument, MissingDependency, ResumableError
 from ..views.table import table_lines
-from .inspect import explain, folders_below
+from .inspect import explain
+from .run_store import none_there
 from .top_table import RunTable, run_table
 
 
@@ -47,9 +48,7 @@ def _read(folder: Path, name: str | None) -> RunTable:
     if name is not None:
         found = [one for one in found if one.name == name]
     if not found:
-        of_that_name = "" if name is None else f" of {name}"
-        there = f", there are those of {', '.join(names)}" if names else folders_below(folder)
-        raise NoValidCheckpoint(f"nothing was saved yet{of_that_name} in {folder}{there}")
+        raise none_there("nothing was saved yet", str(folder), name, names)
     return run_table(found, now)
 
 

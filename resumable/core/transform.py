@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 from ..state.value import State, unpack, unpack_count
+from .block import Block
 from .derived import derived
 from .flow import Flow
 from .indexed import Indexed
@@ -16,7 +17,15 @@ from .reliance import NOTHING, Reliance
 from .saved_state import SavedState
 from .source_item import SourceItem
 from .stage import Length, Stage, as_stage
-from .stage_iterator import DeferredState, DefersState, StageIterator, state_deferrer
+from .stage_iterator import (
+    DeferredState,
+    DefersState,
+    Items,
+    MovesInBlocks,
+    StageIterator,
+    blocks_of,
+    state_deferrer,
+)
 
 T = TypeVar("T")
 
@@ -143,6 +152,22 @@ class PassThroughIterator(TransformIterator[T]):
 
     def set_state(self, state: State) -> None:
         self._upstream.set_state(state)
+
+
+class ThroughIterator(MovesInBlocks[T], PassThroughIterator[T]):
+    """Motion of upstream, whose items are those of the stage too."""
+
+    def pull(self, count: int) -> Block:
+        return self._upstream.pull(count)
+
+    def items(self) -> Items[T]:
+        return self._upstream.items()
+
+    def blocks(self, size: int) -> Iterator[Block]:
+        return blocks_of(self._upstream, size)
+
+    def skip(self, count: int) -> int:
+        return self._upstream.skip(count)
 
 
 class CountingIterator(TransformIterator[T]):

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from ..core.block import Block
 from ..core.derived import derived
 from ..core.graph import with_inputs, without_threads
 from ..core.indexed import Indexed
@@ -22,7 +21,7 @@ from ..core.reach import Reach
 from ..core.stage import InputShadows, Stage
 from ..core.stage_iterator import StageIterator
 from ..core.timeline import UNBOUNDED
-from ..core.transform import PassThrough, PassThroughIterator
+from ..core.transform import PassThrough, ThroughIterator
 from ..state.value import State
 from .source import SourceShadow
 from .tapped import Tapped
@@ -63,19 +62,13 @@ class Origins(PassThrough[ItemOrigin]):
         return self.shadow.indexed(epoch)
 
 
-class _OriginsIterator(PassThroughIterator[ItemOrigin]):
+class _OriginsIterator(ThroughIterator[ItemOrigin]):
     """Motion of the shadow."""
 
     def __init__(self, stage: Origins, shadow: StageIterator[ItemOrigin], epoch: int) -> None:
         self._stage = stage
         self._upstream = shadow
         self._start_epoch = epoch
-
-    def pull(self, count: int) -> Block:
-        return self._upstream.pull(count)
-
-    def skip(self, count: int) -> int:
-        return self._upstream.skip(count)
 
     def state_at(self, offset: int) -> tuple[State, int] | None:
         return self._upstream.state_at(offset)

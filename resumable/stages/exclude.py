@@ -13,22 +13,18 @@ from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast, final
 from ..core import (
     ALWAYS,
     NOTHING,
-    Block,
     Flow,
     IdentityField,
     IdentityFields,
     Indexed,
     IndexedIterator,
-    Items,
     Length,
     LookedUp,
-    PassThroughIterator,
     Reliance,
     SourceItem,
     Stage,
     StageIterator,
     Transform,
-    blocks_of,
     check_int,
     derived,
     known_length,
@@ -48,6 +44,7 @@ from ..core.records import (
 from ..core.reliance import SO_FAR
 from ..core.stage import MOST_ITEMS
 from ..core.timeline import UNBOUNDED, ByPosition, Timeline
+from ..core.transform import ThroughIterator
 from ..errors import InvalidArgument, InvalidType, StateMismatch
 from ..order.remaining import Remaining
 from ..state.value import State, unpack_position
@@ -312,26 +309,14 @@ def read_exclusions(path: str | Path) -> dict[Any, Any]:
     return by_item
 
 
-class _ThroughIterator(PassThroughIterator[T]):
+class _TellsOrigin(ThroughIterator[T]):
     """Motion of what is read, whose states and items are those of this stage."""
-
-    def pull(self, count: int) -> Block:
-        return self._upstream.pull(count)
-
-    def items(self) -> Items[T]:
-        return self._upstream.items()
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        return blocks_of(self._upstream, size)
-
-    def skip(self, count: int) -> int:
-        return self._upstream.skip(count)
 
     def origin(self, back: int) -> SourceItem | None:
         return self._upstream.origin(back)
 
 
-class _NothingLeftOut(_ThroughIterator[T]):
+class _NothingLeftOut(_TellsOrigin[T]):
     """Motion of upstream, so that records can be left out of a run that was begun without this stage."""
 
     def __init__(self, stage: Exclude[T], epoch: int) -> None:
@@ -358,7 +343,7 @@ class _ExcludeIterator(IndexedIterator[T]):
         super().set_state({"position": position})
 
 
-class _StreamIterator(_ThroughIterator[T]):
+class _StreamIterator(_TellsOrigin[T]):
     """Motion of a stream whose source leaves the records out."""
 
     _stage: Exclude[T]

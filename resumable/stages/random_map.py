@@ -15,25 +15,21 @@ from ..core import (
     NOTHING,
     PARTS,
     SEED,
-    Block,
     DeferredState,
     DefersState,
     IdentityField,
     IdentityFields,
-    Items,
-    MovesInBlocks,
-    PassThroughIterator,
     Reliance,
     SavedState,
     SourceItem,
     Stage,
     StageIterator,
-    blocks_of,
     check_seed,
     derived,
     state_deferrer,
 )
 from ..core.skipped import MovesCopies, skipped_items
+from ..core.transform import ThroughIterator
 from ..errors import StateMismatch
 from ..order.random_bits import generator
 from ..state.value import State
@@ -175,7 +171,7 @@ class RandomMap(CallsPerItem[T]):
         return _RandomMapIterator(self, mapped)
 
 
-class _MappedIterator(MovesInBlocks[T], PassThroughIterator[T]):
+class _MappedIterator(ThroughIterator[T]):
     """Moves as a map over `RandomMap.read`."""
 
     _stage: RandomMap[T]
@@ -183,18 +179,6 @@ class _MappedIterator(MovesInBlocks[T], PassThroughIterator[T]):
     def __init__(self, stage: RandomMap[T], mapped: StageIterator[T]) -> None:
         self._stage = stage
         self._upstream = mapped
-
-    def pull(self, count: int) -> Block:
-        return self._upstream.pull(count)
-
-    def skip(self, count: int) -> int:
-        return self._upstream.skip(count)
-
-    def items(self) -> Items[T]:
-        return self._upstream.items()
-
-    def blocks(self, size: int) -> Iterator[Block]:
-        return blocks_of(self._upstream, size)
 
 
 class _OverPartitionsIterator(DefersState[T], _MappedIterator[T], MovesCopies[T]):

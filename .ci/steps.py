@@ -65,6 +65,9 @@ TF_NEW = Environment(
     "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", *CORE, *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
+JAX = Environment(
+    "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+)  # fmt: skip
 BUILD = Environment("3.11", "build", "hatchling")
 
 STRICT = """
@@ -102,6 +105,11 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
 python -m pytest --require-packages tests/torch_adapter \\
     tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py
 python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
+"""),
+    Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
+export PYTHONPATH=.
+mypy adapters/resumable_jax/*.py tests/jax_adapter/*.py
+python -m pytest --require-packages tests/jax_adapter
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\

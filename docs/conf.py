@@ -32,7 +32,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(?:builtins|bytes|collections|concurrent|functools|math|os|pickle|queue|signal)\..*"
         r"|(?:len|next|repr|iter|range|zip|map|filter)(?:\(\))?"
-        r"|(?:client|fsspec|numpy|tf|torch|lightning|transformers|hypothesis|distributed)(?:\..*)?"
+        r"|(?:client|fsspec|numpy|tf|torch|jax|orbax|ocp|grain|lightning|transformers|hypothesis|distributed)(?:\..*)?"
         r"|(?:BackupAndRestore|CheckpointSaverListener|DataLoader|ModelCheckpoint|Saver)"
         r"|.*\.T",
     ),
@@ -47,7 +47,9 @@ default_role = "py:obj"
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
-autodoc_mock_imports = ["torch", "lightning", "transformers", "tensorflow", "hypothesis"]
+autodoc_mock_imports = [
+    "torch", "lightning", "transformers", "tensorflow", "hypothesis", "jax", "orbax", "grain", "etils",
+]  # fmt: skip
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 napoleon_use_rtype = False
@@ -84,7 +86,7 @@ def link_to_what_is_documented(app: Any, env: Any, node: Any, content: Any) -> A
             # If there are several, take the one with the shortest name: a class comes before a method.
             name, _ = min(found, key=lambda pair: (pair[0].count("."), len(pair[0]), pair[0]))
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content)
-        if parts[0] not in ("resumable", "resumable_torch", "resumable_tf", "rs"):
+        if parts[0] not in ("resumable", "resumable_torch", "resumable_tf", "resumable_jax", "rs"):
             return None
     return None
 

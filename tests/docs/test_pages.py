@@ -16,6 +16,7 @@ PACKAGES = {
     "frameworks/hugging-face": "datasets",
     "frameworks/tensorflow": "tensorflow",
     "frameworks/dask": "distributed",
+    "frameworks/jax": "orbax.checkpoint",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 

@@ -1,0 +1,1 @@
+"""Orbax checkpoints with the state of the input, and batches on JAX's devices."""

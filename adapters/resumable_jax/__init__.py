@@ -1,1 +1,14 @@
 """Orbax checkpoints with the state of the input, and batches on JAX's devices."""
+
+# `inputs` says what has a state that can be saved. `folder` writes it into a folder of Orbax's, and reads
+# it there, for any number of processes; what the files hold is decided in `resumable.checkpoint.input_folder`.
+# `checkpointable` and `handler` are for version 1 of Orbax's interface, `arguments` is for version 0.
+
+from __future__ import annotations
+
+from .arguments import InputCheckpointHandler as InputCheckpointHandler
+from .arguments import InputRestore as InputRestore
+from .arguments import InputSave as InputSave
+from .checkpointable import InputCheckpointable as InputCheckpointable
+from .handler import InputHandler as InputHandler
+from .handler import InputMetadata as InputMetadata

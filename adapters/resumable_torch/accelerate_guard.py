@@ -8,8 +8,7 @@ from types import FrameType, MethodType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar, final, overload
 
 import resumable as rs
-from resumable.core.fingerprint import shared_fingerprint
-from resumable.core.stage import Stage
+from resumable.core.fingerprint import holds_items_of_rank
 from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 
@@ -78,7 +77,7 @@ def _is_accelerate(frame: FrameType) -> bool:
 def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
     if pipeline is None or deal_of(pipeline.stage).ranks == 1:
         return
-    if _holds_items_of_rank(pipeline.stage):
+    if holds_items_of_rank(pipeline.stage):
         raise rs.ExternalStateError(
             "Accelerate keeps the state of rank 0 alone, and after shard this pipeline takes more items on "
             "one rank than on another: put shard behind that, or save the state of each rank in a file of "
@@ -89,8 +88,3 @@ def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
             "Accelerate keeps the state of rank 0 alone, and each rank owns other partitions: "
             "register_for_checkpointing(JoinedState(loader)) keeps those of all"
         )
-
-
-def _holds_items_of_rank(stage: Stage[Any]) -> bool:
-    """Whether a stage after `shard` holds items of its rank, so that ranks' states differ."""
-    return shared_fingerprint(stage, of_rank=True) != shared_fingerprint(stage)

@@ -83,6 +83,11 @@ def shared_fingerprint(stage: Stage[Any], *, of_rank: bool = False) -> str:
     return _as_text(_without_evidence(_identified(stage, ITEMS | EPOCHS, considered)))
 
 
+def holds_items_of_rank(stage: Stage[Any]) -> bool:
+    """Whether a stage after `shard` holds items of its rank, so that the states of ranks differ."""
+    return shared_fingerprint(stage, of_rank=True) != shared_fingerprint(stage)
+
+
 def explain_mismatch(
     saved: Any,
     stage: Stage[Any],

@@ -146,7 +146,8 @@ class WholeSteps(Store):
         if parts == [WHOLE]:
             return self._store.load(step)
         read = [self._read(step, part) for part in parts]
-        state = self._merge(step, [one.state for one in read])
+        states = [one.state for one in read]
+        state = state_of_rank(states, self._part, f"step {step}", stacklevel=7)
         return encode(Checkpoint(step, read[0].time, state, counters=self._counters(read)))
 
     def checkpoints(self, step: int) -> list[Checkpoint]:
@@ -305,24 +306,35 @@ class WholeSteps(Store):
         ]
         return joined(found) if found else None
 
-    def _merge(self, step: int, states: list[State]) -> State:
-        """The states of all ranks as one; if they cannot be joined, the state of this rank."""
-        try:
-            return merge_states(states)
-        except StateMismatch as error:
-            if len(states) != self._part.ranks:
-                raise StateMismatch(f"step {step} of {len(states)} ranks: {error}") from error
-            warnings.warn(
-                f"step {step} can be resumed by {len(states)} ranks only, each from its own state: {error}",
-                RuntimeWarning,
-                stacklevel=8,
-            )
-            return states[self._part.rank]
-
     def _remove(self, step: int, part: RankPart) -> None:
         self._listed.pop(step, None)
         with suppress(FileNotFoundError):
             self._store.part(part).remove(step)
+
+
+def state_of_rank(states: list[State], part: RankPart, what: str, stacklevel: int) -> State:
+    """The ``states`` of all ranks as one; if they cannot be joined, that of the rank which saves ``part``.
+
+    Args:
+      states: by rank.
+      part: what the rank saves that goes on.
+      what: whose states they are, for errors.
+      stacklevel: of the warning that they cannot be joined, as seen from the caller.
+
+    Raises:
+      StateMismatch: if they cannot be joined, and other ranks saved them.
+    """
+    try:
+        return merge_states(states)
+    except StateMismatch as error:
+        if len(states) != part.ranks:
+            raise StateMismatch(f"{what} of {len(states)} ranks: {error}") from error
+        warnings.warn(
+            f"{what} can be resumed by {len(states)} ranks only, each from its own state: {error}",
+            RuntimeWarning,
+            stacklevel=stacklevel + 1,
+        )
+        return states[part.rank]
 
 
 def _whole(parts: set[RankPart]) -> list[RankPart]:

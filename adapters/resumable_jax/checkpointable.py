@@ -1,0 +1,79 @@
+"""The state of an input as an object that version 1 of Orbax saves and loads."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from orbax.checkpoint import v1
+
+from resumable.checkpoint.input_folder import InputFile
+
+from .context import hosts_of_context
+from .folder import read_state, take_file, write_file
+from .inputs import Input, RunningInput, as_running, put_state
+
+__all__ = ["InputCheckpointable", "load_input", "save_input"]
+
+
+class InputCheckpointable:
+    """An input for ``save_checkpointables`` and ``load_checkpointables``, an Orbax ``StatefulCheckpointable``.
+
+    ``save_checkpointables(path, {"state": ..., "input": InputCheckpointable(iterator)})`` saves the state after
+    the batches that the loop was given. So in the body of the loop the batch in work counts as done.
+    The state is taken before the call returns, also by ``save_checkpointables_async``.
+    ``load_checkpointables`` with the same dict lets the iterator go on there.
+
+    State: one file of some 300 bytes where it is equal on all processes, as behind `shard`. Otherwise one file for
+    each process, such as with partitions. Any number of processes reads and joins them. If they
+    cannot be joined, because a stage holds items of its rank, as many processes must go on.
+
+    Args:
+      target: ``iter(pipeline)``, ``pipeline.resume(state)``, `device_prefetch`, or the loop of a
+        `Checkpointer`. That loop must stand where the checkpoint is, when it is loaded.
+
+    Raises:
+      InvalidType: if ``target`` is none of these.
+    """
+
+    def __init__(self, target: Input) -> None:
+        self._running = as_running("target", target)
+
+    async def save(self, directory: v1.path.PathAwaitingCreation) -> Awaitable[None]:
+        """Take the state now; what is returned writes it to ``directory`` once that exists.
+
+        Raises:
+          ExternalStateError, UnencodableState: if the state cannot be saved exactly.
+        """
+        return save_input(directory, self._running)
+
+    async def load(self, directory: v1.path.Path) -> Awaitable[None]:
+        """Read the state from ``directory`` now, and let the input go on there.
+
+        Raises:
+          NoValidCheckpoint: if a part is missing, naming its rank.
+          CorruptCheckpoint: if a file is damaged, naming it.
+          StateMismatch: if it belongs to another pipeline.
+        """
+        load_input(directory, self._running)
+        return _nothing_more()
+
+
+def save_input(directory: v1.path.PathAwaitingCreation, running: RunningInput) -> Awaitable[None]:
+    """Take the state of ``running`` now; what is returned writes it to ``directory``."""
+    return _write(directory, take_file(running, hosts_of_context()))
+
+
+async def _write(directory: v1.path.PathAwaitingCreation, file: InputFile | None) -> None:
+    folder = await directory.await_creation()
+    await asyncio.to_thread(write_file, folder, file)
+
+
+def load_input(directory: v1.path.Path, running: RunningInput) -> None:
+    """Let ``running`` go on at the state in ``directory``."""
+    # At once: what is raised later, Orbax replaces by an error that blames the handler.
+    put_state(running, read_state(directory, running.stage, hosts_of_context()))
+
+
+async def _nothing_more() -> None:
+    """The second phase, in which nothing is left to be done."""

@@ -1,0 +1,111 @@
+"""Write the state of an input into a folder that Orbax commits, and read it there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+from etils import epath
+
+from resumable.checkpoint.files import sync_folder, write_new_file
+from resumable.checkpoint.input_folder import (
+    InputFile,
+    SavedInput,
+    input_file,
+    saved_input,
+    state_for_process,
+)
+from resumable.checkpoint.names import parse_file_name
+from resumable.core.stage import Stage
+from resumable.state.value import State
+
+from .inputs import RunningInput
+
+__all__ = ["Hosts", "read_input", "read_state", "take_file", "write_file"]
+
+
+class Hosts(NamedTuple):
+    """The processes that save together.
+
+    Attributes:
+      primary: number of the process that writes what is equal on all; None if each has a storage of its
+        own, and so writes everything that it needs.
+    """
+
+    primary: int | None = 0
+
+    def writes(self, file: InputFile) -> bool:
+        """Whether this process writes ``file``."""
+        return not file.is_shared or self.primary in (None, jax.process_index())
+
+
+def take_file(running: RunningInput, hosts: Hosts) -> InputFile | None:
+    """The file that this process writes for the state of the input now; None if another one writes it."""
+    file = input_file(
+        running.iterator,
+        running.get_state,
+        running.step,
+        jax.process_index(),
+        jax.process_count(),
+    )
+    return file if hosts.writes(file) else None
+
+
+def write_file(folder: epath.Path, file: InputFile | None) -> None:
+    """Write ``file`` into ``folder``, which exists, and to the disk.
+
+    Two processes may write the same file: those that share a rank.
+
+    Raises:
+      OSError: if the system refuses.
+    """
+    if file is None:
+        return
+    if "://" in os.fspath(folder):  # an object appears whole or not at all
+        (folder / file.name).write_bytes(file.data)
+        return
+    place = Path(folder)
+    temporary = place / f".tmp-{jax.process_index()}-{file.name}"
+    write_new_file(temporary, file.data)
+    os.replace(temporary, place / file.name)
+    sync_folder(place)
+
+
+def read_input(folder: epath.Path) -> SavedInput:
+    """What lies in ``folder``.
+
+    Raises:
+      NoValidCheckpoint: if it holds no state of an input.
+      CorruptCheckpoint, NewerFormat, StateMismatch: if a file cannot be used, naming it.
+      OSError: if it cannot be read.
+    """
+    paths = {path.name: path for path in folder.iterdir()}
+    files = {
+        name: path.read_bytes() if parse_file_name(name) else b"" for name, path in paths.items()
+    }
+    return saved_input(files, os.fspath(folder))
+
+
+def read_state(folder: epath.Path, stage: Stage[object] | None, hosts: Hosts) -> State:
+    """The state from which this process goes on; the parts of all processes are joined.
+
+    Args:
+      folder: written by `write_file`, by any number of processes.
+      stage: the last one of the pipeline; None if it is not known.
+      hosts: of now.
+
+    Raises:
+      NoValidCheckpoint, CorruptCheckpoint, NewerFormat, StateMismatch: naming what is missing,
+        damaged or different.
+      OSError: if the folder cannot be read.
+    """
+    return state_for_process(
+        read_input(folder),
+        stage,
+        jax.process_index(),
+        jax.process_count(),
+        os.fspath(folder),
+        own_files=hosts.primary is None,
+    )

@@ -1,0 +1,112 @@
+"""The handler by which version 1 of Orbax saves and loads an input that is passed as it is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any, Final, NamedTuple
+
+from orbax.checkpoint import v1
+
+import resumable as rs
+
+from .checkpointable import InputCheckpointable, load_input, save_input
+from .context import hosts_of_context
+from .folder import read_input, read_state
+from .inputs import as_running, is_input
+
+__all__ = ["TYPE_STRING", "InputHandler", "InputMetadata", "described"]
+
+TYPE_STRING: Final = "resumable_jax.InputHandler"
+"""What the checkpoints of both versions of Orbax's interface name as the handler of an input."""
+
+
+class InputMetadata(NamedTuple):
+    """What ``checkpointables_metadata`` says of an input.
+
+    Attributes:
+      step: number of batches that each process was given; with parts, that of the furthest.
+      epoch: of the last one.
+      parts: how many processes saved a part; 1 if the state is equal on all.
+      bytes: size of the files.
+    """
+
+    step: int
+    epoch: int
+    parts: int
+    bytes: int
+
+
+class InputHandler:
+    """Saves and loads an iterator of a pipeline, or a loop, where Orbax finds one among the checkpointables.
+
+    ``import resumable_jax`` registers it. So ``save_checkpointables(path, {"input": iterator})`` works like
+    one with `InputCheckpointable`, and ``load_checkpointables(path, {"input": iterator})`` lets the iterator go
+    on and returns it. Without an iterator, as in ``load_checkpointables(path)``, the state is returned. It is that
+    of the whole run, for ``pipeline.resume(state)``.
+    """
+
+    # Orbax writes the name of the class into the checkpoint, where it must not change.
+    __module__ = TYPE_STRING.rpartition(".")[0]
+
+    async def save(
+        self, directory: v1.path.PathAwaitingCreation, checkpointable: Any
+    ) -> Awaitable[None]:
+        """Take the state now; what is returned writes it.
+
+        Raises:
+          InvalidType: if ``checkpointable`` is a `Pipeline` or a `Checkpointer`, saying what to pass.
+        """
+        if isinstance(checkpointable, InputCheckpointable):
+            return await checkpointable.save(directory)
+        return save_input(directory, as_running("a checkpointable", checkpointable))
+
+    async def load(
+        self, directory: v1.path.Path, abstract_checkpointable: Any = None
+    ) -> Awaitable[Any]:
+        """Let ``abstract_checkpointable`` go on, and return it in the end; without one, the state.
+
+        Raises:
+          NoValidCheckpoint, CorruptCheckpoint, StateMismatch: as of `InputCheckpointable`.
+        """
+        if abstract_checkpointable is None or isinstance(abstract_checkpointable, InputMetadata):
+            return _already(read_state(directory, None, hosts_of_context()))
+        if isinstance(abstract_checkpointable, InputCheckpointable):
+            await abstract_checkpointable.load(directory)
+        else:
+            load_input(directory, as_running("an abstract checkpointable", abstract_checkpointable))
+        return _already(abstract_checkpointable)
+
+    async def metadata(self, directory: v1.path.Path) -> InputMetadata:
+        """Where the input stands, and how many processes saved it."""
+        return await asyncio.to_thread(described, directory)
+
+    def is_handleable(self, checkpointable: Any) -> bool:
+        """Whether it is an input, or what a user may mean by one."""
+        # A `Checkpointer` has methods `save` and `load`. Orbax would call them by its own protocol.
+        mistaken = isinstance(checkpointable, (rs.Pipeline, rs.Checkpointer))
+        return (
+            mistaken or isinstance(checkpointable, InputCheckpointable) or is_input(checkpointable)
+        )
+
+    def is_abstract_handleable(self, abstract_checkpointable: Any) -> bool | None:
+        """The same for what is loaded into; metadata are one too."""
+        if isinstance(abstract_checkpointable, InputMetadata):
+            return True
+        return self.is_handleable(abstract_checkpointable)
+
+
+async def _already(loaded: Any) -> Any:
+    """The second phase of what is loaded already."""
+    return loaded
+
+
+def described(directory: v1.path.Path) -> InputMetadata:
+    """What the files in ``directory`` say of the input."""
+    saved = read_input(directory)
+    furthest = max(saved.checkpoints, key=lambda one: one.step)
+    epoch: Any = furthest.state.get("epoch_reached", furthest.state["epoch"])
+    return InputMetadata(furthest.step, epoch, saved.ranks, saved.size)
+
+
+v1.handlers.register_handler(InputHandler)

@@ -1,0 +1,196 @@
+"""The state of an input as files in a folder that somebody else commits, such as Orbax.
+
+Whoever commits the folder sees to it that the files of all processes are there, or none. So nothing is locked
+or set aside here, and no earlier checkpoint matters. The files have the names and the form of a `Directory`.
+"""
+
+# A file is a checkpoint, or the part of a rank. Whether one file is enough follows from the pipeline:
+#
+# - Behind `shard` the state is a place in the order of all ranks, equal on every rank. One file is enough.
+# - Ranks that own partitions have different states, and so have ranks with a stage that holds items of
+#   their own. Each writes a part. It says which rank of how many it is of, so any number of processes
+#   can read all the parts and join them.
+# - If nothing is dealt out, processes may read the same items or each other ones. That cannot be told, so each
+#   writes a part, under its number among the processes.
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from ..core.fingerprint import holds_items_of_rank
+from ..core.iterator import PipelineIterator
+from ..core.stage import Stage
+from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
+from ..stages.global_order import deal_of
+from ..stages.partition import has_partitions
+from ..state.value import State
+from .envelope import Checkpoint, decode, encode
+from .names import CheckpointNames, parse_file_name
+from .opening import take_checkpoint
+from .ranks.part import WHOLE, RankPart
+from .ranks.parts import state_of_rank
+from .ranks.run import part_of
+
+NAME: Final = "input"
+"""Of the input, in the names of its files."""
+
+
+class InputFile(NamedTuple):
+    """What one process saves.
+
+    Attributes:
+      name: of the file.
+      data: its bytes.
+      is_shared: whether every process has this state, so that one of them may write it for all.
+    """
+
+    name: str
+    data: bytes
+    is_shared: bool
+
+
+class SavedInput(NamedTuple):
+    """What lies in a folder.
+
+    Attributes:
+      checkpoints: a whole checkpoint, or the parts that are there, by rank.
+      size: bytes of all files.
+    """
+
+    checkpoints: list[Checkpoint]
+    size: int
+
+    @property
+    def ranks(self) -> int:
+        """How many parts the checkpoint has; 1 if it is whole."""
+        return self.checkpoints[0].part.ranks
+
+
+def part_for(stage: Stage[Any], process: int, processes: int) -> RankPart:
+    """What ``process`` of ``processes`` saves of the pipeline that ends in ``stage``."""
+    deal = deal_of(stage)
+    if deal.ranks == 1:
+        return part_of(process, processes, stage, None, "")
+    if has_partitions(stage) or holds_items_of_rank(stage):
+        return part_of(deal.rank, deal.ranks, stage, None, "")
+    return WHOLE
+
+
+def input_file(
+    iterator: PipelineIterator[Any],
+    get_state: Callable[[], State],
+    step: int,
+    process: int,
+    processes: int,
+) -> InputFile:
+    """The file that one of several processes writes for the input at ``step``.
+
+    Args:
+      iterator: of the pipeline.
+      get_state: returns the state to be saved.
+      step: of that state.
+      process: number of this process, from 0.
+      processes: how many there are.
+
+    Raises:
+      UnencodableState: if the state has no exact serialised form, or was taken right after an error
+        and would have to be joined with those of others.
+      ExternalStateError: if the position of a source cannot be restored.
+    """
+    part = part_for(iterator._stage, process, processes)
+    checkpoint = take_checkpoint(get_state, time.time, part, None, step)
+    is_shared = part == WHOLE and processes > 1
+    return InputFile(CheckpointNames(NAME, part).of(step), encode(checkpoint), is_shared)
+
+
+def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
+    """What ``files``, by name, hold of an input; other files are passed over.
+
+    Raises:
+      NoValidCheckpoint: if none is of an input.
+      CorruptCheckpoint: if one is damaged, naming it.
+      NewerFormat: if a later version of the library wrote one.
+      StateMismatch: if they are not of one checkpoint.
+    """
+    found = [_decoded(name, data, where) for name, data in sorted(files.items()) if _is_ours(name)]
+    if not found:
+        there = ", ".join(sorted(files)) or "nothing"
+        raise NoValidCheckpoint(f"there is no state of an input in {where}, which holds {there}")
+    kinds = {(one.part.ranks, one.part.run) for one in found}
+    if len(kinds) > 1 or (found[0].part == WHOLE and len(found) > 1):
+        names = ", ".join(name for name in sorted(files) if _is_ours(name))
+        raise StateMismatch(f"{where} holds files of several checkpoints: {names}")
+    found.sort(key=lambda one: one.part.rank)
+    return SavedInput(found, sum(len(data) for name, data in files.items() if _is_ours(name)))
+
+
+def state_for_process(
+    saved: SavedInput,
+    stage: Stage[Any] | None,
+    process: int,
+    processes: int,
+    where: str,
+    *,
+    own_files: bool = False,
+) -> State:
+    """The state from which ``process`` of ``processes`` goes on.
+
+    Args:
+      saved: what `saved_input` found.
+      stage: the last one of the pipeline that goes on; None if it is not known.
+      process: number of this process, from 0.
+      processes: how many there are now.
+      where: the folder, for errors.
+      own_files: whether each process has a folder of its own, so that its own part is enough.
+
+    Raises:
+      NoValidCheckpoint: if a part is missing, naming its rank.
+      StateMismatch: if the parts cannot be joined and are not of as many ranks.
+    """
+    parts = saved.checkpoints
+    if parts[0].part == WHOLE:
+        return parts[0].state
+    mine = RankPart(process, processes, parts[0].part.run)
+    if stage is not None:
+        own = part_for(stage, process, processes)
+        mine = own if own != WHOLE else mine
+    if own_files:
+        for one in parts:
+            if one.part == mine:
+                return one.state
+    by_rank = {one.part.rank: one for one in parts}
+    missing = [rank for rank in range(saved.ranks) if rank not in by_rank]
+    if missing:
+        named = " and ".join(f"rank {rank}" for rank in missing[:3])
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        raise NoValidCheckpoint(
+            f"the part of {named}{more} of {saved.ranks} ranks is missing in {where}"
+        )
+    states = [by_rank[rank].state for rank in range(saved.ranks)]
+    return state_of_rank(states, mine, f"the input in {where}", stacklevel=3)
+
+
+def _is_ours(name: str) -> bool:
+    found = parse_file_name(name)
+    return found is not None and (found.name, found.aside) == (NAME, None)
+
+
+def _decoded(name: str, data: bytes, where: str) -> Checkpoint:
+    """The checkpoint in the file ``name``.
+
+    Raises:
+      CorruptCheckpoint, NewerFormat: naming the file.
+    """
+    place = f"{where.rstrip('/')}/{name}"
+    try:
+        checkpoint = decode(data)
+    except (CorruptCheckpoint, NewerFormat) as error:
+        raise type(error)(f"{place}: {error}") from error
+    named = parse_file_name(name)
+    if named is not None and (checkpoint.step, checkpoint.part) != (named.step, named.part):
+        raise CorruptCheckpoint(
+            f"{place}: it holds the part of {checkpoint.part} at step {checkpoint.step}"
+        )
+    return checkpoint

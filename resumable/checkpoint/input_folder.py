@@ -19,12 +19,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from ..core.fingerprint import holds_items_of_rank
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
-from ..stages.global_order import deal_of
-from ..stages.partition import has_partitions
+from ..stages.global_order import deal_of, differs_by_rank
 from ..state.value import State
 from .envelope import Checkpoint, decode, encode
 from .names import CheckpointNames, parse_file_name
@@ -73,7 +71,7 @@ def part_for(stage: Stage[Any], process: int, processes: int) -> RankPart:
     deal = deal_of(stage)
     if deal.ranks == 1:
         return part_of(process, processes, stage, None, "")
-    if has_partitions(stage) or holds_items_of_rank(stage):
+    if differs_by_rank(stage):
         return part_of(deal.rank, deal.ranks, stage, None, "")
     return WHOLE
 

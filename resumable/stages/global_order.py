@@ -28,11 +28,12 @@ from ..core import (
     block_length,
     derived,
 )
+from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
 from ..order.random_bits import derive
 from ..state.value import State
 from .dealing import Deals
-from .partition import Partition
+from .partition import Partition, has_partitions
 
 Placed: TypeAlias = tuple[int, int, Any]
 """The key of an epoch, a place in it, and the item at that place."""
@@ -54,6 +55,11 @@ def deal_of(stage: Stage[Any]) -> Deal:
     if isinstance(stage, Deals):
         return Deal(stage.index * deal.ranks + deal.rank, stage.count * deal.ranks)
     return deal
+
+
+def differs_by_rank(stage: Stage[Any]) -> bool:
+    """Whether ranks to which the items of ``stage`` are dealt out have states of their own."""
+    return has_partitions(stage) or holds_items_of_rank(stage)
 
 
 def for_rank(stage: Stage[Any], rank: int, ranks: int) -> Stage[Any] | None:

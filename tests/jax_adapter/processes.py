@@ -1,0 +1,73 @@
+"""Start processes that use JAX: one, or several that find each other on the loopback address."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
+WAITS = 240
+"""Seconds after which processes that do not end are killed."""
+
+
+def start(
+    module: str, *arguments: object, processes: int, devices: int
+) -> list[subprocess.Popen[bytes]]:
+    """Start ``module`` in so many processes, with so many devices each.
+
+    Each gets its number, the number of processes, a port for their coordinator, and ``arguments``.
+    """
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    environment = os.environ | {
+        "PYTHONPATH": PATH,
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "OMP_NUM_THREADS": "1",
+    }
+    return [
+        subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                module,
+                str(number),
+                str(processes),
+                str(port),
+                *map(str, arguments),
+            ],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        for number in range(processes)
+    ]
+
+
+def run(module: str, *arguments: object, processes: int = 1, devices: int = 1) -> None:
+    """Run ``module`` as `start` does, to its end.
+
+    Raises:
+      AssertionError: if one fails, with what it says.
+    """
+    started = start(module, *arguments, processes=processes, devices=devices)
+    try:
+        said = [
+            process.communicate(timeout=WAITS)[0].decode(errors="replace") for process in started
+        ]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    failed = [
+        f"process {number} ended with {process.returncode}:\n{text[-6000:]}"
+        for number, (process, text) in enumerate(zip(started, said, strict=True))
+        if process.returncode
+    ]
+    assert not failed, "\n".join(failed)

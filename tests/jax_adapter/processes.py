@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -54,20 +55,29 @@ def run(module: str, *arguments: object, processes: int = 1, devices: int = 1) -
     """Run ``module`` as `start` does, to its end.
 
     Raises:
-      AssertionError: if one fails, with what it says.
+      AssertionError: if one fails, with what it says; the others, which may wait for it, are killed.
     """
     started = start(module, *arguments, processes=processes, devices=devices)
-    try:
-        said = [
-            process.communicate(timeout=WAITS)[0].decode(errors="replace") for process in started
-        ]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    failed = [
-        f"process {number} ended with {process.returncode}:\n{text[-6000:]}"
-        for number, (process, text) in enumerate(zip(started, said, strict=True))
-        if process.returncode
-    ]
-    assert not failed, "\n".join(failed)
+    said: dict[int, str] = {}
+
+    def listen(number: int) -> None:
+        said[number] = started[number].communicate()[0].decode(errors="replace")
+        if started[number].returncode:
+            for other in started:
+                other.kill()
+
+    threads = [threading.Thread(target=listen, args=[number]) for number in range(processes)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAITS)
+    late = [number for number, process in enumerate(started) if process.poll() is None]
+    for process in started:
+        process.kill()
+    for thread in threads:
+        thread.join()
+    assert not late, f"processes {late} did not end"
+    failed = {number: process.returncode for number, process in enumerate(started)}
+    assert not any(failed.values()), f"{failed}:\n" + "\n".join(
+        said[number][-4000:] for number, code in failed.items() if code
+    )

@@ -102,3 +102,12 @@ def test_an_input_is_saved_once_or_by_each_process(trained: Trained) -> None:
     for kind, files in (("shard", 1), ("partition", TRAINED_BY)):
         for step in trained.folder.glob(f"{kind}/[0-9]*"):
             assert len([*(step / "input").glob("input-*.ckpt")]) == files
+
+
+def test_each_process_may_have_a_storage_of_its_own(tmp_path: Path) -> None:
+    run("jax_adapter.local_storage", tmp_path, processes=2)
+    for number in range(2):
+        found = json.loads((tmp_path / str(number) / "found.json").read_text())
+        for kind in KINDS:
+            assert found[kind]["rest"]
+            assert found[kind]["v1"] == found[kind]["v0"] == found[kind]["rest"]

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jax_adapter.member import take_part
 from orbax.checkpoint import v1
 from resumable_jax import InputCheckpointHandler, InputRestore, InputSave
 
@@ -68,10 +68,10 @@ def save_and_load(name: str, pipeline: rs.Pipeline[Any]) -> dict[str, list[Any]]
     return loaded
 
 
-if __name__ == "__main__":
-    number, processes = map(int, sys.argv[1:3])
-    jax.distributed.initialize(f"127.0.0.1:{sys.argv[3]}", processes, number)
-    folder = Path(sys.argv[4], str(number))
+def main(place: str) -> None:
+    """Save and load both inputs in a folder of this process, and write down what came."""
+    number, processes = jax.process_index(), jax.process_count()
+    folder = Path(place, str(number))
     folder.mkdir()
     os.chdir(folder)
     for name in pipelines(0, 1):
@@ -81,3 +81,7 @@ if __name__ == "__main__":
         for name, pipeline in pipelines(number, processes).items()
     }
     (folder / "found.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    take_part(main)

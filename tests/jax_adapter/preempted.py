@@ -6,13 +6,13 @@ Run by `processes.start`, as ``python -m jax_adapter.preempted NUMBER PROCESSES 
 from __future__ import annotations
 
 import json
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import jax
 import orbax.checkpoint as ocp
+from jax_adapter.member import take_part
 from resumable_jax import InputSave
 
 import resumable as rs
@@ -28,8 +28,9 @@ def pipeline(number: int, processes: int) -> rs.Pipeline[Any]:
     return numbers.shard(number, processes).batch(GLOBAL_BATCH // processes)
 
 
-def train(folder: Path) -> None:
+def train(place: str) -> None:
     """Train until a checkpoint was saved because of a preemption; write down what was seen."""
+    folder = Path(place)
     number, processes = jax.process_index(), jax.process_count()
     iterator = iter(pipeline(number, processes))
     options = ocp.CheckpointManagerOptions(save_interval_steps=10 * MOST_STEPS, create=True)
@@ -48,6 +49,4 @@ def train(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    address = f"127.0.0.1:{sys.argv[3]}"
-    jax.distributed.initialize(address, int(sys.argv[2]), int(sys.argv[1]))
-    train(Path(sys.argv[4]))
+    take_part(train)

@@ -8,7 +8,6 @@ Run by `processes.run`, as ``python -m jax_adapter.runs NUMBER PROCESSES PORT CO
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ import optax
 import orbax.checkpoint as ocp
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax_adapter.member import take_part
 from orbax.checkpoint import v1
 from resumable_jax import InputCheckpointable, InputRestore, InputSave
 
@@ -171,7 +171,7 @@ def train(folder: Path) -> None:
         (folder / f"{kind}-{jax.process_index()}.json").write_text(json.dumps(found))
 
 
-def restore(folder: Path, out: Path, again: str) -> None:
+def restore(folder: Path, out: Path, *, again: bool) -> None:
     """Go on from every step, and write down the rest of the records; with ``again``, the weights too."""
     for kind in KINDS:
         found = {}
@@ -194,16 +194,13 @@ def restore(folder: Path, out: Path, again: str) -> None:
         (out / f"{kind}-{jax.process_index()}.json").write_text(json.dumps(found))
 
 
-if __name__ == "__main__":
-    if int(sys.argv[2]) > 1:
-        jax.distributed.initialize(
-            f"127.0.0.1:{sys.argv[3]}",
-            int(sys.argv[2]),
-            int(sys.argv[1]),
-            initialization_timeout=60,
-        )
-    command, *arguments = sys.argv[4:]
+def main(command: str, folder: str, *arguments: str) -> None:
+    """Do what the command line says."""
     if command == "train":
-        train(Path(arguments[0]))
+        train(Path(folder))
     else:
-        restore(Path(arguments[0]), Path(arguments[1]), arguments[2] if arguments[2:] else "")
+        restore(Path(folder), Path(arguments[0]), again="again" in arguments)
+
+
+if __name__ == "__main__":
+    take_part(main)

@@ -57,7 +57,7 @@ class InputHandler:
         """
         if isinstance(checkpointable, InputCheckpointable):
             return await checkpointable.save(directory)
-        return save_input(directory, as_running("a checkpointable", checkpointable))
+        return await save_input(directory, lambda: as_running("a checkpointable", checkpointable))
 
     async def load(
         self, directory: v1.path.Path, abstract_checkpointable: Any = None

@@ -9,10 +9,9 @@ import pytest
 
 __all__ = ["ORBAX_WARNS", "damage", "input_files", "type_strings"]
 
-# Of arrays that are loaded without their sharding, and after a handler refused to save or load.
+# Of arrays that are loaded without their sharding, and of what it leaves after a handler refused to load.
 ORBAX_WARNS = [
     pytest.mark.filterwarnings("ignore:Sharding info not provided"),
-    pytest.mark.filterwarnings("ignore:coroutine '_create_paths' was never awaited"),
     pytest.mark.filterwarnings("ignore:coroutine 'PyTreeHandler._background_load' was never"),
 ]
 

@@ -285,15 +285,21 @@ def test_another_pipeline_damage_and_loss_are_refused_in_our_words(tmp_path: Pat
                 restored(tmp_path, 40, target)
 
 
-def test_a_state_that_cannot_be_saved_is_refused_by_the_save(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_state_that_cannot_be_saved_is_refused_and_no_thread_waits_for_the_folder(
+    asynchronous: bool, tmp_path: Path
+) -> None:
     def numbers() -> Any:
         yield from range(9)
 
-    # At once: after a refusal, an asynchronous save of Orbax leaves a thread that waits for the folder.
-    at_once = manager(tmp_path, enable_async_checkpointing=False)
-    with iter(rs.from_iterable(numbers()).batch(2)) as iterator, at_once as saving:
-        next(iterator)
-        with pytest.raises(rs.ExternalStateError):
-            saving.save(40, args=Composite(input=InputSave(iterator)))
+    iterator = at(rs.from_iterable(numbers()).batch(2), 1)
+    both = Composite(state=ocp.args.StandardSave(STATE), input=InputSave(iterator))
+    with (  # noqa: PT012
+        manager(tmp_path, enable_async_checkpointing=asynchronous) as saving,
+        pytest.raises(rs.ExternalStateError),
+    ):
+        saving.save(40, args=both)
+        saving.wait_until_finished()
+    # `conftest.py` sees to the threads.
     with manager(tmp_path) as reading:
         assert reading.all_steps() == []

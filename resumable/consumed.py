@@ -15,18 +15,22 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from .core.continuing import EVERYTHING
 from .core.fingerprint import fingerprint
-from .core.foreign_source import inexact_sources
-from .core.graph import without_threads
+from .core.foreign_source import ExternalSource, inexact_sources
+from .core.function_state import CallsFunction
+from .core.graph import walk, without_threads
 from .core.iterator import PipelineIterator
+from .core.stage import Stage
 from .errors import StateMismatch
 from .pipeline import Pipeline
 from .state.encoding import loads
-from .state.value import State
+from .state.value import State, TakenState, take_state, taken_state
 
 T = TypeVar("T")
 
 MARK_SHARE: Final = 10
 """Marks take at most one part in so many of the producer's time."""
+MARK_SHARE_BEHIND: Final = 100
+"""The same of a producer whose consumer is few items behind, so that little is read again anyway."""
 MARKS_A_LEVEL: Final = 3
 LAST_LEVEL: Final = 12
 
@@ -40,15 +44,42 @@ class ConsumedStates(Generic[T]):
 
     Args:
       pipeline: the pipeline whose items are produced ahead.
+      start: the state at which the epoch begins, one that an iterator of ``pipeline`` returned; by
+        default that before the very first item.
     """
 
-    def __init__(self, pipeline: Pipeline[T]) -> None:
+    def __init__(self, pipeline: Pipeline[T], *, start: State | None = None) -> None:
         self.pipeline = pipeline
         # The pipeline without threads, to pass over items.
         self._plain: Pipeline[T] = Pipeline(without_threads(pipeline.stage))
         self._is_stream = not pipeline.random_access
         self._reads_once = any(stage.reads_once for stage, _ in inexact_sources(pipeline.stage))
-        self.start_at(self.first_of(0))
+        self.start_at(self.first_of(0) if start is None else start)
+
+    @classmethod
+    def behind(cls, iterator: PipelineIterator[T], most: int) -> ConsumedStates[T]:
+        """The states behind an iterator that runs already, from where it stands.
+
+        It is the producer, in the thread that calls `after`, and `mark` must be called after each of its
+        items. Nothing but `after` and `mark` may be used of the result. An object with a state of its
+        own, such as a function or a loader, can be read in one place only. So if the pipeline has one,
+        items are not read again, and `mark` takes each state.
+
+        Args:
+          iterator: the producer.
+          most: how many items the consumer is behind it at most.
+
+        Raises:
+          ExternalStateError: if the position of a source cannot be restored.
+          UnencodableState: if a stage holds a value without an exact serialised form.
+          InvalidArgument: if an item is being computed.
+        """
+        states = cls(Pipeline(iterator._stage), start=iterator.get_state())
+        states._producer = weakref.ref(iterator)
+        states._marks = _Marks(
+            MARK_SHARE_BEHIND, max(MARKS_A_LEVEL, most + 1), _has_own_state(iterator._stage)
+        )
+        return states
 
     def first_of(self, epoch: int) -> State:
         """The state before the first item of ``epoch``."""
@@ -117,16 +148,18 @@ class ConsumedStates(Generic[T]):
                 f"the epoch began after step {self.origin['step']}, so step {step} is not in it"
             )
         if self._is_stream:
+            mark = self._marks.newest_until(step)
+            if mark is not None and mark.step == step:
+                return mark.state
             if self._producer is not None and not self._elsewhere:
                 # Nothing is read again if the producer is at this very item.
                 producer = self._producer()
                 if producer is not None and producer.step == step:
                     return producer.get_state()
-            mark = self._marks.newest_until(step)
+            if self._marks.has_each:
+                raise StateMismatch(f"the state after step {step} was not kept")
             if self._reads_once:
                 return self._with_ahead(self.origin if mark is None else mark.state, step)
-            if mark is not None and mark.step == step:
-                return mark.state
             known = self._consumer
             if mark is not None and (known is None or not mark.step <= known.step <= step):
                 self._consumer = self._plain.resume(mark.state)
@@ -159,43 +192,71 @@ class ConsumedStates(Generic[T]):
         self._marks = _Marks()
 
 
+def _has_own_state(stage: Stage[Any]) -> bool:
+    """Whether the pipeline has an object that cannot serve two iterators at a time."""
+    return any(
+        (isinstance(found, CallsFunction) and found.carries_state)
+        or (isinstance(found, ExternalSource) and found.keeps_position)
+        for found, _ in walk(stage)
+    )
+
+
 class _ConsumedState(NamedTuple):
     """The state after a number of items, or at the end of the epoch if it has fewer.
 
     Attributes:
       step: the number of items.
-      data: the state, or its bytes.
+      data: the state, or its bytes, or the error of taking it.
     """
 
     step: int
-    data: State | bytes
+    data: TakenState | bytes
 
     @property
     def state(self) -> State:
-        """The state."""
-        return loads(self.data) if isinstance(self.data, bytes) else self.data
+        """The state; raises the error of taking it."""
+        return loads(self.data) if isinstance(self.data, bytes) else taken_state(self.data)
 
 
 class _Marks:
-    """Some of the states that a producer passed: many of the last ones, fewer of those before."""
+    """Some of the states that a producer passed: many of the last ones, fewer of those before.
+
+    A state that cannot be taken is an error only where the consumer asks for it.
+
+    Args:
+      share: taking them takes at most one part in so many of the producer's time.
+      a_level: how many are kept of each level, so that the last so many are all there.
+      has_each: whether the state after each item is taken, however long that takes.
+    """
 
     # The level of the n-th mark is the number of trailing zero bits of n, and each level keeps its last
-    # three marks. So wherever the consumer is, there is a mark at about half of its distance.
+    # few marks. So wherever the consumer is, there is a mark at about half of its distance.
 
-    def __init__(self) -> None:
+    def __init__(
+        self, share: int = MARK_SHARE, a_level: int = MARKS_A_LEVEL, has_each: bool = False
+    ) -> None:
+        self.has_each = has_each
+        self._share = share
         self._lock = threading.Lock()
-        self._levels = [deque[_ConsumedState](maxlen=MARKS_A_LEVEL) for _ in range(LAST_LEVEL + 1)]
+        self._levels = [deque[_ConsumedState](maxlen=a_level) for _ in range(LAST_LEVEL + 1)]
         self._count = 0
         self._due = 0.0
 
     def add(self, producer: PipelineIterator[Any]) -> None:
+        if self.has_each:
+            step = producer.step
+            newest = self.newest_until(step)
+            if newest is None or newest.step < step:
+                self.put(_ConsumedState(step, take_state(producer.get_state)))
+            return
         began = perf_counter()
         if began < self._due:
             return
-        state = producer.get_state()
+        state = take_state(producer.get_state)
         ended = perf_counter()
-        self._due = ended + MARK_SHARE * (ended - began)
-        self.put(_ConsumedState(state["step"], state))
+        self._due = ended + self._share * (ended - began)
+        if not isinstance(state, Exception):
+            self.put(_ConsumedState(state["step"], state))
 
     def put(self, mark: _ConsumedState) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import RunningSum
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
@@ -144,3 +145,68 @@ def test_a_copy_in_another_process_has_no_running_iterator() -> None:
         next(producer)
         copied = pickle.loads(pickle.dumps(states))
         assert copied.after(5) == states.after(5)
+
+
+OF_THEIR_OWN: dict[str, Any] = {
+    "function": lambda: rs.range(LENGTH).map(RunningSum()).filter(lambda total: total % 3),
+    "read once": lambda: rs.from_iterable(numbers(), external_state_policy="ignore").map(abs),
+}
+
+
+@pytest.mark.parametrize("kind", [*PIPELINES, *OF_THEIR_OWN])
+@given(
+    begin=st.integers(0, 12),
+    most=st.integers(0, 7),
+    moves=st.lists(st.integers(-9, 9)),
+    rare=st.booleans(),
+)
+def test_behind_an_iterator_the_states_are_those_that_it_had(
+    kind: str, begin: int, most: int, moves: list[int], rare: bool
+) -> None:
+    make = (PIPELINES | OF_THEIR_OWN)[kind]
+    with make().start() as bare:
+        had = [bare.get_state()]
+        expected = []
+        for item in bare:
+            expected.append(str(item))
+            had.append(bare.get_state())
+    with make().start() as producer:
+        begin = len(list(islice(producer, begin)))
+        states = ConsumedStates.behind(producer, most)
+        if rare:
+            states._marks._share = 1 << 40
+        step = begin
+        for move in moves:
+            for item in islice(producer, max(move, 0)):
+                assert str(item) == expected[producer.step - 1]
+                states.mark(producer)
+            step = max(step, producer.step - most, min(producer.step, producer.step + move))
+            assert rs.dumps(states.after(step)) == rs.dumps(had[step])
+
+
+def test_behind_an_iterator_a_state_that_cannot_be_taken_is_an_error_where_it_is_asked_for() -> (
+    None
+):
+    held = rs.from_iterable(numbers).map(lambda number: {number}).shuffle(1, window=3, carry=True)
+    pipelines: list[rs.Pipeline[Any]] = [held, held.map(len).map(RunningSum())]
+    for pipeline in pipelines:
+        with pipeline.start() as producer:
+            states = ConsumedStates.behind(producer, 2)
+            for _ in islice(producer, 5):
+                states.mark(producer)
+            for step in (4, 5):
+                with pytest.raises(rs.UnencodableState, match=r"holds a builtins\.set"):
+                    states.after(step)
+            assert len(list(producer)) == LENGTH - 5
+
+
+def test_behind_an_iterator_with_a_state_of_its_own_nothing_is_read_again() -> None:
+    """Two readings of one object would disturb each other."""
+    with iter(rs.range(LENGTH).map(RunningSum())) as producer:
+        states = ConsumedStates.behind(producer, 2)
+        for _ in islice(producer, 50):
+            states.mark(producer)
+        assert [states.after(step)["step"] for step in (48, 49, 50)] == [48, 49, 50]
+        with pytest.raises(rs.StateMismatch, match="the state after step 13 was not kept"):
+            states.after(13)
+        assert next(producer) == sum(range(51))

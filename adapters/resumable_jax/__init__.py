@@ -3,12 +3,16 @@
 # `inputs` says what has a state that can be saved. `folder` writes it into a folder of Orbax's, and reads
 # it there, for any number of processes; what the files hold is decided in `resumable.checkpoint.input_folder`.
 # `checkpointable` and `handler` are for version 1 of Orbax's interface, `arguments` is for version 0.
+# `arrays` and `device_prefetch` put batches on the devices.
 
 from __future__ import annotations
 
 from .arguments import InputCheckpointHandler as InputCheckpointHandler
 from .arguments import InputRestore as InputRestore
 from .arguments import InputSave as InputSave
+from .arrays import to_global as to_global
 from .checkpointable import InputCheckpointable as InputCheckpointable
+from .device_prefetch import DevicePrefetch as DevicePrefetch
+from .device_prefetch import device_prefetch as device_prefetch
 from .handler import InputHandler as InputHandler
 from .handler import InputMetadata as InputMetadata

@@ -108,8 +108,9 @@ python -m pytest --require-packages tests/docs -k "pytorch or lightning or huggi
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.
-mypy adapters/resumable_jax/*.py tests/jax_adapter/*.py
-python -m pytest --require-packages tests/jax_adapter
+mypy adapters/resumable_jax/*.py tests/jax_adapter/*.py examples/nnx_orbax.py
+python -m pytest --require-packages tests/jax_adapter tests/examples/test_nnx_orbax.py
+python -m pytest --require-packages tests/docs -k jax
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\

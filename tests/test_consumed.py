@@ -210,3 +210,19 @@ def test_behind_an_iterator_with_a_state_of_its_own_nothing_is_read_again() -> N
         with pytest.raises(rs.StateMismatch, match="the state after step 13 was not kept"):
             states.after(13)
         assert next(producer) == sum(range(51))
+
+
+def test_behind_an_iterator_nothing_is_read_again_from_before_it_was_given() -> None:
+    seen: list[int] = []
+
+    def keep(number: int) -> bool:
+        seen.append(number)
+        return True
+
+    with iter(rs.range(100).filter(keep)) as producer:
+        list(islice(producer, 50))
+        states = ConsumedStates.behind(producer, 2)
+        list(islice(producer, 2))
+        seen.clear()
+        assert states.after(51)["step"] == 51
+    assert seen == [50]

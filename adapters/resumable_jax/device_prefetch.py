@@ -87,7 +87,8 @@ class DevicePrefetch(Iterator[Any]):
     """The batches of a pipeline on the devices; `device_prefetch` makes it.
 
     An error in a function of the pipeline, or of a batch that JAX cannot hold, comes after the batches before
-    it were handed out, and once: the next call tries the same batch again.
+    it were handed out, and once: the next call tries the same batch again. So does an `Exception` that a signal
+    handler raises meanwhile. What is no `Exception`, such as `KeyboardInterrupt`, comes at once.
 
     It belongs to one thread at a time, which is not checked. The state stays readable after `close`.
 

@@ -221,10 +221,13 @@ def overlap(rows: int, features: int, batches: int, most_seconds: float) -> None
         loops = [Loop(source, features, rounds) for source in sources]
         times, _ = taken_in_turns(loops, most_seconds)
         inline, ahead, none = (1e3 * median(found) for found in times)
-        hidden = (inline - ahead) / max(inline - none, 1e-9)
+        copies = inline - none
+        hidden = (
+            f"{(inline - ahead) / copies:.0%}" if copies > 0.02 * none else "nothing to speak of"
+        )
         print(
-            f"  step of {milliseconds:2} ms: {inline:.2f}, {ahead:.2f}, {none:.2f} ms; {hidden:.0%} of what copies "
-            f"cost is hidden; device_prefetch / in line {described(times[1], times[0])}",
+            f"  step of {milliseconds:2} ms: {inline:.2f}, {ahead:.2f}, {none:.2f} ms; of what copies cost, "
+            f"{hidden} is hidden; device_prefetch / in line {described(times[1], times[0])}",
             flush=True,
         )
 

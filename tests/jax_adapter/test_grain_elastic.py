@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import neg
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,13 +48,6 @@ def ours(length: int) -> Any:
 
 def theirs(length: int) -> Any:
     return from_grain(numbers(length).shuffle(42))
-
-
-def with_workers(numbers: tuple[int, ...]) -> pytest.MarkDecorator:
-    """Parametrize by the arguments of a stage with workers: none, threads, processes."""
-    # A process takes seconds to start, and each host has its own.
-    processes = pytest.param(PROCESSES, marks=pytest.mark.deep, id="processes")
-    return pytest.mark.parametrize("workers", [*({"workers": n} for n in numbers), processes])
 
 
 SOURCES = pytest.mark.parametrize("source", [ours, theirs])
@@ -123,7 +117,7 @@ def resized(host: Host, before: Fleet, after: Fleet, first: int = STEPS) -> list
     return done
 
 
-@with_workers((0, 7))
+@pytest.mark.parametrize("workers", [{"workers": 0}, {"workers": 7}])
 @pytest.mark.parametrize(
     ("host", "hosts", "batch", "expected"),
     [
@@ -166,8 +160,15 @@ def test_every_item_comes_once_in_the_order_of_one_host(
     assert sorted(done) == list(range(-1, length - 1))
 
 
-@with_workers((2,))
-@SOURCES
+@pytest.mark.parametrize(
+    ("source", "workers"),
+    [
+        (ours, {"workers": 2}),
+        (theirs, {"workers": 2}),
+        # Each host has processes of its own, which take seconds to start.
+        pytest.param(theirs, PROCESSES, marks=pytest.mark.deep),
+    ],
+)
 @pytest.mark.parametrize(("length", "before", "after"), [SIZES[1], SIZES[3]])
 def test_workers_change_nothing(
     source: Any, length: int, before: Fleet, after: Fleet, workers: Any
@@ -180,9 +181,20 @@ def test_workers_change_nothing(
 
 
 def test_processes_change_nothing() -> None:
+    # No function of this module, which the processes would have to import, and JAX with it.
     pipeline = theirs(64)
-    done = resized(dealt(pipeline, fn=double, **PROCESSES), Fleet(1, 4), Fleet(2, 2), first=3)
-    assert plain(done) == [double(item) for item in pipeline]
+    host = dealt(pipeline, fn=neg, **PROCESSES)
+    done = resized(host, Fleet(1, 4), Fleet(2, 2), first=3)
+    assert plain(done) == [neg(item) for item in pipeline]
+    parts = ours(64).partition(2, lambda part: part.filter((1).__and__).batch(2), **PROCESSES)
+    with iter(parts) as iterator:
+        done = [next(iterator) for _ in range(5)]
+        state = rs.dumps(iterator.get_state())
+    ranks = [iter(parts.shard(rank, 2).resume(rs.loads(state))) for rank in range(2)]
+    done += turns(ranks[1:] + ranks[:1])
+    for rank in ranks:
+        rank.close()
+    assert sorted(flat(map(plain, done))) == list(range(1, 64, 2))
 
 
 @given(
@@ -266,10 +278,15 @@ def turns(iterators: list[Any]) -> Iterator[Any]:
             return
 
 
-@with_workers((0, 2))
-@SOURCES
+@pytest.mark.parametrize("source", [ours, theirs])
 @pytest.mark.parametrize("fn", [filtered, packed])
-@pytest.mark.parametrize(("hosts", "others"), [(8, 4), (4, 6), (2, 12)])
+@pytest.mark.parametrize(
+    ("hosts", "others", "workers"),
+    [
+        *((*fleets, {"workers": n}) for n in (0, 2) for fleets in ((8, 4), (4, 6), (2, 12))),
+        pytest.param(1, 2, PROCESSES, marks=pytest.mark.deep),
+    ],
+)
 def test_partitions_filter_and_pack_on_hosts_that_change(
     hosts: int, others: int, fn: Any, source: Any, workers: Any
 ) -> None:

@@ -66,7 +66,7 @@ TF_NEW = Environment(
 )  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 JAX = Environment(
-    "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+    "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec", "loky",
 )  # fmt: skip
 BUILD = Environment("3.11", "build", "hatchling")
 

@@ -66,7 +66,7 @@ TF_NEW = Environment(
 )  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 JAX = Environment(
-    "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+    "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec", "loky",
 )  # fmt: skip
 BUILD = Environment("3.11", "build", "hatchling")
 
@@ -109,8 +109,9 @@ python -m pytest --require-packages tests/docs -k "pytorch or lightning or huggi
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.
 MYPYPATH=benchmarks/workloads/scripts mypy \\
-    adapters/resumable_jax/*.py tests/jax_adapter/*.py benchmarks/workloads/scripts/jax_*.py
-python -m pytest --require-packages tests/jax_adapter
+    adapters/resumable_jax/*.py tests/jax_adapter/*.py benchmarks/workloads/scripts/jax_*.py examples/nnx_orbax.py
+python -m pytest --require-packages tests/jax_adapter tests/examples/test_nnx_orbax.py
+python -m pytest --require-packages tests/docs -k jax
 """),
     Step("tf-2.15", "TensorFlow 2.15 with Estimator", TF_OLD, """
 PYTHONPATH=. python -m pytest --require-packages tests/tf_adapter \\

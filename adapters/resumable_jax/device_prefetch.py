@@ -122,6 +122,11 @@ class DevicePrefetch(Iterator[Any]):
         raise StopIteration if error is None else error
 
     @property
+    def iterator(self) -> rs.PipelineIterator[Any]:
+        """The iterator of the pipeline, which is ahead of the loop; `resumable_jax.inputs` asks for it."""
+        return self._here.iterator
+
+    @property
     def step(self) -> int:
         """Number of batches handed out, across resumes, as the pipeline's own iterator counts them."""
         return self._here.step

@@ -17,8 +17,11 @@ __all__ = ["Input", "RunningInput", "as_running", "is_input", "put_state"]
 class RunsAhead(Protocol):
     """What reads ahead of a loop over ``iterator``, and has the state of what the loop was given."""
 
-    iterator: rs.PipelineIterator[Any]
-    step: int
+    @property
+    def iterator(self) -> rs.PipelineIterator[Any]: ...
+
+    @property
+    def step(self) -> int: ...
 
     def get_state(self) -> State: ...
 

@@ -10,7 +10,7 @@ import copy
 import math
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -396,10 +396,12 @@ class _FromIterableIterator(DefersState[T], SourceIterator[T]):
         return self._digest()
 
     def close(self) -> None:
-        # A generator that we made holds its own resources until it is closed.
+        # What was opened here may hold files, threads or processes until it is closed. An object that is read
+        # from where it stands belongs to the user: `SharedPosition` has no `close`.
         iterator, self._iterator = self._iterator, None
-        if not hasattr(self._stage.iterable, "__next__") and isinstance(iterator, Generator):
-            iterator.close()
+        close = getattr(iterator, "close", None)
+        if callable(close):
+            close()
 
     def _open(self) -> Iterator[T]:
         stage = self._stage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.pages import DOCS, matches, run_page
+from support.pages import DOCS, matches, module_path, run_page
 
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
@@ -43,6 +43,7 @@ def test_every_block_of_a_page_runs(
     for start, package in PACKAGES.items():
         if page.startswith(start):
             pytest.importorskip(package, reason=f"{package} is not installed")
+            monkeypatch.setenv("PYTHONPATH", module_path())  # it may start interpreters itself
     monkeypatch.chdir(tmp_path)
     run_page(DOCS / page, tmp_path)
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from support import forks
 
-__all__ = ["Life", "Program"]
+__all__ = ["Life", "Program", "trained"]
 
 ROOT: Final = Path(__file__).parents[2]
 PATIENCE: Final = 300.0
@@ -56,10 +56,11 @@ class Program:
     Args:
       name: of the file.
       arguments: for its command line.
-      preloaded: modules that take long to import.
+      preloaded: modules that take long to import; None if an interpreter must be started for each life,
+        since one that has imported them cannot be forked.
     """
 
-    def __init__(self, name: str, *arguments: str, preloaded: tuple[str, ...] = ()) -> None:
+    def __init__(self, name: str, *arguments: str, preloaded: tuple[str, ...] | None = ()) -> None:
         self.path = ROOT / "examples" / name
         self.arguments = arguments
         self.preloaded = preloaded
@@ -149,6 +150,21 @@ class Program:
             "stderr": subprocess.STDOUT,
             "start_new_session": True,
         }
+        command = [sys.executable, "-c", code]
+        if self.preloaded is None:
+            return subprocess.Popen(command, **options)
         # Most programs take longer to import what they need than to do what they do.
         preloaded = (*forks.PRELOADED, *self.preloaded)
-        return forks.Popen([sys.executable, "-c", code], **options, preloaded=preloaded)
+        return forks.Popen(command, **options, preloaded=preloaded)
+
+
+def trained(folder: Path) -> dict[int, list[Any]]:
+    """What each step was trained on, in the run that counts: a start drops the steps after its own."""
+    steps: dict[int, list[Any]] = {}
+    for line in (folder / "trained.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if "start" in entry:
+            steps = {step: rows for step, rows in steps.items() if step <= entry["start"]}
+        else:
+            steps.setdefault(entry["step"], []).append(entry["rows"])
+    return steps

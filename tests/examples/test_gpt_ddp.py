@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -16,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
-from examples.lives import PATIENCE, ROOT, Program  # noqa: E402
+from examples.lives import PATIENCE, ROOT, Program, trained  # noqa: E402
 
 import resumable as rs  # noqa: E402
 from examples import gpt_ddp  # noqa: E402
@@ -28,18 +27,6 @@ def result(folder: Path) -> Any:
     """The weights that the program wrote at its end, and what it was trained on."""
     saved = torch.load(folder / "gpt.pt", weights_only=True)
     return {name: weight.tolist() for name, weight in saved.items()}, trained(folder)
-
-
-def trained(folder: Path) -> dict[int, list[Any]]:
-    """What each step was trained on, in the run that counts: a start drops the steps after its own."""
-    steps: dict[int, list[Any]] = {}
-    for line in (folder / "trained.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        if "start" in entry:
-            steps = {step: rows for step, rows in steps.items() if step <= entry["start"]}
-        else:
-            steps.setdefault(entry["step"], []).append(entry["rows"])
-    return steps
 
 
 def test_kills_at_any_moments_leave_the_same_weights(tmp_path: Path) -> None:

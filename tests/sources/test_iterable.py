@@ -12,7 +12,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 from support.graphs import Counter, Dice, Loader
@@ -267,6 +267,30 @@ def test_the_iterator_of_a_generator_function_is_closed() -> None:
     with iter(rs.from_iterable(source)) as iterator:
         next(iterator)
     assert closed == [True]
+
+
+def test_an_iterator_that_was_opened_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    path.write_text("a\nb\nc\n", encoding="utf-8")
+    opened: list[TextIO] = []
+
+    def source() -> TextIO:
+        opened.append(path.open(encoding="utf-8"))
+        return opened[-1]
+
+    pipeline = rs.from_iterable(source)
+    with iter(pipeline) as iterator:
+        assert next(iterator) == "a\n"
+        state = iterator.get_state()
+    with pipeline.resume(state) as iterator:
+        assert list(iterator) == ["b\n", "c\n"]
+    with iter(pipeline.repeat(2)) as iterator:
+        assert list(iterator) == ["a\n", "b\n", "c\n"] * 2
+    with path.open(encoding="utf-8") as theirs, iter(rs.from_iterable(theirs)) as iterator:
+        next(iterator)
+        iterator.close()
+        assert not theirs.closed  # they have opened it
+    assert [file.closed for file in opened] == [True] * 4
 
 
 def test_reading_many_items_again_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,6 +78,12 @@ def run_page(path: Path, folder: Path) -> ModuleType:
     return page
 
 
+def module_path() -> str:
+    """Where another interpreter finds what a reader has installed."""
+    paths = [ROOT, ROOT / "adapters", os.environ.get("PYTHONPATH", "")]
+    return os.pathsep.join(map(str, filter(None, paths)))
+
+
 def _send_by_value(page: ModuleType) -> None:
     """Let worker processes get functions of ``page`` as those of `__main__`, where a reader types them."""
     try:
@@ -101,14 +107,13 @@ def _printed_by(command: str, folder: Path) -> str:
     if name == "resumable" and not is_deep() and not re.search("[|&;<>$*`]", command):
         return fork_command(folder, *arguments, COLUMNS="100").stdout
     search = [Path(sys.executable).parent, os.environ.get("PATH", "")]
-    paths = [ROOT, ROOT / "adapters", os.environ.get("PYTHONPATH", "")]
     done = subprocess.run(
         ["bash", "-c", COMMANDS + command],
         cwd=folder,
         env={
             **os.environ,
             "PATH": os.pathsep.join(map(str, search)),
-            "PYTHONPATH": os.pathsep.join(map(str, filter(None, paths))),
+            "PYTHONPATH": module_path(),
             "COLUMNS": "100",
         },
         stdout=subprocess.PIPE,

@@ -130,7 +130,7 @@ async def end(group: int, ended: asyncio.Future[Waited]) -> None:
 
 
 def environ(step: Step, folder: Path) -> dict[str, str]:
-    """The variables for a step: nothing that it writes is shared with another."""
+    """The variables for a step: nothing that it writes is shared with another, but what it looks up."""
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -142,15 +142,19 @@ def environ(step: Step, folder: Path) -> dict[str, str]:
         programs.insert(0, str(step.environment.folder / "bin"))
     temporary = folder / "tmp"
     temporary.mkdir()
+    # What it keeps here it derives from Unicode and from the source, and looks up by their version and
+    # digest. No example is among it, since they are the same in every run.
+    hypothesis = (step.environment.folder if step.environment else folder) / "hypothesis"
     return variables | {
         "PATH": os.pathsep.join(programs),
         "WORK": str(folder),
         "TMPDIR": str(temporary),
-        "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
+        "HYPOTHESIS_STORAGE_DIRECTORY": str(hypothesis),
         "MYPY_CACHE_DIR": str(folder / "mypy"),
         "PYTEST_ADDOPTS": f"-o cache_dir={folder / 'pytest'}",
-        # What `-n auto` of the project's settings means: one core is what a step has.
-        "PYTEST_XDIST_AUTO_NUM_WORKERS": "1",
+        # What `-n auto` of the project's settings means: one core is what a step has. The test runner
+        # itself uses it, since a worker that reports each test to it takes a tenth more.
+        "PYTEST_XDIST_AUTO_NUM_WORKERS": "0",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
     }
 

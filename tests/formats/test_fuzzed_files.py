@@ -9,14 +9,19 @@ from pathlib import Path
 
 import pytest
 from campaigns import children
+from campaigns.damaged_records import RECORDS
 from campaigns.fuzz_formats import TARGETS, fuzz
 from support.tiers import is_deep
 
 COUNT = 5000 if is_deep() else 300
+# A file of records is read in a twentieth of the time that a compressed file or a table takes, most
+# of which passes in the libraries that read those.
+CASES = [
+    (name, seed) for name in TARGETS for seed in range(4 if is_deep() and name in RECORDS else 1)
+]
 
 
-@pytest.mark.parametrize("seed", range(4 if is_deep() else 1))
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize(("name", "seed"), CASES)
 def test_each_of_many_damaged_files_gives_right_items_or_malformed_ones(
     name: str, seed: int
 ) -> None:

@@ -38,7 +38,8 @@ def command(request: pytest.FixtureRequest) -> Command:
     return run_command if is_deep() else request.getfixturevalue("forked")
 
 
-# The first takes as long as ten others; the rest are exact, as `stream` and `ranks` are, or go wrong as others do.
+# They are exact, as `stream` and `ranks` are, or go wrong as others do. So forks verify them in the deep tier,
+# where processes of their own verify the others.
 ONLY_DEEP = {
     *("growing_tokeniser", "images", "language_model", "lines_on_disk", "mixture"),
     *("delivered_again", "held_on_ranks", "remembering_rank", "swapped_on_ranks"),
@@ -53,7 +54,8 @@ ONLY_DEEP = {
         for name in EXPECTED
     ],
 )
-def test_every_example_gets_its_verdict(name: str, command: Command) -> None:
+def test_every_example_gets_its_verdict(name: str, request: pytest.FixtureRequest) -> None:
+    command: Command = request.getfixturevalue("forked" if name in ONLY_DEEP else "command")
     status, report = verified(name, "--positions", "5", command=command)
     assert problem(name, status, report) is None
 

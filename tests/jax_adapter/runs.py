@@ -22,7 +22,7 @@ from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jax_adapter.member import take_part
 from orbax.checkpoint import v1
-from resumable_jax import InputCheckpointable, InputRestore, InputSave
+from resumable_jax import InputCheckpointable, InputRestore, InputSave, device_prefetch
 
 import resumable as rs
 
@@ -32,7 +32,8 @@ GLOBAL_BATCH = 12
 PARTITIONS = 8
 ROWS = 4
 LENGTH = 8
-KINDS = ("shard", "partition")
+KINDS = ("shard", "ahead", "partition")
+"""Behind `shard`; the same with global batches that lie ahead on the devices; and packed in partitions."""
 OPTIMIZER = optax.adam(0.05)
 
 
@@ -41,18 +42,18 @@ class Batch(NamedTuple):
 
     Attributes:
       rows: float32, one row a record or a packed row.
-      records: the number of the record, of each row or token.
+      records: int32, the number of the record, of each row or token.
     """
 
     rows: np.ndarray[Any, Any]
-    records: list[int]
+    records: np.ndarray[Any, Any]
 
 
 def features(records: Any) -> Batch:
     """A row for each of ``records``, from its number."""
-    numbers = np.asarray(records)
+    numbers = np.asarray(records, np.int32)
     rows = np.sin(numbers[:, None] * np.arange(1, LENGTH + 1)).astype(np.float32)
-    return Batch(rows, numbers.tolist())
+    return Batch(rows, numbers)
 
 
 def document(number: int) -> list[int]:
@@ -63,7 +64,7 @@ def document(number: int) -> list[int]:
 def packed_rows(rows: Any) -> Batch:
     """The packed rows of a batch, with the records in them."""
     tokens = np.asarray(rows["tokens"])
-    return Batch(np.sin(tokens).astype(np.float32), (tokens[tokens > 0] - 1).tolist())
+    return Batch(np.sin(tokens).astype(np.float32), tokens[tokens > 0] - 1)
 
 
 def packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Batch]:
@@ -75,14 +76,16 @@ def packed(part: rs.Pipeline[Any]) -> rs.Pipeline[Batch]:
 def pipeline(kind: str, number: int, processes: int) -> rs.Pipeline[Batch]:
     """The input of a process, three epochs."""
     records = rs.range(RECORDS).shuffle(seed=5).repeat(EPOCHS)
-    if kind == "shard":
+    if kind != "partition":
         host_batch = GLOBAL_BATCH // processes
         return records.shard(number, processes).batch(host_batch).map(features)
     return records.partition(PARTITIONS, packed).shard(number, processes)
 
 
-def global_batch(batch: Batch | None, per_process: int) -> jax.Array:
+def global_rows(batch: Any, per_process: int) -> jax.Array:
     """The rows of all processes; zeros of a process that has no more, or has fewer."""
+    if batch is not None and isinstance(batch.rows, jax.Array):
+        return batch.rows
     rows = np.zeros((per_process, LENGTH), np.float32)
     if batch is not None:
         rows[: len(batch.rows)] = batch.rows
@@ -94,6 +97,14 @@ def sharding(*axes: str) -> NamedSharding:
     """Of an array whose first axes are divided, over all devices of all processes."""
     spec = PartitionSpec(*axes)  # type: ignore[no-untyped-call]
     return NamedSharding(Mesh(np.asarray(jax.devices()), ("data",)), spec)
+
+
+def records_of(batch: Any) -> list[int]:
+    """The records of this process in a batch."""
+    if isinstance(batch.records, jax.Array):
+        parts = sorted(batch.records.addressable_shards, key=lambda part: part.index[0].start or 0)
+        return [int(number) for part in parts for number in np.asarray(part.data)]
+    return [int(number) for number in batch.records]
 
 
 def fresh_model() -> Any:
@@ -120,8 +131,10 @@ class Training:
     def __init__(self, kind: str) -> None:
         number, processes = jax.process_index(), jax.process_count()
         self.model = fresh_model()
-        self.iterator = iter(pipeline(kind, number, processes))
-        self._per_process = GLOBAL_BATCH // processes if kind == "shard" else ROWS
+        self.iterator: Any = iter(pipeline(kind, number, processes))
+        if kind == "ahead":
+            self.iterator = device_prefetch(self.iterator, 3, sharding("data"))
+        self._per_process = ROWS if kind == "partition" else GLOBAL_BATCH // processes
 
     def steps(self) -> Iterator[list[int]]:
         """Train until no process has a batch; the records of this process in each step."""
@@ -129,8 +142,8 @@ class Training:
             batch = next(self.iterator, None)
             if not multihost_utils.process_allgather(np.array(batch is not None)).any():
                 return
-            self.model = trained(self.model, global_batch(batch, self._per_process))
-            yield [] if batch is None else batch.records
+            self.model = trained(self.model, global_rows(batch, self._per_process))
+            yield [] if batch is None else records_of(batch)
 
     @property
     def weights(self) -> str:
@@ -189,7 +202,7 @@ def restore(folder: Path, out: Path, *, again: bool) -> None:
                 wanted = {"state": training.abstract(), "input": training.iterator}
                 training.model = v1.load_checkpointables(where, wanted)["state"]
             loaded = training.weights
-            rest = list(training.steps()) if again else [one.records for one in training.iterator]
+            rest = list(training.steps()) if again else [*map(records_of, training.iterator)]
             found[step] = {"loaded": loaded, "rest": rest, "ended": training.weights}
         (out / f"{kind}-{jax.process_index()}.json").write_text(json.dumps(found))
 

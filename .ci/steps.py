@@ -108,7 +108,8 @@ python -m pytest --require-packages tests/docs -k "pytorch or lightning or huggi
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.
-mypy adapters/resumable_jax/*.py tests/jax_adapter/*.py examples/nnx_orbax.py
+MYPYPATH=benchmarks/workloads/scripts mypy \\
+    adapters/resumable_jax/*.py tests/jax_adapter/*.py benchmarks/workloads/scripts/jax_*.py examples/nnx_orbax.py
 python -m pytest --require-packages tests/jax_adapter tests/examples/test_nnx_orbax.py
 python -m pytest --require-packages tests/docs -k jax
 """),

@@ -40,12 +40,19 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
     async def async_save(
         self, directory: epath.Path, item: Any = None, args: InputSave | None = None
     ) -> list[ocp.future.Future]:
-        """Take the state now, and write it in the background."""
-        file = self._file(item, args)
-        writing = ocp.future.CommitFutureAwaitingContractedSignals(
-            _write(directory, file), name="resumable_input_save"
-        )
-        return [writing]
+        """Take the state now, and write it in the background.
+
+        If it cannot be saved, that is raised where Orbax tells that a save has failed, such as by
+        ``wait_until_finished``.
+        """
+        try:
+            work = _write(directory, self._file(item, args))
+        except Exception as error:
+            # Raised here, it would leave the threads behind by which Orbax makes the folders. They wait
+            # for what then never happens, and the process does not end before them.
+            work = _refuse(error)
+        name = "resumable_input_save"
+        return [ocp.future.CommitFutureAwaitingContractedSignals(work, name=name)]
 
     def save(self, directory: epath.Path, item: Any = None, args: InputSave | None = None) -> None:
         """Take the state and write it."""
@@ -83,6 +90,10 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
 
 async def _write(directory: epath.Path, file: InputFile | None) -> None:
     write_file(directory, file)
+
+
+async def _refuse(error: Exception) -> None:
+    raise error
 
 
 @ocp.args.register_with_handler(InputCheckpointHandler, for_save=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 from orbax.checkpoint import v1
 
@@ -45,7 +45,7 @@ class InputCheckpointable:
         Raises:
           ExternalStateError, UnencodableState: if the state cannot be saved exactly.
         """
-        return save_input(directory, self._running)
+        return await save_input(directory, lambda: self._running)
 
     async def load(self, directory: v1.path.Path) -> Awaitable[None]:
         """Read the state from ``directory`` now, and let the input go on there.
@@ -59,9 +59,18 @@ class InputCheckpointable:
         return _nothing_more()
 
 
-def save_input(directory: v1.path.PathAwaitingCreation, running: RunningInput) -> Awaitable[None]:
-    """Take the state of ``running`` now; what is returned writes it to ``directory``."""
-    return _write(directory, take_file(running, hosts_of_context()))
+async def save_input(
+    directory: v1.path.PathAwaitingCreation, find: Callable[[], RunningInput]
+) -> Awaitable[None]:
+    """Take the state of what ``find`` returns now; what is returned writes it to ``directory``."""
+    try:
+        file = take_file(find(), hosts_of_context())
+    except BaseException:
+        # Orbax may have begun to save something else. The threads that do so wait for the folder, and
+        # the process does not end before them.
+        await directory.await_creation()
+        raise
+    return _write(directory, file)
 
 
 async def _write(directory: v1.path.PathAwaitingCreation, file: InputFile | None) -> None:

@@ -26,13 +26,11 @@ class InputMetadata(NamedTuple):
 
     Attributes:
       step: number of batches that each process was given; with parts, that of the furthest.
-      epoch: of the last one.
       parts: how many processes saved a part; 1 if the state is equal on all.
       bytes: size of the files.
     """
 
     step: int
-    epoch: int
     parts: int
     bytes: int
 
@@ -59,7 +57,7 @@ class InputHandler:
         """
         if isinstance(checkpointable, InputCheckpointable):
             return await checkpointable.save(directory)
-        return save_input(directory, as_running("a checkpointable", checkpointable))
+        return await save_input(directory, lambda: as_running("a checkpointable", checkpointable))
 
     async def load(
         self, directory: v1.path.Path, abstract_checkpointable: Any = None
@@ -72,7 +70,7 @@ class InputHandler:
         if abstract_checkpointable is None or isinstance(abstract_checkpointable, InputMetadata):
             return _already(read_state(directory, None, hosts_of_context()))
         if isinstance(abstract_checkpointable, InputCheckpointable):
-            await abstract_checkpointable.load(directory)
+            await (await abstract_checkpointable.load(directory))
         else:
             load_input(directory, as_running("an abstract checkpointable", abstract_checkpointable))
         return _already(abstract_checkpointable)
@@ -104,9 +102,8 @@ async def _already(loaded: Any) -> Any:
 def described(directory: v1.path.Path) -> InputMetadata:
     """What the files in ``directory`` say of the input."""
     saved = read_input(directory)
-    furthest = max(saved.checkpoints, key=lambda one: one.step)
-    epoch: Any = furthest.state.get("epoch_reached", furthest.state["epoch"])
-    return InputMetadata(furthest.step, epoch, saved.ranks, saved.size)
+    furthest = max(one.step for one in saved.checkpoints)
+    return InputMetadata(furthest, saved.ranks, saved.size)
 
 
 v1.handlers.register_handler(InputHandler)

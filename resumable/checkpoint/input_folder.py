@@ -11,7 +11,11 @@ or set aside here, and no earlier checkpoint matters. The files have the names a
 #   their own. Each writes a part. It says which rank of how many it is of, so any number of processes
 #   can read all the parts and join them.
 # - If nothing is dealt out, processes may read the same items or each other ones. That cannot be told, so each
-#   writes a part, under its number among the processes.
+#   writes a part, under its number among the processes. Its name does not tell the pipeline, which may
+#   differ from process to process.
+#
+# If a pipeline is dealt out to more ranks than there are processes, a process has several inputs, each with a
+# folder of its own. Such a folder has the parts of some ranks only, and each rank goes on from its own.
 
 from __future__ import annotations
 
@@ -26,13 +30,16 @@ from ..stages.global_order import deal_of, differs_by_rank
 from ..state.value import State
 from .envelope import Checkpoint, decode, encode
 from .names import CheckpointNames, parse_file_name
-from .opening import take_checkpoint
+from .opening import check_for_others, take_checkpoint
 from .ranks.part import WHOLE, RankPart
 from .ranks.parts import state_of_rank
 from .ranks.run import part_of
 
 NAME: Final = "input"
 """Of the input, in the names of its files."""
+
+NOT_DEALT: Final = "0" * 12
+"""The run of parts of which each was saved of the items of its process."""
 
 
 class InputFile(NamedTuple):
@@ -70,7 +77,7 @@ def part_for(stage: Stage[Any], process: int, processes: int) -> RankPart:
     """What ``process`` of ``processes`` saves of the pipeline that ends in ``stage``."""
     deal = deal_of(stage)
     if deal.ranks == 1:
-        return part_of(process, processes, stage, None, "")
+        return WHOLE if processes == 1 else RankPart(process, processes, NOT_DEALT)
     if differs_by_rank(stage):
         return part_of(deal.rank, deal.ranks, stage, None, "")
     return WHOLE
@@ -94,12 +101,14 @@ def input_file(
 
     Raises:
       UnencodableState: if the state has no exact serialised form, or was taken right after an error
-        and would have to be joined with those of others.
+        and is for other processes too.
       ExternalStateError: if the position of a source cannot be restored.
     """
     part = part_for(iterator._stage, process, processes)
     checkpoint = take_checkpoint(get_state, time.time, part, None, step)
     is_shared = part == WHOLE and processes > 1
+    if is_shared:
+        check_for_others(checkpoint.state, step, RankPart(process, processes))
     return InputFile(CheckpointNames(NAME, part).of(step), encode(checkpoint), is_shared)
 
 
@@ -117,7 +126,7 @@ def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
         there = ", ".join(sorted(files)) or "nothing"
         raise NoValidCheckpoint(f"there is no state of an input in {where}, which holds {there}")
     kinds = {(one.part.ranks, one.part.run) for one in found}
-    if len(kinds) > 1 or (found[0].part == WHOLE and len(found) > 1):
+    if len(kinds) > 1 or len({one.part.rank for one in found}) < len(found):
         names = ", ".join(name for name in sorted(files) if _is_ours(name))
         raise StateMismatch(f"{where} holds files of several checkpoints: {names}")
     found.sort(key=lambda one: one.part.rank)
@@ -154,6 +163,7 @@ def state_for_process(
     if stage is not None:
         own = part_for(stage, process, processes)
         mine = own if own != WHOLE else mine
+        own_files = own_files or own.ranks > processes
     if own_files:
         for one in parts:
             if one.part == mine:

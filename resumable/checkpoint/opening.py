@@ -166,10 +166,20 @@ def take_checkpoint(
       UnencodableState: if the state cannot be joined with the states of other ranks.
     """
     state = get_state()
-    if part != WHOLE and state["ahead"]:
+    if part != WHOLE:
+        check_for_others(state, step, part)
+    counters = None if get_counters is None else get_counters()
+    return Checkpoint(step, float(wall_clock()), state, part, counters)
+
+
+def check_for_others(state: State, step: int, part: RankPart) -> None:
+    """Refuse a ``state`` at ``step`` that other ranks than that of ``part`` cannot use.
+
+    Raises:
+      UnencodableState: if it was taken right after an error.
+    """
+    if state["ahead"]:
         raise UnencodableState(
             f"step {step} cannot be saved by {part} right after an error, as its state cannot be joined "
             "with those of the others; go on for one item, or leave the loop by an exception"
         )
-    counters = None if get_counters is None else get_counters()
-    return Checkpoint(step, float(wall_clock()), state, part, counters)

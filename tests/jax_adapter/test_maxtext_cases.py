@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+pytest.importorskip("orbax.checkpoint", reason="orbax.checkpoint is not installed")
+
 from etils import epath
 from jax_adapter.orbax_folders import ORBAX_WARNS, input_files
 from jax_adapter.orbax_inputs import PIPELINES, WRAPPED, at, rest

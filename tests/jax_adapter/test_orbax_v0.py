@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orbax.checkpoint as ocp
 import pytest
+
+pytest.importorskip("orbax.checkpoint", reason="orbax.checkpoint is not installed")
+
+import orbax.checkpoint as ocp
 from jax_adapter.orbax_folders import ORBAX_WARNS, damage, input_files, type_strings
 from jax_adapter.orbax_inputs import BATCHES, MISTAKEN, PIPELINES, WRAPPED, at, kept, rest
 from orbax.checkpoint import v1

@@ -9,9 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
+
+pytest.importorskip("orbax.checkpoint", reason="orbax.checkpoint is not installed")
+
+import jax.numpy as jnp
 import resumable_jax
 from etils import epath
 from jax_adapter.orbax_folders import ORBAX_WARNS, damage, input_files, type_strings

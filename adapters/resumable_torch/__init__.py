@@ -5,7 +5,8 @@
 # of an item, of a state and of a resume. `sample_order` makes the order of a sampler. `batch_states`
 # sends states out of a worker with the batches. `torch_progress` tells which batches torch has taken.
 # `hidden_worker` hides torch's worker from the sources that run in it. `randomness` gives each sample
-# its own generator; `tensors` lets a source keep tensors in its state.
+# its own generator; `tensors` lets a source keep tensors in its state. `device_prefetch` copies batches to a
+# device ahead of the loop.
 #
 # If a pipeline has partitions, `worker_shares` divides them among workers, and `rank_states` saves
 # those of all ranks. `partition_steps` refuses partitions of different steps, and `accelerate_guard`
@@ -16,6 +17,8 @@
 from __future__ import annotations
 
 from .dataset import PipelineDataset as PipelineDataset
+from .device_prefetch import DevicePrefetch as DevicePrefetch
+from .device_prefetch import device_prefetch as device_prefetch
 from .distributed import ResumableDistributedSampler as ResumableDistributedSampler
 from .loader import ResumableDataLoader as ResumableDataLoader
 from .randomness import rng_for as rng_for

@@ -1,6 +1,6 @@
 """A `DataLoader` that resumes exactly in mid-epoch, with any number of workers."""
 
-# The way of a batch: `_ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
+# The way of a batch: `ReceivedBatches.__next__`, which the loop calls, first has `_begin_epoch` move the
 # cursor, make the `WorkerShares` if workers own partitions, and start torch's own iterator. That draws from
 #
 # - a sampler (`sampler.py`), which gives it the indices of a map-style data set; or
@@ -53,7 +53,7 @@ from .sampler import EpochForwarder, LoaderOwned, ResumableBatchSampler, Resumab
 from .torch_progress import CountingSampler, TorchProgress
 from .worker_shares import WorkerShares, check_workers
 
-__all__ = ["ResumableDataLoader"]
+__all__ = ["ReceivedBatches", "ResumableDataLoader"]
 
 T = TypeVar("T")
 
@@ -190,7 +190,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         self._stopwatch: Stopwatch | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
-        return _ReceivedBatches(self)
+        return ReceivedBatches(self)
 
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
         """Time the calls of `next` in all loops that begin from now on, for `stats`; some microseconds a batch.
@@ -402,11 +402,17 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         return CountingSampler(super()._index_sampler)
 
 
-class _ReceivedBatches(Iterator[T]):
-    """Counts the batches that the loop receives. The epoch begins with the first call of `next`."""
+class ReceivedBatches(Iterator[T]):
+    """Counts the batches that the loop receives. The epoch begins with the first call of `next`.
 
-    def __init__(self, loader: ResumableDataLoader[T]) -> None:
+    Args:
+      loader: whose batches they are.
+      ends_epoch: whether the epoch ends with the last batch; else when `end_epoch` is called.
+    """
+
+    def __init__(self, loader: ResumableDataLoader[T], *, ends_epoch: bool = True) -> None:
         self._loader = loader
+        self._ends_epoch = ends_epoch
         self._progress = EpochProgress()
         self._batches: Iterator[T] | None = None
         self._order_check = SameOrderCheck()
@@ -438,7 +444,8 @@ class _ReceivedBatches(Iterator[T]):
             batch: Any = next(self._batches)
         except StopIteration:
             self._ended = True
-            self._loader._end_epoch(self._progress)
+            if self._ends_epoch:
+                self.end_epoch()
             raise
         except BaseException as error:
             self._broken = not self._continues(self._torch, error)
@@ -452,6 +459,20 @@ class _ReceivedBatches(Iterator[T]):
         self._loader._count_received(self._progress, 1 + self._failed, state, worker)
         self._failed, self._broken = 0, False
         return batch  # type: ignore[no-any-return]
+
+    @property
+    def count(self) -> int:
+        """Number of batches that the loader has counted, with those that could not be made."""
+        return self._progress.received
+
+    @property
+    def is_current(self) -> bool:
+        """Whether they are of the epoch that the loader is in."""
+        return self._progress is self._loader.cursor.progress
+
+    def end_epoch(self) -> None:
+        """Go to the next epoch, unless the loader has gone elsewhere."""
+        self._loader._end_epoch(self._progress)
 
     def _begin(self) -> None:
         stopwatch = self._loader._stopwatch

@@ -17,6 +17,7 @@ from .formats.image_folder import ImageFolder, LabelledDecoder
 from .formats.io.paths import Paths, repeatable
 from .formats.jsonl import parse_json_line
 from .formats.lines import LINES, Lines, check_encoding, decode_line
+from .formats.megatron import Megatron, Tokens
 from .formats.parquet import Parquet
 from .formats.records import records
 from .formats.streams import stream_of
@@ -238,6 +239,17 @@ def jsonl(
     check_choice("on_error", on_error, ("raise", "skip"))
     located = records(LINES, paths, index_dir=index_dir, storage_options=storage_options)
     return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Megatron)
+def megatron(
+    paths: Paths,
+    *,
+    items: str = "document",
+    storage_options: Mapping[str, Any] | None = None,
+) -> Pipeline[Tokens]:
+    """The documents or sequences of Megatron-LM's token files; see `resumable.formats.megatron.Megatron`."""
+    return Pipeline(Megatron(paths, items=items, storage_options=storage_options))
 
 
 def tar(

@@ -97,6 +97,9 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.lines("/"), ValueError, "regular files, got '/'"),
     (lambda: rs.lines(__file__, encoding="utf-16"), ValueError, "newline as one byte"),
     (lambda: rs.lines(__file__, encoding="klingon"), ValueError, "known to Python"),
+    (lambda: rs.megatron(__file__, items="token"), ValueError, "items must be one of 'document', 'sequence', got 'token'"),
+    (lambda: rs.megatron("nowhere/*"), ValueError, r"match at least one file, got 'nowhere/\*.idx'"),
+    (lambda: rs.megatron(5), TypeError, "paths must be a path, a pattern or several, got 5"),  # type: ignore[arg-type]
     (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
     (lambda: rs.from_sequence(Table()), TypeError, r"a pyarrow Table are columns; use from_sequence\(table.to_pylist\(\)\)"),
     (lambda: rs.from_iterable(Table()), TypeError, "must give rows, but those of a pyarrow Table are columns"),  # type: ignore[call-overload]

@@ -29,6 +29,7 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "Lines": rs.lines,
     "LocatedLines": rs.jsonl,
     "Files": rs.files,
+    "Megatron": rs.megatron,
     "ImageFolder": rs.image_folder,
     "RecordStream": rs.lines,
     "LocatedRecords": records,

@@ -15,6 +15,7 @@ from ..core.derived import derived
 from ..core.identity import IdentityFields
 from ..core.reliance import ALWAYS
 from ..errors import InvalidArgument, InvalidType, MalformedItem, shorten
+from .indexed_record_files import IndexedRecordFiles
 from .line_file import LineFile, RemoteLines, stripped
 from .line_scan import scan_lines
 from .record import Format, LocatedRecord
@@ -72,7 +73,7 @@ def decode_line(record: LocatedRecord, encoding: str | None, errors: str) -> str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _LineFiles(RecordFiles[T]):
+class _LineFiles(IndexedRecordFiles[T]):
     """What the sources of lines share."""
 
     _: KW_ONLY
@@ -90,7 +91,7 @@ class _LineFiles(RecordFiles[T]):
     def _passes_over(self) -> bool:
         return self.skip_blank
 
-    def _opened(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
+    def _adapted(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
         return tuple(
             LineFile._make(file) if isinstance(file, RecordFile) else RemoteLines._make(file)
             for file in files

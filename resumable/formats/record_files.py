@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import bisect
 import hashlib
-import os
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise, repeat
 from typing import Any, ClassVar, Final, TypeVar
@@ -23,15 +22,14 @@ from ..core.lookup import LookedUp
 from ..core.origin import Origin
 from ..core.records import Records
 from ..core.reliance import ALWAYS
-from ..errors import InvalidType, shorten
+from ..errors import shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of_indexes
-from .data_files import AnyFile, found_data_files
 from .io.open_files import ReadingAhead
 from .io.paths import Paths, file_name
 from .named_files import left_out_of_files
-from .record import Format, LocatedRecord
-from .record_file import AnyRecords, RecordFile, open_record_files
+from .record import LocatedRecord
+from .record_file import AnyRecords, RecordFile
 from .remote_records import FewRequests, RemoteRecords, read_remote
 
 T = TypeVar("T")
@@ -47,7 +45,7 @@ MOST_ITEMS_AHEAD: Final = 512
 class RecordFiles(LookedUp[T]):
     """What the sources of records share: the files, their indexes and the reading.
 
-    A subclass says what the format is, and makes items.
+    A subclass opens the files, and makes items.
     """
 
     identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
@@ -55,59 +53,44 @@ class RecordFiles(LookedUp[T]):
 
     paths: Paths
     _: KW_ONLY
-    index_dir: str | os.PathLike[str] | None = None
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
-    # The files that `paths` name, which are looked for if they are not given.
-    found: Sequence[AnyFile] | None = field(default=None, repr=False)
     _files: tuple[AnyRecords, ...] = field(init=False, repr=False)
     # Item numbers at which each file ends: shape (files,), int64.
     _ends: Indices = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        folder = self.index_dir
-        if folder is not None:
-            if not isinstance(folder, (str, os.PathLike)):
-                raise InvalidType(f"index_dir must be a path or None, got {shorten(folder)}")
-            folder = os.path.abspath(folder)
-        if folder is not None:
-            os.makedirs(folder, exist_ok=True)
-        format = self._records_format
-        found = self.found
-        if found is None:
-            found = found_data_files(self.paths, self.storage_options, format)
-        files = self._opened(open_record_files(found, folder, format))
+        files = self._opened()
         counts = [
             file.positions.records - (file.positions.passed_over if self._passes_over else 0)
             for file in files
         ]
-        object.__setattr__(self, "found", tuple(found))
         object.__setattr__(self, "_files", files)
         object.__setattr__(self, "_ends", np.cumsum(counts, dtype=np.int64))
 
     def __getstate__(self) -> dict[str, Any]:
-        # Another process reads the indexes again, from their cache.
+        # Another process reads the indexes again.
         state = super().__getstate__()
-        del state["_files"], state["_ends"], state["found"]
-        state["paths"] = [file.path for file in self._files]
+        del state["_files"], state["_ends"]
+        state["paths"] = self.file_paths
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, found=None)
+        self.__dict__.update(state)
         self.__post_init__()
+
+    @abstractmethod
+    def _opened(self) -> tuple[AnyRecords, ...]:
+        """The files that `paths` name, at least one, with their indexes."""
 
     @property
     @abstractmethod
-    def _records_format(self) -> Format:
-        """How records are found."""
+    def _kind(self) -> str:
+        """What the format calls a record."""
 
     @derived
     def _passes_over(self) -> bool:
         """Whether the records that the format passes over are no items."""
-        return True
-
-    def _opened(self, files: tuple[AnyRecords, ...]) -> tuple[AnyRecords, ...]:
-        """The ``files`` as they are to be read."""
-        return files
+        return False
 
     @abstractmethod
     def _item(self, data: bytes, file: AnyRecords, number: int) -> T:
@@ -130,7 +113,7 @@ class RecordFiles(LookedUp[T]):
         )
         first = file_name(self._files[0].path)
         more = f" and {len(self._files) - 1} more" if len(self._files) > 1 else ""
-        counted = f"{self.length} {self._records_format.record}s"
+        counted = f"{self.length} {self._kind}s"
         return f"{shorten(first, 24)}{more}, {counted}, {digest.hexdigest()}"
 
     @derived

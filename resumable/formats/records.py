@@ -12,6 +12,7 @@ from ..core.block import Indices
 from ..core.identity import IdentityFields
 from ..errors import MalformedItem
 from .data_files import AnyFile, found_data_files
+from .indexed_record_files import IndexedRecordFiles
 from .io.paths import Paths, repeatable
 from .io.pieces import Start
 from .io.scan_buffer import ScanBuffer
@@ -22,7 +23,7 @@ from .record_files import Located, RecordFiles
 from .stream_file import StreamFile
 from .streams import FORMAT_NAME, RecordStream, stream_of
 
-Records: TypeAlias = "Located | RecordStream"
+Records: TypeAlias = "IndexedRecordFiles[LocatedRecord] | RecordStream"
 
 
 def records(
@@ -77,7 +78,7 @@ def open_bytes(file: AnyFile, format: Format) -> Iterator[ByteReader]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LocatedRecords(Located):
+class LocatedRecords(IndexedRecordFiles[LocatedRecord], Located):
     """The records of files as `LocatedRecord`: bytes, path and number.
 
     State: O(1), the position. Random access, by an index of where records end (8 bytes a record). A

@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from campaigns.damaged_records import check_named, damaged_anywhere, lines_of, text_files
 from formats.compressing import COMPRESS, IN_PARTS
+from formats.megatron_files import files_of
 from formats.table_files import write_more_parquet, write_tables
 
 import resumable as rs
@@ -26,7 +27,7 @@ from resumable.formats.tables import parquet_file
 from resumable.formats.tables import source as tables
 from resumable.testing.comparing import same
 
-__all__ = ["FILES", "CompressedTarget", "TableTarget"]
+__all__ = ["FILES", "CompressedTarget", "TableTarget", "TokenTarget"]
 
 
 class CompressedTarget(NamedTuple):
@@ -136,6 +137,56 @@ class TableTarget:
         return len(items), 0
 
 
+class TokenTarget:
+    """The index of Megatron-LM's token files. The file of tokens is always the same."""
+
+    damaged = staticmethod(damaged_anywhere)
+    tokens = bytes(range(96))
+
+    @cached_property
+    def real(self) -> list[bytes]:
+        """The same tokens as documents of other lengths and dtypes."""
+        halves = np.frombuffer(self.tokens, "i2")
+        splits = [[[halves]], [[halves[:9]], [halves[9:30], halves[30:]], []]]
+        splits += [[[part] for part in np.split(halves, 8)]]
+        quarters = [[part] for part in np.split(np.frombuffer(self.tokens, "i1"), 6)]
+        found = [files_of(split, "int16", modes) for split in splits for modes in (False, True)]
+        found.append(files_of(quarters, "int8"))
+        assert {tokens for _, tokens in found} == {self.tokens}
+        return [index for index, _ in found]
+
+    def read(self, data: bytes, folder: Path) -> tuple[int, int]:
+        """Read ``data`` as an index: how many items it gave, and whether it was refused.
+
+        Raises:
+          AssertionError: if the items are not the bytes of the file of tokens, whole and in order.
+        """
+        found = list[list[Any]]()
+        with written(data, folder, ".idx") as path, written_beside(path, ".bin", self.tokens):
+            try:
+                for items in ("document", "sequence"):
+                    found.append(list(rs.megatron(path, items=items)))
+            except rs.MalformedItem as error:
+                check_named(error, str(path))
+                return 0, 1
+        for items_of in found:
+            joined = b"".join(item.tobytes() for item in items_of)
+            assert joined == self.tokens, "tokens are lost, or stand twice"
+        assert len(found[1]) == int.from_bytes(data[18:26], "little"), "sequences are lost"
+        return len(found[0]), 0
+
+
+@contextmanager
+def written_beside(path: Path, suffix: str, data: bytes) -> Iterator[None]:
+    """Another file with ``data`` and the name of ``path`` but for its suffix."""
+    other = path.with_suffix(suffix)
+    other.write_bytes(data)
+    try:
+        yield
+    finally:
+        other.unlink()
+
+
 @contextmanager
 def written(data: bytes, folder: Path, suffix: str = "") -> Iterator[Path]:
     """A file with ``data``, under a name of its own, since what is kept of a file is known by its name."""
@@ -166,7 +217,8 @@ def decompress_zstd(data: bytes) -> bytes:
     return content
 
 
-FILES: Final[dict[str, CompressedTarget | TableTarget]] = {
+FILES: Final[dict[str, CompressedTarget | TableTarget | TokenTarget]] = {
+    "megatron": TokenTarget(),
     "gz": CompressedTarget(
         ".gz",
         compressed(".gz", "m.gz", "m.bgz"),

@@ -303,6 +303,13 @@ MUTATIONS: Final = [
         "if message.stop > end or message.rows < 0:",
         "if False:",
     ),
+    Mutation("formats/megatron_index.py", "if size != tokens.size:", "if size > tokens.size:"),
+    Mutation("formats/megatron_index.py", "(np.diff(starts) < 0)", "(starts < 0)"),
+    Mutation("formats/megatron_index.py", "[starts[1:]]", "[starts[1:] - 1]"),
+    Mutation("formats/megatron_index.py", "self.content + self.dtype.str.encode()", "self.content"),
+    Mutation(
+        "formats/megatron.py", "np.frombuffer(data, dtype).copy()", "np.frombuffer(data, dtype)"
+    ),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
         "formats/index/cache_file.py",

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from formats.archives import archive
+from formats.megatron_files import files_of
 from formats.tfrecords import framed
 from support.s3_server import s3_server
 
@@ -52,6 +53,17 @@ def table(number: int, kind: str) -> bytes:
     return data
 
 
+def tokens(number: int) -> bytes:
+    return files_of([[range(9 * number, 9 * number + 9)]] * 3)[1]
+
+
+def megatron_of(paths: list[Path]) -> rs.Pipeline[Any]:
+    """The tokens, with an index beside each file."""
+    for path in paths:
+        path.with_suffix(".idx").write_bytes(files_of([[range(9)]] * 3)[0])
+    return rs.megatron(paths)
+
+
 Read = Callable[[Any], rs.Pipeline[Any]]
 FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
     "lines": (text, rs.lines),
@@ -61,12 +73,13 @@ FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
     "tar": (tar, rs.tar),
     "tfrecord": (lambda number: framed(text(number)), rs.tfrecord),
     "compressed": (packed_stream, rs.lines),
+    "megatron": (tokens, megatron_of),
     "files": (text, lambda paths: rs.files(paths, read=True)),
     "paths": (text, rs.files),
     "parquet": (lambda number: table(number, "parquet"), rs.parquet),
     "arrow": (lambda number: table(number, "arrow"), rs.arrow),
 }
-NAMES = {"tar": "{}.tar", "compressed": "{}.txt.gz"}
+NAMES = {"tar": "{}.tar", "megatron": "{}.bin", "compressed": "{}.txt.gz"}
 
 
 @pytest.fixture(params=FORMATS)

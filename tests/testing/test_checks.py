@@ -75,7 +75,7 @@ def test_a_stage_that_is_right_passes() -> None:
 
 # One for every stage; the deep tier takes the whole catalogue.
 ONE_OF_EACH = {
-    "range", "sequence torchlike", "arrays tuple", "iterable function", "lines", "jsonl skipping",
+    "range", "sequence torchlike", "arrays tuple", "iterable function", "lines", "jsonl skipping", "megatron sequences",
     "map workers", "random_map stream", "filter", "flat_map", "shuffle", "window", "window carried",
     "batch drop_last", "unbatch", "map_batches", "pack", "bucket",
     "pack concatenated", "repeat nested", "take", "skip stream", "exclude", "shard keep",

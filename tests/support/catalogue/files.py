@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from formats.megatron_files import write_tokens
 from formats.tfrecords import framed, write_records
 
 import resumable as rs
@@ -69,6 +70,10 @@ def over_files(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "image folder skipping": lambda: rs.image_folder(
             folder / "images", decode=bytes_over_size, on_error="skip"
         ).repeat(3),
+        "megatron": lambda: rs.megatron(folder / "*_document").shuffle(2).repeat(2),
+        "megatron sequences": lambda: rs.megatron(
+            [folder / "b_document", folder / "a_document.idx"], items="sequence"
+        ),
         "partition of files": lambda: rs.files(folder / "t*.txt").partition(
             2, lambda part: part.flat_map(read_lines).enumerate()
         ),
@@ -102,6 +107,9 @@ def write_data(folder: Path) -> None:
     write_archive(folder / "0.tar", tarfile.GNU_FORMAT, ["txt", "cls"])
     write_archive(folder / "1.tar", tarfile.PAX_FORMAT, ["cls"])
     write_archive(folder / "bad.tar", tarfile.USTAR_FORMAT, ["cls", "cls"])
+    sequences = [[list(range(number, 2 * number))] * (number % 3) for number in range(9)]
+    write_tokens(folder / "a_document", sequences, "int32")
+    write_tokens(folder / "b_document", [[[40_000, 1]], [[2]]], modes=True)
     write_records(folder / "0.tfrecord", [b"%d" % 7**number for number in range(11)])
     write_records(folder / "none.tfrecord", [])
     bad = [framed(b"good"), framed(b"bad")[:-1], b"?", framed(b"good too"), framed(b"cut")[:-9]]

@@ -27,6 +27,11 @@ AT_ONCE = {"attempts": 12, "timeout": 0.2, "wait": 0.001, "longest_wait": 0.004}
 """What to do about faults, as `storage_options["retry"]`."""
 
 
+def twice(fault: str) -> dict[str, Any]:
+    """The same with two attempts, and no time limit that a busy machine could break in the place of ``fault``."""
+    return AT_ONCE | {"attempts": 2} | ({} if fault == "slow" else {"timeout": SLOW_SECONDS})
+
+
 class FileServer(ThreadingHTTPServer):
     """Serves what stands in `files`, by ranges.
 

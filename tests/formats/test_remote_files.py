@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from formats.http_files import AT_ONCE, CAUSES, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
 from formats.tfrecords import framed
 from support.s3_server import s3_server
 from support.tiers import thinned
@@ -94,7 +94,7 @@ def test_what_fails_for_the_moment_is_tried_again(server: FileServer, seed: int)
 def test_an_error_that_stays_names_url_attempt_and_cause(
     server: FileServer, fault: str, cause: str
 ) -> None:
-    pipeline = lines(server, attempts=2)
+    pipeline = lines(server, **twice(fault))
     with iter(pipeline) as iterator:
         server.faults, server.often = (fault,), 1.0
         message = (

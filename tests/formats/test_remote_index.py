@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from formats.archives import archive, numbered
-from formats.http_files import AT_ONCE, CAUSES, FileServer
+from formats.http_files import AT_ONCE, CAUSES, FileServer, twice
 from formats.tfrecords import framed
 from support.s3_server import s3_server
 from support.tiers import is_deep
@@ -259,7 +259,7 @@ def test_an_error_that_stays_names_url_attempt_and_cause(
 ) -> None:
     http_server.files["/a.txt"] = TEXT
     url = f"{http_server.address}/a.txt"
-    options = {"retry": AT_ONCE | {"attempts": 2}}
+    options = {"retry": twice(fault)}
     pipeline = rs.lines(url, index_dir=tmp_path, storage_options=options).take(30).shuffle(1)
     expected = list(pipeline)
     message = rf"{url} could not be read: attempt 2 of 2 ended with .*({cause})"

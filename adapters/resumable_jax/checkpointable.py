@@ -9,7 +9,7 @@ from orbax.checkpoint import v1
 
 from resumable.checkpoint.input_folder import InputFile
 
-from .context import hosts_of_context
+from .context import hosts_of_context, meeting_of_context
 from .folder import read_state, take_file, write_file
 from .inputs import Input, RunningInput, as_running, put_state
 
@@ -70,12 +70,19 @@ async def save_input(
         # the process does not end before them.
         await directory.await_creation()
         raise
-    return _write(directory, file)
+    return _write(directory, file, meeting_of_context(directory.path.name))
 
 
-async def _write(directory: v1.path.PathAwaitingCreation, file: InputFile | None) -> None:
+async def _write(
+    directory: v1.path.PathAwaitingCreation,
+    file: InputFile | None,
+    meet: Callable[[], Awaitable[None]],
+) -> None:
     folder = await directory.await_creation()
     await asyncio.to_thread(write_file, folder, file)
+    # The first process commits the folder as soon as it has written all of its own. Version 0 of Orbax
+    # waits for the others by itself.
+    await meet()
 
 
 def load_input(directory: v1.path.Path, running: RunningInput) -> None:

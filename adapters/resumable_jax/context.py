@@ -1,15 +1,44 @@
-"""Which processes write, as the context of version 1 of Orbax has it."""
+"""Which processes write, as the context of version 1 of Orbax has it, and how they wait for each other."""
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 # The public interface sets the context and does not return it.
 from orbax.checkpoint.experimental.v1._src.context.context import get_context
 
+# Nor has it the barrier at which Orbax's own handlers wait.
+from orbax.checkpoint.experimental.v1._src.synchronization import multihost, synchronization
+
 from .folder import Hosts
 
-__all__ = ["hosts_of_context"]
+__all__ = ["hosts_of_context", "meeting_of_context"]
 
 
 def hosts_of_context() -> Hosts:
     """The processes that save, by ``multiprocessing.primary_host`` of the context that a call is made in."""
     return Hosts(get_context().multiprocessing.primary_host)
+
+
+def meeting_of_context(name: str) -> Callable[[], Awaitable[None]]:
+    """A function whose result is to be awaited; that ends when all processes that save have come as far.
+
+    Args:
+      name: of what they save, the same on all of them and another one for each input of a checkpoint.
+    """
+    context = get_context()
+    among = context.multiprocessing
+    key = multihost.unique_barrier_key(
+        "resumable_input_written", prefix=among.barrier_sync_key_prefix, suffix=name
+    )
+    operation = synchronization.get_operation_id()
+
+    async def meet() -> None:
+        await multihost.sync_global_processes(
+            key,
+            operation_id=operation,
+            timeout=context.asynchronous.timeout_secs,
+            processes=among.active_processes,
+        )
+
+    return meet

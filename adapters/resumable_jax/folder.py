@@ -9,10 +9,11 @@ from typing import NamedTuple
 import jax
 from etils import epath
 
-from resumable.checkpoint.files import sync_folder, write_new_file
+from resumable.checkpoint.files import give_new_name, sync_folder, write_new_file
 from resumable.checkpoint.input_folder import (
     InputFile,
     SavedInput,
+    check_same,
     input_file,
     saved_input,
     state_for_process,
@@ -59,17 +60,25 @@ def write_file(folder: epath.Path, file: InputFile | None) -> None:
     Two processes may write the same file: those that share a rank.
 
     Raises:
+      StateMismatch: if another process has written another state into it.
       OSError: if the system refuses.
     """
     if file is None:
         return
     if "://" in os.fspath(folder):  # an object appears whole or not at all
+        if (folder / file.name).exists():
+            check_same(file, (folder / file.name).read_bytes(), os.fspath(folder))
         (folder / file.name).write_bytes(file.data)
         return
     place = Path(folder)
     temporary = place / f".tmp-{jax.process_index()}-{file.name}"
     write_new_file(temporary, file.data)
-    os.replace(temporary, place / file.name)
+    try:
+        give_new_name(temporary, place / file.name)
+    except FileExistsError:
+        check_same(file, (place / file.name).read_bytes(), os.fspath(folder))
+    finally:
+        temporary.unlink(missing_ok=True)
     sync_folder(place)
 
 

@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
+from operator import attrgetter
 from operator import index as as_index
 from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
@@ -51,8 +53,18 @@ T = TypeVar("T")
 LEAVE_OUT: Final = {"FilterMapDataset", "FlatMapMapDataset"}
 """The classes of Grain whose items may be None because they are left out."""
 
-SEEDS: Final = ("_seed", "_seed_rng_seed")
+SEEDS: Final = ("_seed", "_seed_rng_seed", "_rng_pool._seed")
 """The attributes in which Grain's data sets keep seeds."""
+
+ARGUMENTS: Final = {
+    "BatchMapDataset": ("_batch_size", "_drop_remainder"),
+    "MixedMapDataset": ("_selection_map._proportions",),
+    "RangeMapDataset": ("start", "step"),
+    "RepeatMapDataset": ("_reseed_each_epoch",),
+    "SliceMapDataset": ("_start", "_step"),
+    "WindowShuffleMapDataset": ("_window_size",),
+}
+"""The attributes in which classes of Grain keep what chooses items or their order, beside lengths and seeds."""
 
 DIGEST_BYTES: Final = 12
 
@@ -73,7 +85,8 @@ def from_grain(
     when it is dropped.
 
     State: the position, or what Grain saves. A state of a ``MapDataset`` is refused if the data set now has
-    another length, other transformations, or other seeds.
+    another length, other transformations, other seeds, or another slice, range, batch size, window or
+    weights of a mixture. Functions and the items of a data source are not compared.
 
     Args:
       dataset: a `grain.MapDataset`, `grain.IterDataset` or `grain.DataLoader`.
@@ -151,7 +164,9 @@ class FromMapDataset(LookedUp[Any]):
         object.__setattr__(self, "data_identity", check_identity(self.data_identity))
         object.__setattr__(self, "size", len(self.dataset))
         nodes = list(_nodes(self.dataset))
-        named = [f"{type(node).__name__} {len(node)}" for node in nodes]
+        named = [
+            " ".join([type(node).__name__, str(len(node)), *_arguments(node)]) for node in nodes
+        ]
         object.__setattr__(self, "structure", self._evidence("structure", named))
         seeds = [str(seed) for node in nodes for seed in _seeds(node)]
         object.__setattr__(self, "seeds", self._evidence("seeds", seeds))
@@ -312,9 +327,24 @@ def _class_names(dataset: Any) -> set[str]:
     return {kind.__name__ for kind in type(dataset).__mro__}
 
 
+def _arguments(dataset: Any) -> Iterator[str]:
+    """What ``dataset`` was made with, as far as this version of Grain tells it in plain values."""
+    for value in _attributes(dataset, ARGUMENTS.get(type(dataset).__name__, ())):
+        if isinstance(value, (int, np.integer, np.bool_)):
+            yield str(int(value))
+        elif isinstance(value, tuple):
+            yield str(value)
+
+
 def _seeds(dataset: Any) -> Iterator[int]:
     """The seeds that ``dataset`` has of its own."""
-    for name in SEEDS:
-        seed = getattr(dataset, name, None)
+    for seed in _attributes(dataset, SEEDS):
         if isinstance(seed, (int, np.integer)):
             yield int(seed)
+
+
+def _attributes(dataset: Any, names: Sequence[str]) -> Iterator[Any]:
+    """Those of ``names`` that ``dataset`` has; a name may have dots."""
+    for name in names:
+        with suppress(AttributeError):
+            yield attrgetter(name)(dataset)

@@ -23,10 +23,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from ..core.continuing import mismatch, saved_position
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
 from ..errors import CorruptCheckpoint, NewerFormat, NoValidCheckpoint, StateMismatch
 from ..stages.global_order import deal_of, differs_by_rank
+from ..state.encoding import dumps_frozen
 from ..state.value import State
 from .envelope import Checkpoint, decode, encode
 from .names import CheckpointNames, parse_file_name
@@ -49,11 +51,13 @@ class InputFile(NamedTuple):
       name: of the file.
       data: its bytes.
       is_shared: whether every process has this state, so that one of them may write it for all.
+      stage: the last one of the pipeline that has the state.
     """
 
     name: str
     data: bytes
     is_shared: bool
+    stage: Stage[Any]
 
 
 class SavedInput(NamedTuple):
@@ -109,7 +113,28 @@ def input_file(
     is_shared = part == WHOLE and processes > 1
     if is_shared:
         check_for_others(checkpoint.state, step, RankPart(process, processes))
-    return InputFile(CheckpointNames(NAME, part).of(step), encode(checkpoint), is_shared)
+    name = CheckpointNames(NAME, part).of(step)
+    return InputFile(name, encode(checkpoint), is_shared, iterator._stage)
+
+
+def check_same(file: InputFile, there: bytes, where: str) -> None:
+    """See that ``there``, which another process has saved under the name of ``file``, is the same state.
+
+    Processes that share a rank save the same part. The times of their saves may differ, and what is known
+    of their copies of the data.
+
+    Raises:
+      StateMismatch: if it is another state, so that one of them would be lost.
+    """
+    mine, theirs = decode(file.data), _decoded(file.name, there, where).state
+    reason = mismatch(file.stage, saved_position(file.stage, theirs))
+    if reason is None and _position(mine.state) == _position(theirs):
+        return
+    raise StateMismatch(
+        f"{where} has another state of {mine.part} at step {mine.step}, saved by another process: processes "
+        "with the same rank must read the same items, and those that read others must have other ranks"
+        + (f" ({reason})" if reason else "")
+    )
 
 
 def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
@@ -178,6 +203,10 @@ def state_for_process(
         )
     states = [by_rank[rank].state for rank in range(saved.ranks)]
     return state_of_rank(states, mine, f"the input in {where}", stacklevel=3)
+
+
+def _position(state: State) -> bytes:
+    return dumps_frozen({name: state[name] for name in ("epoch", "pipeline")})
 
 
 def _is_ours(name: str) -> bool:

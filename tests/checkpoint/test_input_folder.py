@@ -18,7 +18,7 @@ from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import HEADER, MAGIC, decode
-from resumable.checkpoint.input_folder import input_file, part_for, saved_input
+from resumable.checkpoint.input_folder import check_same, input_file, part_for, saved_input
 from resumable.checkpoint.names import parse_file_name
 from resumable.checkpoint.ranks.part import WHOLE, RankPart
 from resumable.stages.global_order import differs_by_rank
@@ -228,6 +228,33 @@ def test_processes_that_share_a_rank_save_one_part_and_go_on_alike(made: Deal) -
     if made is not filtered:
         rest = [item for iterator in resumed(saved.files, made, 3) for item in iterator]
         assert leaves([*saved.items[0], *saved.items[1], *rest]) == leaves(chain(*whole))
+
+
+def in_a_grid(process: int) -> rs.Pipeline[Any]:
+    """Processes 0 and 1 share the rank of the first input, and read different items of the second one."""
+    return rs.zip(in_partitions(process // 2, 2), in_partitions(process % 2, 2))
+
+
+@pytest.mark.parametrize("made", [in_a_grid, lambda process: filtered(0, 2)])
+@given(cut=st.integers(1, 12))
+def test_another_state_under_the_rank_of_a_process_is_noticed(
+    made: Callable[[int], rs.Pipeline[Any]], cut: int
+) -> None:
+    files = []
+    for process in range(2):
+        with iter(made(process)) as iterator:
+            iterator.skip(cut)
+            files.append(input_file(iterator, iterator.get_state, cut, process, 4))
+    first, second = files
+    assert first.name == second.name
+    check_same(first, first.data, FOLDER)
+    if made is not in_a_grid:
+        check_same(second, first.data, FOLDER)
+        return
+    with pytest.raises(
+        rs.StateMismatch, match=rf"{FOLDER} has another state of rank 0 of 2 at step"
+    ):
+        check_same(second, first.data, FOLDER)
 
 
 @pytest.mark.parametrize("made", [in_partitions, filtered])

@@ -68,6 +68,18 @@ def is_exact_at_every_cut(pipeline: rs.Pipeline[Any]) -> None:
             assert shown(resumed) == shown(items[position + 1 :])
 
 
+def whole_batches(size: int) -> Any:
+    return numbers(11).batch(size, drop_remainder=True)
+
+
+def mixed(*weights: int) -> Any:
+    return grain.MapDataset.mix([numbers(30), numbers(30).map(str)], weights=weights)
+
+
+def with_random_map(seed: int) -> Any:
+    return numbers(9).random_map(with_noise, seed=seed)
+
+
 def grain_threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("grain")]
 
@@ -268,6 +280,41 @@ def test_a_state_of_another_data_set_is_refused(other: Any, reason: str) -> None
     with pytest.raises(rs.StateMismatch, match=reason):
         from_grain(other()).resume(state)
     assert len(list(from_grain(numbers(9).shuffle(1)).resume(state))) == 9
+
+
+@pytest.mark.parametrize(
+    ("saved", "other", "reason"),
+    [
+        (numbers(20)[:10], numbers(20)[5:15], "structure"),
+        (numbers(20)[:10], numbers(20)[::2], "structure"),
+        (grain.MapDataset.range(0, 10), grain.MapDataset.range(5, 15), "structure"),
+        (grain.MapDataset.range(0, 10), grain.MapDataset.range(0, 20, 2), "structure"),
+        (whole_batches(5), whole_batches(4), "structure"),
+        (mixed(1, 3), mixed(3, 1), "structure"),
+        (with_random_map(1), with_random_map(2), "seeds"),
+        (numbers(9).seed(1).random_map(with_noise), numbers(9).seed(2).random_map(with_noise), "s"),
+        (MAPS["repeat alike"], MAPS["repeat"], "structure"),
+    ],
+)
+def test_a_state_is_refused_where_only_an_argument_of_a_transformation_is_another(
+    saved: Any, other: Any, reason: str
+) -> None:
+    assert len(saved) == len(other)
+    with iter(from_grain(saved)) as iterator:
+        next(iterator)
+        state = iterator.get_state()
+    with pytest.raises(rs.StateMismatch, match=f"by its {reason}"):
+        from_grain(other).resume(state)
+    assert len(list(from_grain(saved).resume(state))) == len(saved) - 1
+
+
+@pytest.mark.parametrize(
+    "alike",
+    [numbers(20)[0:10:2], grain.MapDataset.range(np.int64(0), np.int64(20), np.int64(1))[:9:2]],
+)
+def test_the_same_items_told_otherwise_are_the_same_data_set(alike: Any) -> None:
+    state = iter(from_grain(numbers(20)[0:9:2])).get_state()
+    assert list(from_grain(alike).resume(state)) == [0, 2, 4, 6, 8]
 
 
 @pytest.mark.parametrize("dataset", [numbers(), numbers().to_iter_dataset()])

@@ -27,11 +27,13 @@ from orbax.checkpoint.experimental.v1._src.path import async_utils
 from resumable_jax import InputCheckpointable, InputHandler, InputMetadata
 from resumable_jax.folder import Hosts, read_state, take_file, write_file
 from resumable_jax.inputs import as_running
+from support.behind_deals import is_no_third
 from support.command import call_command
 from support.graphs import SHARE_AN_OBJECT, catalogue
 from support.tiers import thinned
 
 import resumable as rs
+from resumable.checkpoint.input_folder import input_file
 
 pytestmark = ORBAX_WARNS
 STATE = {"weights": np.arange(3.0)}
@@ -389,6 +391,27 @@ def test_every_pipeline_of_the_catalogue_goes_on_from_its_file(
                 assert rest(islice(iterator, 40 - cut)) == whole[cut:], (name, cut)
                 tried += 1
     assert tried > 80
+
+
+@pytest.mark.parametrize("offset", [0, 1])
+def test_processes_that_share_a_rank_write_one_file_unless_their_states_differ(
+    offset: int, tmp_path: Path
+) -> None:
+    folder, files = epath.Path(tmp_path), []
+    for rank in (0, offset):
+        joined = rs.zip(*(rs.range(60).shard(one, 2).filter(is_no_third) for one in (0, rank)))
+        iterator = at(joined, 5)
+        files.append(input_file(iterator, iterator.get_state, 5, rank, 4))
+    first, second = files
+    assert first.name == second.name
+    write_file(folder, first)
+    if offset:
+        with pytest.raises(rs.StateMismatch, match="another state of rank 0 of 2 at step 5, saved"):
+            write_file(folder, second)
+    else:
+        write_file(folder, second)
+    assert [path.name for path in folder.iterdir()] == [first.name]
+    assert (folder / first.name).read_bytes() == first.data
 
 
 @pytest.mark.parametrize("how", WRAPPED)

@@ -111,3 +111,11 @@ def test_each_process_may_have_a_storage_of_its_own(tmp_path: Path) -> None:
         for kind in ("shard", "partition"):
             assert found[kind]["rest"]
             assert found[kind]["v1"] == found[kind]["v0"] == found[kind]["rest"]
+
+
+def test_nothing_is_committed_before_all_processes_have_written(tmp_path: Path) -> None:
+    run("jax_adapter.late_writer", tmp_path, processes=2)
+    for number in range(2):
+        assert json.loads((tmp_path / f"{number}.json").read_text()) == []
+    for folder in ("v1/input", "v1/other", "v0/input"):
+        assert len([*(tmp_path / folder).glob("input-*.ckpt")]) == 2

@@ -27,8 +27,9 @@ CHUNK_SECONDS: Final = 0.01
 LARGEST_CHUNK: Final = 4096
 CHUNK_BYTES: Final = 1 << 23
 GROWTH: Final = 4
-HANDOVERS: Final = 4
-"""How many times as long as its way to a worker and back a chunk takes, at least."""
+HANDOVERS: Final = 8
+"""How many times as long as its way to a worker and back a chunk takes, up to `MOST_SECONDS`."""
+MOST_SECONDS: Final = 0.75 * LONGEST_SECONDS
 
 
 @final
@@ -142,7 +143,7 @@ class ExecutorWorkers(Workers):
         # The others had to wait for a worker.
         self._least_handover = min(self._least_handover, handover)
         worth_it = max(CHUNK_SECONDS, HANDOVERS * self._least_handover)
-        in_time = min(worth_it, LONGEST_SECONDS / 2) * tried / max(seconds, 1e-9)
+        in_time = min(worth_it, MOST_SECONDS) * tried / max(seconds, 1e-9)
         sent = approximate_bytes(block) / block_length(block)
         in_bytes = CHUNK_BYTES / max(size / tried, sent, 1)
         most = min(GROWTH * self.chunk_size, LARGEST_CHUNK)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
@@ -23,10 +22,8 @@ def approximate_bytes(value: Any, depth: int = DEPTH) -> int:
         return len(value)
     if isinstance(value, (list, tuple, dict)):
         return _bytes_of_all(value, depth - 1) if depth else UNKNOWN_BYTES
-    with suppress(Exception):  # a property of the user's
-        if isinstance(size := value.nbytes, int):
-            return size
-    return UNKNOWN_BYTES
+    size = getattr(value, "nbytes", UNKNOWN_BYTES)
+    return size if isinstance(size, int) else UNKNOWN_BYTES
 
 
 def _bytes_of_all(values: Any, depth: int) -> int:

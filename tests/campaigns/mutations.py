@@ -468,6 +468,18 @@ MUTATIONS: Final = [
         "self._epoch = entry.epoch",
     ),
     Mutation("workers/workers.py", "if drop and isinstance(error, Exception):", "if drop:"),
+    Mutation(PARALLEL, "if self._workers.die_together else [chunk]", "if True else [chunk]"),
+    Mutation(PARALLEL, "self._workers.wait(other.answer)", "pass"),
+    Mutation("workers/chunk_work.py", "(start + number, error)", "(number, error)"),
+    Mutation("workers/chunk_work.py", "buffers=map(bytearray, parts[1:])", "buffers=parts[1:]"),
+    Mutation("workers/executor_thread.py", "max(size / tried, sent, 1)", "max(size / tried, 1)"),
+    Mutation("workers/foreign_executor.py", "raise WorkersLost(error) from error", "raise"),
+    Mutation(
+        "workers/foreign_executor.py",
+        "submission.give(None, WorkersLost(error))",
+        "submission.give(None, error)",
+    ),
+    Mutation("workers/foreign_executor.py", "_IMPORTED, os.getpid()", "_IMPORTED, 0"),
     # when to save
     Mutation(
         "triggers/steps.py",

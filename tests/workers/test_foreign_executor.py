@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
@@ -87,7 +88,11 @@ class Cluster(ThreadPoolExecutor):
                 raise BrokenExecutor("its worker died")
         fn, arguments = pickle.loads(sent)
         try:
-            return pickle.loads(cloudpickle.dumps(fn(("elsewhere", 0), *arguments)))
+            buffers: list[pickle.PickleBuffer] = []
+            result = fn(("elsewhere", 0), *arguments)
+            data = cloudpickle.dumps(result, 5, buffer_callback=buffers.append)
+            # Large buffers arrive in memory that is shared and may not be written to, as Ray's do.
+            return pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
         finally:
             with self._lock:
                 del self._in_work[chunk]
@@ -172,8 +177,10 @@ def arrays_of(item: int) -> list[Any]:
     ]
 
 
-def test_arrays_come_from_a_process_pool_bit_for_bit_and_may_be_written_to() -> None:
-    with ProcessPoolExecutor(2) as pool, chunks_of(5):
+@pytest.mark.parametrize("kind", ["cluster", "processes"])
+def test_arrays_come_bit_for_bit_and_may_be_written_to(kind: str) -> None:
+    pools: Any = {"processes": lambda: ProcessPoolExecutor(2), "cluster": Cluster}
+    with pools[kind]() as pool, chunks_of(5):
         for item, got in enumerate(rs.range(23).map(arrays_of, workers=2, executor=pool)):
             assert_same(got, arrays_of(item), f"item {item}")
             assert all(array.flags.writeable for array in got)
@@ -228,6 +235,81 @@ def test_an_item_that_ends_its_workers_is_blamed_alone(
             assert sum(iterator.skipped.values()) == len(poison)
             assert iterator.get_state()["pipeline"]["dropped"] == len(poison)
         assert told == sorted(poison)
+
+
+@pytest.mark.parametrize("kind", ["cluster", "processes", "own processes"])
+def test_items_of_partitions_that_cannot_be_sent_are_an_error(kind: str) -> None:
+    if kind == "own processes":
+        pytest.importorskip("loky", reason="loky is not installed")
+    with ProcessPoolExecutor(2) if kind == "processes" else Cluster() as pool:
+        executor = "process" if kind == "own processes" else pool
+        pipeline = rs.range(9).partition(3, locks, workers=2, executor=executor)
+        with iter(pipeline) as iterator, pytest.raises(rs.InvalidType, match="must be picklable"):
+            next(iterator)
+
+
+def locks(part: rs.Pipeline[int]) -> rs.Pipeline[Any]:
+    return part.map(UnpicklableAt(0))
+
+
+clusters: list[Cluster] = []
+
+
+def waits_for_two_deaths(item: int) -> int:
+    """Is in work, with an item that is not the first one, when the first one may be tried alone."""
+    if item > 1:
+        wait_until(lambda: len(clusters[-1].died_of) >= 2)
+        time.sleep(0.1)
+    return item
+
+
+def test_nothing_else_is_in_work_when_an_item_is_tried_alone() -> None:
+    with Cluster({0}) as pool, chunks_of(2):
+        clusters.append(pool)
+        numbers = rs.range(30).map(waits_for_two_deaths, workers=1, executor=pool, on_error="skip")
+        assert list(numbers) == list(range(1, 30))
+        assert pool.died_of[2:] == [[0], [0]]
+
+
+def test_a_call_that_the_executor_cancels_is_an_error_and_loses_nothing() -> None:
+    class Cancelling(Cluster):
+        submitted = 0
+
+        def submit(self, *arguments: Any) -> Future[Any]:  # type: ignore[override]
+            self.submitted += 1
+            if self.submitted != 4:
+                return super().submit(*arguments)
+            future: Future[Any] = Future()
+            future.cancel()
+            return future
+
+    with Cancelling() as pool, chunks_of(2):
+        got: list[int] = []
+        with iter(rs.range(30).map(abs, workers=2, executor=pool)) as iterator:
+            with pytest.raises(rs.WorkerError, match=r"no more work, at item 6: CancelledError"):
+                got.extend(iterator)
+            assert got == list(range(6))
+            assert list(iterator) == list(range(6, 30))
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(1, 6))
+def test_partitions_lose_nothing_with_their_workers(fates: list[bool], buffer_size: int) -> None:
+    # No two in a row: the second one might be blamed on a partition.
+    deaths = [now and not before for before, now in zip([False, *fates], fates, strict=False)]
+
+    def parts(**options: Any) -> rs.Pipeline[int]:
+        return rs.range(40).partition(5, lambda part: part.shuffle(0, window=3).map(abs), **options)
+
+    expected = list(parts())
+    states = states_along(parts(), len(expected))
+    with (
+        Cluster(deaths=[fate for death in deaths for fate in (death, False, False)]) as pool,
+        iter(parts(workers=2, executor=pool, buffer_size=buffer_size)) as iterator,
+    ):
+        for position, item in enumerate(expected):
+            assert rs.dumps(iterator.get_state()) == states[position]
+            assert next(iterator) == item
+        assert list(iterator) == []
 
 
 def test_a_pool_that_stays_broken_is_an_error_at_once() -> None:

@@ -472,8 +472,8 @@ def test_chunks_take_longer_where_the_way_to_a_worker_does() -> None:
             workers._adapt([0], 1, 1e-3, handover, 1)
         return workers.chunk_size
 
-    assert adapt(10.0) == 50, "half of when a chunk is cut short"
-    assert adapt(0.01) == 40
+    assert adapt(10.0) == 75, "before it is cut short"
+    assert adapt(0.005) == 40
     assert adapt(0.09) == 40, "it waited for a worker"
     assert adapt(0.0001) == 10
     workers.close()

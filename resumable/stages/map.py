@@ -222,7 +222,7 @@ class Map(CallsPerItem[T]):
     of processes, and so does the next call. With ``"skip"`` such an item is dropped once it has
     ended two workers. The same holds for an executor that replaces its dead workers, as Dask does:
     the future of what a worker had in work fails with a `concurrent.futures.BrokenExecutor`, or
-    with Dask's `KilledWorker`. If the executor stays broken, as a `ProcessPoolExecutor` does, or was
+    with Dask's error of a killed worker. If the executor stays broken, as a process pool does, or was
     shut down, `WorkerError` names the first item not handed out.
 
     Raises:

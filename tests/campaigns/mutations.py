@@ -37,6 +37,7 @@ RUNS: Final = "core/prepared_items.py"
 RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
 PARALLEL: Final = "workers/parallel_map.py"
+FOREIGN: Final = "workers/foreign_executor.py"
 SIGNALS: Final = "triggers/signals.py"
 CHECKPOINTER: Final = "checkpoint/checkpointer.py"
 DIRECTORY: Final = "checkpoint/directory.py"
@@ -473,13 +474,9 @@ MUTATIONS: Final = [
     Mutation("workers/chunk_work.py", "(start + number, error)", "(number, error)"),
     Mutation("workers/chunk_work.py", "buffers=map(bytearray, parts[1:])", "buffers=parts[1:]"),
     Mutation("workers/executor_thread.py", "max(size / tried, sent, 1)", "max(size / tried, 1)"),
-    Mutation("workers/foreign_executor.py", "raise WorkersLost(error) from error", "raise"),
-    Mutation(
-        "workers/foreign_executor.py",
-        "submission.give(None, WorkersLost(error))",
-        "submission.give(None, error)",
-    ),
-    Mutation("workers/foreign_executor.py", "_IMPORTED, os.getpid()", "_IMPORTED, 0"),
+    Mutation(FOREIGN, "raise WorkersLost(error) from error", "raise"),
+    Mutation(FOREIGN, "(None, WorkersLost(error))", "(None, error)"),
+    Mutation(FOREIGN, "_IMPORTED, os.getpid()", "_IMPORTED, 0"),
     # when to save
     Mutation(
         "triggers/steps.py",

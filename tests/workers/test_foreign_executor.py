@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.graphs import fails_on_thirds, stream
 from support.map_traces import NAMES, Event, Fragile, assert_same_events, keys, named, trace
@@ -123,6 +123,8 @@ def test_a_map_on_an_executor_is_the_map_without_it_in_any_chunks(
     failing: set[int],
     calls: list[Any],
 ) -> None:
+    # NumPy may give what it pickles the byte order of the machine.
+    assume(executor == "threads" or not name.startswith("arrays of any dtype"))
     if on_error == "raise" and failing:  # without workers, `skip` calls nothing
         calls = [call if isinstance(call, str) else abs(call) for call in calls]
 

@@ -198,8 +198,10 @@ class Map(CallsPerItem[T]):
       executor: where the workers are. ``"process"`` suits functions that compute in Python,
         including lambdas, and needs the extra ``parallel``. ``"thread"`` suits all others. It may
         also be a `concurrent.futures.Executor`, such as Dask's `client.get_executor()`, which is
-        not shut down, and whose workers must have this library. Processes take items in chunks of
-        about ten milliseconds and hand large results back in shared memory. They end with the
+        not shut down, and whose workers must have this library. Processes and such executors take
+        items in chunks of about ten milliseconds, and of about 8 MB at most; an executor that takes
+        long to hand a chunk over gets larger ones. Processes hand large results back in shared
+        memory. They end with the
         epoch, or with the last epoch of a `repeat`. Under Linux they map the file of a
         `numpy.memmap` that ``fn`` refers to, instead of copying it. They write to that file if it
         was opened for writing; one opened with mode ``"c"`` is copied.
@@ -218,8 +220,10 @@ class Map(CallsPerItem[T]):
     Work during which this happens twice is tried item by item, with nothing else in work. An item
     that ends its worker even then raises `WorkerError` with its number, after about three starts
     of processes, and so does the next call. With ``"skip"`` such an item is dropped once it has
-    ended two workers. An executor that was passed in stays broken: `WorkerError` names the first
-    item not handed out.
+    ended two workers. The same holds for an executor that replaces its dead workers, as Dask does:
+    the future of what a worker had in work fails with a `concurrent.futures.BrokenExecutor`, or
+    with Dask's error of a killed worker. If the executor stays broken, as a process pool does, or was
+    shut down, `WorkerError` names the first item not handed out.
 
     Raises:
       InvalidType: if ``fn`` or ``on_skip`` cannot be called, ``workers`` is not an integer, or

@@ -115,7 +115,7 @@ def _is_same_call(one: CallsInWorkers[Any], other: CallsInWorkers[Any]) -> bool:
 class PoolShare(Workers):
     """One partition's share of a pool that several use."""
 
-    replaces_dead = True
+    die_together = True
 
     def __init__(self, pool: Workers, call: WorkerCall) -> None:
         self._pool = pool

@@ -10,17 +10,26 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, final
+from time import perf_counter
+from typing import Any, Final, Protocol, final
 
-from ..core.block import Block
+from ..core.block import Block, block_length
 from ..core.home_process import HomeProcess
 from .answers import Answer, Job
-from .threads import PATIENCE, Threads, stop_at_exit, when_gone
-from .workers import Outcome, Workers, attempt_elsewhere
+from .chunk_work import LONGEST_SECONDS
+from .sizes import approximate_bytes
+from .threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit, when_gone
+from .workers import Outcome, Workers
+
+CHUNK_SECONDS: Final = 0.01
+LARGEST_CHUNK: Final = 4096
+CHUNK_BYTES: Final = 1 << 23
+GROWTH: Final = 4
+HANDOVERS: Final = 8
+"""How many times as long as its way to a worker and back a chunk takes, up to `MOST_SECONDS`."""
+MOST_SECONDS: Final = 0.75 * LONGEST_SECONDS
 
 
 @final
@@ -31,6 +40,7 @@ class Submission(Answer[Any]):
       block: its items.
       begins_epoch: whether it is the first chunk of its iterator.
       abandoned: whether the answer is no longer wanted.
+      seconds: how long the executor had it, once it is answered.
     """
 
     def __init__(self, block: Block, begins_epoch: bool) -> None:
@@ -38,6 +48,17 @@ class Submission(Answer[Any]):
         self.block = block
         self.begins_epoch = begins_epoch
         self.abandoned = False
+        self.seconds = 0.0
+        self._sent = 0.0
+
+    def note_sending(self) -> None:
+        """Note that the executor gets it now."""
+        self._sent = perf_counter()
+
+    def give(self, value: Any, error: BaseException | None = None) -> None:
+        """Answer with ``value``, or with ``error``."""
+        self.seconds = perf_counter() - self._sent
+        super().give(value, error)
 
 
 class ExecutorService(ABC):
@@ -52,8 +73,28 @@ class ExecutorService(ABC):
         """Give up what was sent, and end the executor if it was started here."""
 
 
+class Parcel(Protocol):
+    """What a submission is answered with."""
+
+    @property
+    def seconds(self) -> float:
+        """How long the worker took."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes the outcome has, about."""
+
+    def open(self) -> Outcome:
+        """The outcome in it; called once."""
+
+
 class ExecutorWorkers(Workers):
-    """Workers of an executor that only one thread calls."""
+    """Workers of an executor that only one thread calls.
+
+    The size of a chunk is chosen by those before it, so that it takes about ten milliseconds, or more
+    where the executor takes long to hand it to and fro. Neither its items nor its results have more
+    than about 8 MB. One that takes much longer is cut short.
+    """
 
     def __init__(self, service: ExecutorService) -> None:
         self._mailbox = _Mailbox(self)
@@ -61,6 +102,7 @@ class ExecutorWorkers(Workers):
         self._serving = Job(partial(_serve, self._mailbox, service))
         self._serving_submitted = False
         self._begins_epoch = True
+        self._least_handover = LONGEST_SECONDS
         self._process = HomeProcess()
 
     def begin_epoch(self) -> None:
@@ -76,12 +118,36 @@ class ExecutorWorkers(Workers):
         return submission
 
     def outcome(self, answer: Answer[Any]) -> Outcome:
-        found: Outcome = self.wait_for_answer(answer)
+        assert isinstance(answer, Submission)
+        parcel: Parcel = self._threads.wait_for(answer)
+        found = parcel.open()
+        if found.tried:
+            handover = answer.seconds - parcel.seconds
+            self._adapt(answer.block, found.tried, parcel.seconds, handover, parcel.size)
         return found
 
-    def wait_for_answer(self, answer: Answer[Any]) -> Any:
-        """Wait for ``answer``; returns its value."""
-        return self._threads.wait_for(answer)
+    def wait(self, answer: Answer[Any]) -> None:
+        while not answer.wait(HEARTBEAT):
+            self._threads.check_alive()
+
+    def _adapt(self, block: Block, tried: int, seconds: float, handover: float, size: int) -> None:
+        """Choose the size of the next chunks.
+
+        Args:
+          block: a chunk.
+          tried: how many of its items were tried.
+          seconds: how long they took.
+          handover: how much longer the executor had the chunk, in seconds.
+          size: bytes of the outcome.
+        """
+        # The others had to wait for a worker.
+        self._least_handover = min(self._least_handover, handover)
+        worth_it = max(CHUNK_SECONDS, HANDOVERS * self._least_handover)
+        in_time = min(worth_it, MOST_SECONDS) * tried / max(seconds, 1e-9)
+        sent = approximate_bytes(block) / block_length(block)
+        in_bytes = CHUNK_BYTES / max(size / tried, sent, 1)
+        most = min(GROWTH * self.chunk_size, LARGEST_CHUNK)
+        self.chunk_size = max(int(min(in_time, in_bytes, most)), 1)
 
     def abandon(self, answer: Answer[Any]) -> None:
         assert isinstance(answer, Submission)
@@ -128,6 +194,7 @@ def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
             submission = mailbox.submissions.get()
             if submission is None or submission.abandoned:
                 continue
+            submission.note_sending()
             try:
                 service.send(submission)
             except BaseException as error:
@@ -135,39 +202,3 @@ def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
             del submission  # so that its items are freed with the answer
     finally:
         service.close()
-
-
-@final
-class ForeignService(ExecutorService):
-    """The user's executor, which is left running."""
-
-    def __init__(
-        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
-    ) -> None:
-        self._fn = fn
-        self._drop = drop
-        self._tell = tell
-        self._executor = executor
-        self._futures: set[Future[Any]] = set()
-
-    def send(self, submission: Submission) -> None:
-        future = self._executor.submit(
-            attempt_elsewhere, self._fn, submission.block, self._drop, self._tell
-        )
-        self._futures.add(future)
-        future.add_done_callback(partial(answer_with_result, submission))
-        future.add_done_callback(self._futures.discard)
-
-    def close(self) -> None:
-        for future in list(self._futures):
-            future.cancel()
-
-
-def answer_with_result(submission: Submission, future: Future[Any]) -> None:
-    """Answer ``submission`` with the result or the error of ``future``, which is done."""
-    try:
-        result = future.result()
-    except BaseException as error:
-        submission.give(None, error)
-    else:
-        submission.give(result)

@@ -15,11 +15,11 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import BrokenExecutor, CancelledError
+from concurrent.futures import BrokenExecutor
 from functools import partial
 from itertools import chain
 from operator import length_hint
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 from ..core.block import Block, block_length
 from ..core.failed_item import note_item
@@ -29,15 +29,17 @@ from ..core.source_item import SourceItem
 from ..core.stage import Stage
 from ..core.stage_iterator import Items, state_deferrer
 from ..core.transform import Transform, TransformIterator
+from ..errors import WorkerError
 from ..state.value import State
 from .after_item import AfterItem
 from .chunk import Chunk
+from .failure import Failure
 from .idle_workers import NEW_WORKERS, ReusesWorkers, WorkerSource
 from .tally import Tally
 from .threads import PATIENCE
 from .worker_call import WorkerCall
-from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error
-from .workers import Outcome, Workers
+from .worker_deaths import DROPPING_MAP, RAISING_MAP, Deaths, death_error, lost_error
+from .workers import Outcome, Workers, WorkersLost
 
 T = TypeVar("T")
 
@@ -354,6 +356,9 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
             chunk = chunk.part(0, 1)
             self._window.appendleft(chunk)
         if chunk.answer is None:
+            for other in self._window:
+                if other.answer is not None:
+                    self._workers.wait(other.answer)
             chunk.answer = self._workers.submit_alone(chunk.block)
 
     def _requeue(self, chunk: Chunk) -> None:
@@ -373,28 +378,40 @@ class ParallelMapIterator(TransformIterator[T], CountsSkipped[T], ReusesWorkers)
     def _receive_outcome(self, chunk: Chunk) -> Outcome | None:
         """Wait for the outcome of the first chunk; None if it has to be tried again."""
         assert self._workers is not None
+        if chunk.failure is not None:
+            failure, chunk.failure = chunk.failure, None
+            self._raise(failure, chunk)
+        assert chunk.answer is not None
         try:
-            if chunk.failure is not None:
-                failure, chunk.failure = chunk.failure, None
-                failure.throw()
-            assert chunk.answer is not None
             return self._workers.outcome(chunk.answer)
-        except (BrokenExecutor, CancelledError) as error:
-            if self._workers.replaces_dead and isinstance(error, BrokenExecutor):
-                return self._after_death(chunk, error)
-            work = f"{self._tally.described_number()} or another item in work at that time"
-            raise death_error(self._stage, work, error) from error
+        except BrokenExecutor as error:
+            return self._after_death(chunk, error)
+        except WorkersLost as lost:
+            raise lost_error(self._stage, self._tally.described_number(), lost) from lost.reason
         except Exception as error:
-            if chunk.answer is not None and chunk.answer.error is not error:
+            if chunk.answer.error is not error:
                 raise  # a signal handler raised it
+            if chunk.left > 1 and not isinstance(error, WorkerError):
+                # The chunk did not arrive, or its outcome did not, because of one of the items.
+                self._requeue(chunk)
+                chunk.deaths = chunk.deaths.suspected()
+                return None
+            self._raise(Failure(error), chunk)
+
+    def _raise(self, failure: Failure, chunk: Chunk) -> NoReturn:
+        """Raise the error of the first item of ``chunk``, which is the first chunk in the window."""
+        try:
+            failure.throw()
+        except Exception as error:
             number, origin = self._tally.known_number, self._upstream.origin(self._in_work)
             note_item(error, self._stage, number, origin, chunk.item(0))
             raise
 
     def _after_death(self, chunk: Chunk, error: BrokenExecutor) -> Outcome | None:
         """The outcome of the first chunk where a worker died, and a new one takes its place."""
+        assert self._workers is not None
         if not chunk.deaths.go_alone:
-            for other in self._window:
+            for other in self._window if self._workers.die_together else [chunk]:
                 if other.answer is None or not other.answer.succeeded:
                     self._requeue(other)
                     other.deaths = other.deaths.and_one(alone=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, final
 
 from .arena import SHARES_MEMORY, SLOT_BYTES, Arena
+from .chunk_work import unpacked_outcome
 from .executor_thread import Submission
 from .worker_process import Reply
 from .workers import Outcome
@@ -50,7 +50,7 @@ class Slots:
 
 
 @final
-class Parcel:
+class PoolParcel:
     """A reply, and the slot that may hold it until it is opened or thrown away."""
 
     def __init__(self, reply: Reply, slots: Slots, slot: int | None) -> None:
@@ -58,14 +58,22 @@ class Parcel:
         self._slots = slots
         self._slot = [] if slot is None else [slot]
 
+    @property
+    def seconds(self) -> float:
+        """How long the worker took."""
+        return self.reply.seconds
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the outcome."""
+        return sum(self.reply.lengths)
+
     def open(self) -> Outcome:
         """The outcome in it; called once."""
         try:
-            parts = self._parts()
-            found: Outcome = pickle.loads(parts[0], buffers=map(bytearray, parts[1:]))
+            return unpacked_outcome(self._parts())
         finally:
             self.throw_away()
-        return found
 
     def throw_away(self) -> None:
         """Free the slot; may be called again, by any thread."""
@@ -89,7 +97,7 @@ def answer_with_parcel(
         if slot is not None:
             slots.give_back(slot)
         return
-    submission.give(Parcel(future.result(), slots, slot))
+    submission.give(PoolParcel(future.result(), slots, slot))
     if submission.abandoned:
         clear_away(submission)
 

@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import BrokenExecutor, CancelledError, Executor
+from concurrent.futures import BrokenExecutor, Executor
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, final
 
@@ -38,8 +38,8 @@ from .skips import report_skips
 from .threads import PATIENCE
 from .watching import Call, CallLog, ItemKey
 from .worker_call import WorkerCall, check_call, check_executor
-from .worker_deaths import PARTITIONS, Deaths, death_error
-from .workers import Workers, close_all
+from .worker_deaths import PARTITIONS, Deaths, death_error, lost_error
+from .workers import Workers, WorkersLost, close_all
 
 T = TypeVar("T")
 
@@ -306,8 +306,13 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         assert answer is not None
         try:
             outcome = self.worker.pool.outcome(answer)
-        except (BrokenExecutor, CancelledError) as error:
+        except BrokenExecutor as error:
             self._note_death(error)
+            return
+        except WorkersLost as lost:
+            raise lost_error(self._pool.stage, self._work_described(None), lost) from lost.reason
+        if outcome.failure is not None:
+            self._failure = outcome.failure
             return
         delivery: Delivery = outcome.results[0]
         self.worker.suspects.discard(self.number)
@@ -324,8 +329,6 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
 
     def _note_death(self, error: BaseException) -> None:
         worker = self.worker
-        if not worker.pool.replaces_dead:
-            raise self._death_error(NO_DEATHS, error) from error
         if self._deaths_known < worker.deaths:
             return  # this death is known: its task was in work with another one
         worker.deaths += 1
@@ -341,11 +344,14 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
         self._deaths = NO_DEATHS
 
     def _death_error(self, deaths: Deaths, error: BaseException) -> WorkerError:
-        item = "" if deaths.call is None else f"{deaths.call.words}, in "
-        work = (
+        work = self._work_described(deaths.call)
+        return death_error(self._pool.stage, work, error, deaths.count)
+
+    def _work_described(self, call: Call | None) -> str:
+        item = "" if call is None else f"{call.words}, in "
+        return (
             f"{item}partition {self.number}, after {self._position.made} of its items in this run"
         )
-        return death_error(self._pool.stage, work, error, deaths.count)
 
     def skipped_in(self, pipeline: Stage[T], path: str) -> dict[str, int]:
         """How many items each stage of ``pipeline`` has dropped, as far as workers have said.

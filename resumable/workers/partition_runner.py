@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any, final
@@ -47,6 +48,8 @@ class PartitionRunner:
 
         A task is cut short when it takes long, but has at least one item.
         """
+        if task.log is not None and not os.path.exists(task.log):
+            task = task._replace(log=None)  # it is on another machine
         key = (task.run, task.number)
         running = self._kept.take(key, task.position.made)
         if running is None:

@@ -21,15 +21,10 @@ from ..errors import InvalidArgument, MissingDependency, WorkerError, shorten
 from . import worker_process
 from .answers import Answer
 from .executor_thread import ExecutorService, ExecutorWorkers, Submission
-from .parcels import Parcel, Slots, answer_with_parcel, clear_away
+from .parcels import Slots, answer_with_parcel, clear_away
 from .worker_deaths import MOST_STARTS
 from .worker_process import ProcessSetup
-from .workers import Outcome
 
-CHUNK_SECONDS: Final = 0.01
-LARGEST_CHUNK: Final = 4096
-CHUNK_BYTES: Final = 1 << 23
-GROWTH: Final = 4
 IDLE_SECONDS: Final = 300
 FEEDER_SECONDS: Final = 1.0
 
@@ -69,12 +64,10 @@ def check_loky() -> None:
 class ProcessWorkers(ExecutorWorkers):
     """Processes of a pool of this map.
 
-    The size of a chunk is chosen by those before it, so that it takes about ten milliseconds and
-    gives at most 8 MB. One that takes much longer is cut short. An outcome that is small, or larger
-    than 256 MB, goes through a pipe.
+    An outcome that is small, or larger than 256 MB, goes through a pipe.
     """
 
-    replaces_dead = True
+    die_together = True
 
     def __init__(
         self, fn: Callable[[Any], Any], drop: bool, tell: bool, count: int, slots: int
@@ -87,23 +80,10 @@ class ProcessWorkers(ExecutorWorkers):
         super().__init__(_PoolService(fn, drop, tell, count, slots))
         _running.add(self)
 
-    def outcome(self, answer: Answer[Any]) -> Outcome:
-        parcel: Parcel = self.wait_for_answer(answer)
-        reply, found = parcel.reply, parcel.open()
-        self._adapt(found.tried, reply.seconds, sum(reply.lengths))
-        return found
-
     def abandon(self, answer: Answer[Any]) -> None:
         super().abandon(answer)
         assert isinstance(answer, Submission)
         clear_away(answer)
-
-    def _adapt(self, items: int, seconds: float, size: int) -> None:
-        """Choose the size of the next chunks."""
-        in_time = CHUNK_SECONDS * items / max(seconds, 1e-9)
-        in_bytes = CHUNK_BYTES * items / max(size, 1)
-        most = min(GROWTH * self.chunk_size, LARGEST_CHUNK)
-        self.chunk_size = max(int(min(in_time, in_bytes, most)), 1)
 
 
 @final

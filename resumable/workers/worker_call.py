@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ..core.arguments import check_int
 from ..errors import InvalidArgument, InvalidType, shorten
-from .executor_thread import ExecutorWorkers, ForeignService
+from .foreign_executor import ForeignWorkers
 from .tally import SkipListener
 from .workers import ThreadWorkers, Workers
 
@@ -79,7 +79,7 @@ def make_workers(calls: WorkerCall, window: int) -> Workers:
     fn, drop, workers, executor, listener = calls
     tell = listener is not None
     if isinstance(executor, Executor):
-        return ExecutorWorkers(ForeignService(fn, drop, tell, executor))
+        return ForeignWorkers(fn, drop, tell, executor)
     if executor == "process":
         from .processes import ProcessWorkers
 

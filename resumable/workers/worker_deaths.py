@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import BrokenExecutor
 from dataclasses import dataclass, replace
 from typing import Any, Final, final
 
 from ..core.stage import Stage
 from ..errors import WorkerError
 from .watching import Call
+from .workers import WorkersLost
 
 MOST_STARTS: Final = 3
 """How often in a row new processes may die before they are given an item."""
@@ -63,6 +65,10 @@ class Deaths:
             return replace(self, count=self.count + 1)
         return Deaths(self.policy, self.count + 1, self.alone + 1, call, call == self.call)
 
+    def suspected(self) -> Deaths:
+        """These, for work that is tried alone from now on."""
+        return replace(self, count=max(self.count, self.policy.together))
+
     @property
     def go_alone(self) -> bool:
         """Whether nothing else may be in work at the next try."""
@@ -78,3 +84,10 @@ def death_error(stage: Stage[Any], work: str, error: BaseException, deaths: int 
     """The error for workers of ``stage`` that died over ``work``, the last time with ``error``."""
     times = f"{deaths} times " if deaths > 1 else ""
     return WorkerError(f"a worker of {stage!r} died {times}while it worked on {work}: {error!r}")
+
+
+def lost_error(stage: Stage[Any], work: str, lost: WorkersLost) -> WorkerError:
+    """The error for workers of ``stage`` that are gone before ``work``, and what comes after it, was done."""
+    if isinstance(lost.reason, BrokenExecutor):
+        return death_error(stage, f"{work} or another item in work at that time", lost.reason)
+    return WorkerError(f"the executor of {stage!r} takes no more work, at {work}: {lost.reason!r}")

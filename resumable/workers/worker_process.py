@@ -9,14 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from ..core.block import Block, block_length, slice_block
-from ..errors import InvalidType, shorten
+from ..core.block import Block
 from .arena import SLOT_BYTES, Arena
-from .failure import Failure, sendable, sendable_errors
-from .workers import Outcome, attempt
+from .chunk_work import attempt_and_pack, dumps
+from .failure import sendable
 
-LONGEST_SECONDS: Final = 0.1
-SLICES: Final = 16
 # Below this a pipe is as fast as shared memory.
 WORTH_SHARING: Final = 1 << 15
 HEARTBEAT: Final = 1.0
@@ -78,77 +75,24 @@ def _exit_with(parent: int) -> None:
 
 def work(block: Block, slot: int | None) -> Reply:
     """Attempt a chunk; a large outcome goes into ``slot`` of the arena, if there is one."""
-    global _fn
-    import cloudpickle
-
-    try:
-        if _fn is None:
-            _fn = pickle.loads(_setup.fn)
-        began = time.perf_counter()
-        outcome = _attempt_in_time(_fn, block, began + LONGEST_SECONDS)
-    except BaseException as error:
-        # An error that cannot be unpickled would break the pool.
-        if (sent := sendable(error, cloudpickle.dumps)) is not error:
-            raise sent from error
-        raise
-    failed = sendable_errors(outcome.failed, _setup.tell, cloudpickle.dumps)
-    outcome = outcome._replace(failed=failed)
-    seconds = time.perf_counter() - began
-    parts = _pickled_outcome(outcome)
-    lengths = [len(part) for part in parts]
+    packed = attempt_and_pack(_loaded_function(), block, _setup.drop, _setup.tell)
+    lengths = [len(part) for part in packed.parts]
     arena = _setup.arena
     if arena is not None and slot is not None and WORTH_SHARING <= sum(lengths) <= SLOT_BYTES:
-        arena.write(slot, parts)
-        return Reply(None, lengths, seconds)
-    return Reply([bytes(part) for part in parts], lengths, seconds)
+        arena.write(slot, packed.parts)
+        return Reply(None, lengths, packed.seconds)
+    return Reply([bytes(part) for part in packed.parts], lengths, packed.seconds)
 
 
-def _attempt_in_time(fn: Callable[[Any], Any], block: Block, ends: float) -> Outcome:
-    """Attempt a chunk, or its first items until the time ``ends``, but at least one of them."""
-    length = block_length(block)
-    step = max(length // SLICES, 1)
-    done = Outcome([], {})
-    while done.tried < length and (not done.tried or time.perf_counter() < ends):
-        start, stop = done.tried, min(done.tried + step, length)
+def _loaded_function() -> Callable[[Any], Any]:
+    """The function, loaded once."""
+    global _fn
+    if _fn is None:
         try:
-            part = attempt(fn, slice_block(block, start, stop), _setup.drop)
+            _fn = pickle.loads(_setup.fn)
         except BaseException as error:
-            if start:
-                return done._replace(failure=Failure(error))
+            # An error that cannot be unpickled would break the pool.
+            if (sent := sendable(error, dumps)) is not error:
+                raise sent from error
             raise
-        done.results.extend(part.results)
-        done.failed.update((start + number, error) for number, error in part.failed.items())
-        if part.failure is not None:
-            return done._replace(failure=part.failure)
-    return done
-
-
-def _pickled_outcome(outcome: Outcome) -> list[Any]:
-    """``outcome`` as bytes, without copying large buffers.
-
-    If something in it cannot be pickled, only its beginning: what comes before is delivered first.
-    """
-    while True:
-        buffers: list[pickle.PickleBuffer] = []
-        try:
-            return [_dumps(outcome, buffers), *(buffer.raw() for buffer in buffers)]
-        except Exception as error:
-            if outcome.tried == 1:
-                raise InvalidType(
-                    "results of fn must be picklable for processes, got "
-                    f"{shorten(outcome.results[0])} ({error})"
-                ) from error
-        tried = outcome.tried // 2
-        failed = {number: error for number, error in outcome.failed.items() if number < tried}
-        outcome = Outcome(outcome.results[: tried - len(failed)], failed)
-
-
-def _dumps(outcome: Outcome, buffers: list[pickle.PickleBuffer]) -> bytes:
-    try:
-        return pickle.dumps(outcome, 5, buffer_callback=buffers.append)
-    except Exception:  # such as an object of the main module, which is not imported here
-        import cloudpickle
-
-        buffers.clear()
-        data: bytes = cloudpickle.dumps(outcome, 5, buffer_callback=buffers.append)
-        return data
+    return _fn

@@ -2,22 +2,22 @@
 
 # A map gives its workers chunks of items. Where they run partitions, the function is a `PartitionRunner`, and a
 # chunk is one task. In a thread, all that runs in a worker is `attempt`; in a process, `worker_process.work`
-# calls it for a part of the chunk at a time. `attempt` never raises an error in place of results: it delivers
-# both, and the map raises the error once it has handed the results out.
+# calls it for a part of the chunk at a time. `attempt` never raises an error: it delivers it with the results, and the
+# map raises it once it has handed the results out. So whatever is raised in place of an outcome comes from the workers
+# themselves.
 
 from __future__ import annotations
 
-import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 from ..core.block import Block, block_items
 from .answers import Answer, Job
-from .failure import Failure, sendable_errors
-from .threads import PATIENCE, Threads
+from .failure import Failure
+from .threads import HEARTBEAT, PATIENCE, Threads
 
 
 class Outcome(NamedTuple):
@@ -44,7 +44,7 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
     """Call ``fn`` with each item of ``block``, up to the first whose call raises.
 
     With ``drop``, an item that raises an `Exception` is dropped, and the next one follows. Any
-    other error is raised if no item was tried before it, or else delivered with their results.
+    other error is delivered with the results before it.
     """
     items = block_items(block)
     outcome = Outcome([], {})
@@ -59,17 +59,22 @@ def attempt(fn: Callable[[Any], Any], block: Block, drop: bool) -> Outcome:
                 # Without this frame: it refers to the outcome, which would be a cycle.
                 inner = error.__traceback__ and error.__traceback__.tb_next
                 outcome.failed[outcome.tried] = error.with_traceback(inner)
-            elif outcome.tried:
-                return outcome._replace(failure=Failure(error))
             else:
-                raise
+                return outcome._replace(failure=Failure(error))
     return outcome
 
 
-def attempt_elsewhere(fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool) -> Outcome:
-    """`attempt`, with errors that can be pickled, or with None for each unless ``tell``."""
-    outcome = attempt(fn, block, drop)
-    return outcome._replace(failed=sendable_errors(outcome.failed, tell, pickle.dumps))
+@final
+class WorkersLost(Exception):
+    """The workers are gone for good, or have given up what was submitted.
+
+    Attributes:
+      reason: the error that showed it.
+    """
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(repr(reason))
+        self.reason = reason
 
 
 class Workers(ABC):
@@ -81,8 +86,8 @@ class Workers(ABC):
     chunk_size = 1
     """How many items to submit at once."""
 
-    replaces_dead = False
-    """Whether new workers take the place of those that died."""
+    die_together = False
+    """Whether all that is in work is lost with a worker that dies, and not only what it had itself."""
 
     def begin_epoch(self) -> None:  # noqa: B027  # most have nothing to do
         """Work for another iterator; what the function refers to may have changed."""
@@ -100,8 +105,14 @@ class Workers(ABC):
         """Wait for the outcome of what was submitted; called once for each ``answer``.
 
         Raises:
-          BrokenExecutor: if a worker died.
+          BrokenExecutor: if a worker died over it, and another one can try it again.
+          WorkersLost: if none can.
         """
+
+    def wait(self, answer: Answer[Any]) -> None:
+        """Wait until ``answer`` is given, without taking it."""
+        while not answer.wait(HEARTBEAT):
+            pass
 
     @abstractmethod
     def abandon(self, answer: Answer[Any]) -> None:

@@ -37,6 +37,7 @@ RUNS: Final = "core/prepared_items.py"
 RESERVOIR: Final = "windows/reservoir.py"
 SNAPSHOTS: Final = "windows/snapshots.py"
 PARALLEL: Final = "workers/parallel_map.py"
+FOREIGN: Final = "workers/foreign_executor.py"
 SIGNALS: Final = "triggers/signals.py"
 CHECKPOINTER: Final = "checkpoint/checkpointer.py"
 DIRECTORY: Final = "checkpoint/directory.py"
@@ -475,6 +476,14 @@ MUTATIONS: Final = [
         "self._epoch = entry.epoch",
     ),
     Mutation("workers/workers.py", "if drop and isinstance(error, Exception):", "if drop:"),
+    Mutation(PARALLEL, "if self._workers.die_together else [chunk]", "if True else [chunk]"),
+    Mutation(PARALLEL, "self._workers.wait(other.answer)", "pass"),
+    Mutation("workers/chunk_work.py", "(start + number, error)", "(number, error)"),
+    Mutation("workers/chunk_work.py", "buffers=map(bytearray, parts[1:])", "buffers=parts[1:]"),
+    Mutation("workers/executor_thread.py", "max(size / tried, sent, 1)", "max(size / tried, 1)"),
+    Mutation(FOREIGN, "raise WorkersLost(error) from error", "raise"),
+    Mutation(FOREIGN, "(None, WorkersLost(error))", "(None, error)"),
+    Mutation(FOREIGN, "_IMPORTED, os.getpid()", "_IMPORTED, 0"),
     # when to save
     Mutation(
         "triggers/steps.py",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -107,19 +107,24 @@ def test_an_executor_and_the_lines_of_a_file_tell_what_they_drop(tmp_path: Path)
     assert "line 5" in lines[1][1]
 
 
+class Stubborn(Exception):
+    def __reduce__(self) -> Any:
+        raise TypeError("not this one")
+
+
+def raise_stubborn(item: int) -> int:
+    raise Stubborn("here")
+
+
 def test_an_error_that_cannot_be_pickled_is_described_by_an_executor() -> None:
-    class Local(Exception):
-        pass
-
-    def fn(item: int) -> int:
-        raise Local("here")
-
     told: list[Exception] = []
-    with ThreadPoolExecutor(1) as pool:
+    with ProcessPoolExecutor(1) as pool:
         options: Any = {"workers": 1, "executor": pool, "on_error": "skip"}
-        list(rs.range(1).map(fn, **options, on_skip=lambda _, error: told.append(error)))
+        list(
+            rs.range(1).map(raise_stubborn, **options, on_skip=lambda _, error: told.append(error))
+        )
     assert type(told[0]) is rs.WorkerError
-    assert "Local: here (this exception cannot be pickled" in str(told[0])
+    assert "Stubborn: here (this exception cannot be pickled" in str(told[0])
 
 
 def test_a_told_error_has_the_frames_of_the_function_alone() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -37,10 +37,29 @@ def numbered(pipeline: rs.Pipeline[int]) -> rs.Pipeline[int]:
     return pipeline.enumerate().map(lambda pair: 2 * pair[0])
 
 
+class Losing(Executor):
+    """Loses the worker of a certain chunk twice in a row, and replaces it."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        self._pool = pool
+        self._tries = 0
+
+    def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._tries += (begins := arguments[2][0] == 2)
+        if not begins or self._tries % 3 == 0:
+            return self._pool.submit(fn, *arguments)
+        future.set_exception(BrokenExecutor("its worker died"))
+        return future
+
+
 MAPS: dict[str, Callable[[ThreadPoolExecutor], rs.Pipeline[int]]] = {
     "threads": lambda pool: rs.range(ITEMS).map(double, workers=2),
     "threads over a stream": lambda pool: stream(ITEMS).map(double, workers=2, on_error="skip"),
     "an executor": lambda pool: rs.range(ITEMS).map(double, workers=2, executor=pool),
+    "an executor that loses workers": lambda pool: rs.range(ITEMS).map(
+        double, workers=2, executor=Losing(pool)
+    ),
     "behind a prefetch": lambda pool: rs.range(ITEMS).map(double, workers=2).prefetch(2),
     "in several passes": lambda pool: numbered(rs.range(2).map(double, workers=2).repeat(15)),
 }

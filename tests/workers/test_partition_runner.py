@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -108,3 +109,15 @@ def test_at_most_so_many_partitions_are_kept(
         run("second", partition)
     assert OPEN == [1, 2, 3]
     assert run("first") == [3, 4, 5]
+
+
+def test_calls_are_noted_only_on_the_machine_that_has_the_file(tmp_path: Path) -> None:
+    stage = rs.range(9).map(abs).stage
+    start = AfterItem(PackedState(take_state(stage.start(0).get_state)), 0, 0)
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.touch()
+    for log in (here, elsewhere):
+        runner = PartitionRunner(lambda partition: stage)
+        assert runner(PartitionTask("run", 0, 0, start, 3, {}, str(log))).items == [0, 1, 2]
+        runner.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["here"]

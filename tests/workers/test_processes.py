@@ -25,10 +25,10 @@ from support.waiting import wait_until
 import resumable as rs
 from resumable.testing.comparing import assert_same
 from resumable.testing.laws import states_along
+from resumable.workers import executor_thread, worker_process
 from resumable.workers import processes as process_workers
-from resumable.workers import worker_process
 from resumable.workers.arena import Arena
-from resumable.workers.parcels import Parcel, Slots
+from resumable.workers.parcels import PoolParcel, Slots
 from resumable.workers.processes import ProcessWorkers
 from resumable.workers.worker_process import ProcessSetup, Reply
 from resumable.workers.workers import Outcome
@@ -253,7 +253,7 @@ def test_an_answer_in_shared_memory_can_be_opened_after_its_pool_has_ended() -> 
         assert slot is not None
         outcome = pickle.dumps(Outcome([number], {}))
         slots.arena.write(slot, [outcome])
-        parcels.append(Parcel(Reply(None, [len(outcome)], 0.0), slots, slot))
+        parcels.append(PoolParcel(Reply(None, [len(outcome)], 0.0), slots, slot))
     slots.close()
     assert parcels[1].open().results == [1]
     parcels[0].throw_away()
@@ -283,7 +283,7 @@ def test_large_results_outlive_the_processes_that_died_after_them(tmp_path: Path
 @linux_only
 @pytest.mark.parametrize("kind", ["random access", "stream"])
 def test_killed_workers_lose_and_repeat_nothing(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process_workers, "LARGEST_CHUNK", 16)  # so that work is left to do
+    monkeypatch.setattr(executor_thread, "LARGEST_CHUNK", 16)  # so that work is left to do
 
     def upstream() -> rs.Pipeline[int]:
         return rs.range(1500).shuffle(3) if kind == "random access" else stream(1500)
@@ -419,8 +419,10 @@ def test_what_comes_before_an_unpicklable_result_is_delivered(
     at_work(fn, drop=True)
     assert outcome(list(range(10))) == Outcome([0, 2, 3, 4], {1: None})
     assert outcome([1, 5]) == Outcome([], {0: None})
-    with pytest.raises(rs.InvalidType):
-        outcome([5, 6])
+    results, _, failure = outcome([5, 6])
+    assert results == []
+    assert failure is not None
+    assert type(failure.error) is rs.InvalidType
 
 
 def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
@@ -444,16 +446,37 @@ def test_the_errors_of_dropped_items_travel_if_they_are_asked_for(
 
 
 def test_chunks_take_ten_milliseconds_and_some_megabytes() -> None:
-    workers = ProcessWorkers.__new__(ProcessWorkers)
+    workers = ProcessWorkers(abs, False, False, 1, 0)
+
+    def adapt(count: int, seconds: float, size: int, item: Any = 0, handover: float = 0.001) -> int:
+        workers._adapt([item] * count, count, seconds, handover, size)
+        return workers.chunk_size
+
     for _ in range(9):
-        workers._adapt(workers.chunk_size, 1e-6 * workers.chunk_size, 10 * workers.chunk_size)
+        adapt(workers.chunk_size, 1e-6 * workers.chunk_size, 10 * workers.chunk_size)
     assert workers.chunk_size == 4096
-    workers._adapt(4096, 4096 * 1e-3, 4096)
-    assert workers.chunk_size == 10
-    workers._adapt(10, 1e-3, 10 << 21)
-    assert workers.chunk_size == 4
-    workers._adapt(4, 40.0, 4)
-    assert workers.chunk_size == 1
+    assert adapt(4096, 4096 * 1e-3, 4096) == 10
+    assert adapt(10, 1e-3, 10 << 21) == 4
+    assert adapt(4, 40.0, 4) == 1
+    large = np.zeros(1 << 21, np.uint8)
+    assert [adapt(1, 1e-3, 9, large), adapt(4, 1e-3, 9, {"x": large})] == [4, 4]
+    assert [adapt(1, 1e-3, 9, large.tobytes()), adapt(4, 1e-3, 9, "text")] == [4, 16]
+    workers.close()
+
+
+def test_chunks_take_longer_where_the_way_to_a_worker_does() -> None:
+    workers = ProcessWorkers(abs, False, False, 1, 0)
+
+    def adapt(handover: float) -> int:
+        for _ in range(9):
+            workers._adapt([0], 1, 1e-3, handover, 1)
+        return workers.chunk_size
+
+    assert adapt(10.0) == 75, "before it is cut short"
+    assert adapt(0.005) == 40
+    assert adapt(0.09) == 40, "it waited for a worker"
+    assert adapt(0.0001) == 10
+    workers.close()
 
 
 @linux_only

@@ -1,0 +1,158 @@
+"""Workers of an executor that the user passes in, such as Dask's."""
+
+# Such an executor may replace its workers that die, as Dask and Ray do: then the future of what the worker had in work
+# fails, and whatever is submitted next is done. Or it stays broken, as a `ProcessPoolExecutor` does. Which of the two
+# it is, shows when the work is submitted again.
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, NamedTuple, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.block import Block
+from .chunk_work import attempt_and_pack, attempt_in_time, unpacked_outcome
+from .executor_thread import ExecutorService, ExecutorWorkers, Submission
+from .sizes import approximate_bytes
+from .workers import Outcome, WorkersLost
+
+Process: TypeAlias = tuple[str, int]
+"""Names a process among those of all machines, also after a fork."""
+
+_IMPORTED: Final = uuid.uuid4().hex
+
+
+def this_process() -> Process:
+    """The name of the calling process."""
+    return _IMPORTED, os.getpid()
+
+
+class Carried(NamedTuple):
+    """An outcome from another process.
+
+    Attributes:
+      parts: its bytes, in arrays: picklers of every executor move these without making copies.
+      seconds: how long the worker took.
+    """
+
+    parts: list[npt.NDArray[np.uint8]]
+    seconds: float
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the outcome."""
+        return sum(map(len, self.parts))
+
+    def open(self) -> Outcome:
+        """The outcome in it."""
+        return unpacked_outcome([part.data for part in self.parts])
+
+
+class HandedOver(NamedTuple):
+    """An outcome from a thread of this process.
+
+    Attributes:
+      outcome: itself.
+      seconds: how long the worker took.
+    """
+
+    outcome: Outcome
+    seconds: float
+
+    @property
+    def size(self) -> int:
+        """Number of bytes of the outcome, about."""
+        return approximate_bytes(self.outcome.results)
+
+    def open(self) -> Outcome:
+        """The outcome in it."""
+        return self.outcome
+
+
+def work_for(
+    loop: Process, fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool
+) -> Carried | HandedOver:
+    """Attempt a chunk of the process ``loop``; called by a worker.
+
+    Args:
+      loop: where the outcome goes.
+      fn: called with each item.
+      block: the items.
+      drop: whether an item whose call raises is dropped.
+      tell: whether its error is sent back.
+    """
+    if loop == this_process():
+        began = perf_counter()
+        outcome = attempt_in_time(fn, block, drop)
+        return HandedOver(outcome, perf_counter() - began)
+    packed = attempt_and_pack(fn, block, drop, tell)
+    return Carried([np.frombuffer(part, np.uint8) for part in packed.parts], packed.seconds)
+
+
+@final
+class ForeignWorkers(ExecutorWorkers):
+    """Workers of the user's executor, which is left running."""
+
+    def __init__(
+        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
+    ) -> None:
+        super().__init__(_ForeignService(fn, drop, tell, executor))
+
+
+@final
+class _ForeignService(ExecutorService):
+    """Submits to the user's executor."""
+
+    def __init__(
+        self, fn: Callable[[Any], Any], drop: bool, tell: bool, executor: Executor
+    ) -> None:
+        self._fn = fn
+        self._drop = drop
+        self._tell = tell
+        self._executor = executor
+        self._futures: set[Future[Any]] = set()
+
+    def send(self, submission: Submission) -> None:
+        arguments = this_process(), self._fn, submission.block, self._drop, self._tell
+        try:
+            future = self._executor.submit(work_for, *arguments)
+        except RuntimeError as error:
+            # A plain one says that it was shut down; a subclass such as `RecursionError` comes from pickling.
+            if type(error) is RuntimeError or isinstance(error, BrokenExecutor):
+                raise WorkersLost(error) from error
+            raise
+        self._futures.add(future)
+        future.add_done_callback(partial(_answer, submission))
+        future.add_done_callback(self._futures.discard)
+
+    def close(self) -> None:
+        for future in list(self._futures):
+            future.cancel()
+
+
+def _answer(submission: Submission, future: Future[Any]) -> None:
+    """Answer ``submission`` with the result or the error of ``future``, which is done."""
+    try:
+        submission.give(future.result())
+    except CancelledError as error:
+        submission.give(None, WorkersLost(error))
+    except BaseException as error:
+        submission.give(None, _as_death(error))
+
+
+def _as_death(error: BaseException) -> BaseException:
+    """``error``, or a `BrokenExecutor` if it is Dask's for work that ended its workers."""
+    scheduler = sys.modules.get("distributed.scheduler")  # who has no Dask does not import it
+    if scheduler is None or not isinstance(error, scheduler.KilledWorker):
+        return error
+    died = BrokenExecutor(str(error))
+    died.__cause__ = error
+    return died

@@ -15,10 +15,10 @@ from resumable.checkpoint.input_folder import (
     SavedInput,
     check_same,
     input_file,
+    is_input_file,
     saved_input,
     state_for_process,
 )
-from resumable.checkpoint.names import parse_file_name
 from resumable.core.stage import Stage
 from resumable.state.value import State
 
@@ -90,9 +90,9 @@ def read_input(folder: epath.Path) -> SavedInput:
       CorruptCheckpoint, NewerFormat, StateMismatch: if a file cannot be used, naming it.
       OSError: if it cannot be read.
     """
-    paths = {path.name: path for path in folder.iterdir()}
     files = {
-        name: path.read_bytes() if parse_file_name(name) else b"" for name, path in paths.items()
+        path.name: path.read_bytes() if is_input_file(path.name) else b""
+        for path in folder.iterdir()
     }
     return saved_input(files, os.fspath(folder))
 

@@ -146,9 +146,8 @@ class _BatchesAhead(Iterator[Any]):
         self._fetched = deque[Any](maxlen=1)
         self._ready = deque[NumberedBatch]()
         self._taken = iter(self._ready.popleft, None)
-        self._error: Exception | None = (
-            None  # what comes after `_ready`; `StopIteration` at the end
-        )
+        # What comes after `_ready`; `StopIteration` at the end.
+        self._error: Exception | None = None
 
     @property
     def held(self) -> int:

@@ -137,8 +137,14 @@ def check_same(file: InputFile, there: bytes, where: str) -> None:
     )
 
 
+def is_input_file(name: str) -> bool:
+    """Whether a file of this name is the state of an input, or a part of it."""
+    found = parse_file_name(name)
+    return found is not None and (found.name, found.aside) == (NAME, None)
+
+
 def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
-    """What ``files``, by name, hold of an input; other files are passed over.
+    """What ``files``, by name, hold of an input; those that `is_input_file` tells are looked at.
 
     Raises:
       NoValidCheckpoint: if none is of an input.
@@ -146,16 +152,16 @@ def saved_input(files: Mapping[str, bytes], where: str) -> SavedInput:
       NewerFormat: if a later version of the library wrote one.
       StateMismatch: if they are not of one checkpoint.
     """
-    found = [_decoded(name, data, where) for name, data in sorted(files.items()) if _is_ours(name)]
+    ours = {name: files[name] for name in sorted(files) if is_input_file(name)}
+    found = [_decoded(name, data, where) for name, data in ours.items()]
     if not found:
         there = ", ".join(sorted(files)) or "nothing"
         raise NoValidCheckpoint(f"there is no state of an input in {where}, which holds {there}")
     kinds = {(one.part.ranks, one.part.run) for one in found}
     if len(kinds) > 1 or len({one.part.rank for one in found}) < len(found):
-        names = ", ".join(name for name in sorted(files) if _is_ours(name))
-        raise StateMismatch(f"{where} holds files of several checkpoints: {names}")
+        raise StateMismatch(f"{where} holds files of several checkpoints: {', '.join(ours)}")
     found.sort(key=lambda one: one.part.rank)
-    return SavedInput(found, sum(len(data) for name, data in files.items() if _is_ours(name)))
+    return SavedInput(found, sum(map(len, ours.values())))
 
 
 def state_for_process(
@@ -207,11 +213,6 @@ def state_for_process(
 
 def _position(state: State) -> bytes:
     return dumps_frozen({name: state[name] for name in ("epoch", "pipeline")})
-
-
-def _is_ours(name: str) -> bool:
-    found = parse_file_name(name)
-    return found is not None and (found.name, found.aside) == (NAME, None)
 
 
 def _decoded(name: str, data: bytes, where: str) -> Checkpoint:

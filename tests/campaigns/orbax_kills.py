@@ -12,11 +12,10 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,7 +24,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import orbax.checkpoint as ocp
-from campaigns.harness import KILLED, Log, fresh_folders, kill, logged, run_kills, start_telling
+from campaigns.harness import (
+    KILLED,
+    Log,
+    Report,
+    fresh_folders,
+    kill,
+    logged,
+    run_kills,
+    start_telling,
+)
+from jax_adapter.processes import free_port
 from resumable_jax import InputRestore, InputSave
 
 import resumable as rs
@@ -76,26 +85,16 @@ def total(batch: Any) -> int:
 
 
 @dataclass
-class Report:
-    """What a campaign found."""
+class ResumingReport(Report):
+    """What this campaign found."""
 
-    kills: int = 0
-    steps: int = 0
-    unfinished: int = 0
-    """Kills that left a checkpoint behind that was not committed."""
     resumed: int = 0
     """Lives that went on from a checkpoint."""
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def clean(self) -> bool:
-        """Whether every life went on with model and input of the newest committed step, exactly."""
-        return not self.problems
 
 
-def campaign(kills: int, seed: int, folder: Path) -> Report:
+def campaign(kills: int, seed: int, folder: Path) -> ResumingReport:
     """Kill ``kills`` trainings, most of which go on where the one before was killed."""
-    chosen, report = random.Random(seed), Report()
+    chosen, report = random.Random(seed), ResumingReport()
     folders = fresh_folders(folder, LIVES)
     for life in range(kills):
         place = next(folders)
@@ -125,9 +124,7 @@ def _committed(place: Path) -> int:
 
 def _live(place: Path, kind: str, processes: int, saves: int, seconds: float) -> None:
     """Train in ``processes`` processes, and kill all of them after some saves."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # of the fork, see above
         started = [

@@ -7,12 +7,19 @@ import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
+from support.command import WITH_ADAPTERS
+
 WAITS = 240
 """Seconds after which processes that do not end are killed."""
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
 
 
 def start(
@@ -22,11 +29,9 @@ def start(
 
     Each gets its number, the number of processes, a port for their coordinator, and ``arguments``.
     """
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     environment = os.environ | {
-        "PYTHONPATH": PATH,
+        "PYTHONPATH": WITH_ADAPTERS,
         "JAX_PLATFORMS": "cpu",
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "OMP_NUM_THREADS": "1",

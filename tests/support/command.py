@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -23,7 +23,9 @@ from resumable.verify.fork_server import CAN_FORK
 
 __all__ = [
     "ROOT",
+    "WITH_ADAPTERS",
     "call_command",
+    "check_kills",
     "fork_command",
     "run_code",
     "run_command",
@@ -33,12 +35,29 @@ __all__ = [
 ]
 
 ROOT: Final = Path(__file__).parents[2]
+WITH_ADAPTERS: Final = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
+"""Where a process finds the library, its tests and its adapters."""
 
 
 def run_python(
     *arguments: str, folder: Path = ROOT, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """``python ARGUMENTS`` in ``folder``, which finds the library."""
+    return _ran(arguments, folder, environment, seconds=300)
+
+
+def check_kills(campaign: str, kills: int, folder: Path) -> None:
+    """Run a campaign that kills, in a process of its own that saves in ``folder``; fail if it finds a fault."""
+    arguments = ("-m", f"campaigns.{campaign}", "--kills", str(kills))
+    environment = {"PYTHONPATH": WITH_ADAPTERS, "TMPDIR": str(folder)}
+    done = _ran(arguments, ROOT, environment, seconds=600)
+    assert f"Report(kills={kills}," in done.stdout, done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout
+
+
+def _ran(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], seconds: float
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
@@ -52,7 +71,7 @@ def run_python(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=seconds,
     )
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.command import check_kills
 
 pytest.importorskip("tensorflow", reason="TensorFlow is not installed")
 
@@ -25,14 +23,4 @@ def test_the_newest_model_and_its_input_are_of_one_step_after_every_kill(
     campaign: str, kills: int, tmp_path: Path
 ) -> None:
     """In a process of its own, since this one has threads of TensorFlow and cannot be forked."""
-    root = Path(__file__).parents[2]
-    paths = os.pathsep.join(str(root / folder) for folder in (".", "tests", "adapters"))
-    done = subprocess.run(
-        [sys.executable, "-m", f"campaigns.{campaign}", "--kills", str(kills)],
-        env={**os.environ, "PYTHONPATH": paths, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert f"Report(kills={kills}," in done.stdout, done.stderr[-2000:]
-    assert done.returncode == 0, done.stdout
+    check_kills(campaign, kills, tmp_path)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import IO, Any
 
 from support import forks
+from support.command import ROOT, WITH_ADAPTERS
 from support.tiers import is_deep
-
-ROOT = Path(__file__).parents[2]
-PATH = os.pathsep.join(str(ROOT / part) for part in ("", "tests", "adapters"))
 
 
 def torchrun(ranks: int, module: str, *arguments: object) -> int:
@@ -20,7 +17,8 @@ def torchrun(ranks: int, module: str, *arguments: object) -> int:
     command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     done = subprocess.run(
         [sys.executable, *command, "-m", module, *map(str, arguments)],
-        env=os.environ | {"PYTHONPATH": PATH, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
+        env=os.environ
+        | {"PYTHONPATH": WITH_ADAPTERS, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
@@ -35,7 +33,7 @@ def start(code: str, output: IO[Any]) -> Any:
     """A process that runs ``code``, with a pipe as its input and ``output`` for all that it says."""
     options: dict[str, Any] = {
         "cwd": ROOT,
-        "env": os.environ | {"PYTHONPATH": PATH, "PYTHONWARNINGS": "ignore"},
+        "env": os.environ | {"PYTHONPATH": WITH_ADAPTERS, "PYTHONWARNINGS": "ignore"},
         "stdin": subprocess.PIPE,
         "stdout": output,
         "stderr": subprocess.STDOUT,

@@ -77,10 +77,9 @@ class HandedOver(NamedTuple):
         return self.outcome
 
 
-def work_for(
-    loop: Process, fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool
-) -> Carried | HandedOver:
-    """Attempt a chunk of the process ``loop``; called by a worker.
+@final
+class Work:
+    """A chunk for a worker, which no other equals.
 
     Args:
       loop: where the outcome goes.
@@ -89,11 +88,31 @@ def work_for(
       drop: whether an item whose call raises is dropped.
       tell: whether its error is sent back.
     """
-    if loop == this_process():
+
+    # Dask names work by its arguments, and answers what has the same name with what the first came to. That would
+    # be an error where the work is tried again, and a result of the last epoch where the function is not pure.
+
+    def __init__(
+        self, loop: Process, fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool
+    ) -> None:
+        self.loop = loop
+        self.fn = fn
+        self.block = block
+        self.drop = drop
+        self.tell = tell
+
+    def __dask_tokenize__(self) -> str:
+        """A new name each time."""
+        return uuid.uuid4().hex
+
+
+def work_on(work: Work) -> Carried | HandedOver:
+    """Attempt ``work``; called by a worker."""
+    if work.loop == this_process():
         began = perf_counter()
-        outcome = attempt_in_time(fn, block, drop)
+        outcome = attempt_in_time(work.fn, work.block, work.drop)
         return HandedOver(outcome, perf_counter() - began)
-    packed = attempt_and_pack(fn, block, drop, tell)
+    packed = attempt_and_pack(work.fn, work.block, work.drop, work.tell)
     return Carried([np.frombuffer(part, np.uint8) for part in packed.parts], packed.seconds)
 
 
@@ -121,9 +140,9 @@ class _ForeignService(ExecutorService):
         self._futures: set[Future[Any]] = set()
 
     def send(self, submission: Submission) -> None:
-        arguments = this_process(), self._fn, submission.block, self._drop, self._tell
+        work = Work(this_process(), self._fn, submission.block, self._drop, self._tell)
         try:
-            future = self._executor.submit(work_for, *arguments)
+            future = self._executor.submit(work_on, work)
         except RuntimeError as error:
             # A plain one says that it was shut down; a subclass such as `RecursionError` comes from pickling.
             if type(error) is RuntimeError or isinstance(error, BrokenExecutor):

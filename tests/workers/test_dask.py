@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -95,6 +96,33 @@ def test_an_item_that_ends_its_worker_each_time_is_blamed_alone(
         got.extend(iterator)
         assert sum(iterator.skipped.values()) == (on_error == "skip")
     assert got == [item for item in range(120) if item != poison]
+
+
+class Named(ThreadPoolExecutor):
+    """Threads that note the names under which Dask would keep what they did."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.names: list[str] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.names.append(dask.base.tokenize(fn, *args, **kwargs))
+        return super().submit(fn, *args, **kwargs)
+
+
+@pytest.mark.parametrize("partitions", [False, True])
+def test_no_work_is_answered_with_what_came_of_other_work(partitions: bool) -> None:
+    def parts(executor: Any) -> rs.Pipeline[int]:
+        if partitions:
+            return rs.range(40).partition(
+                2, lambda part: part.map(abs), workers=1, executor=executor
+            )
+        return rs.range(40).map(abs, workers=1, executor=executor)
+
+    with Named() as executor:
+        for _ in range(2):
+            assert list(parts(executor)) == list(range(40))
+        assert len(executor.names) == len(set(executor.names)) > 2
 
 
 def test_the_end_of_a_client_is_said_and_loses_nothing(client: Any) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 MOST_BYTES: Final = {"*.whl": 1_000_000, "*.tar.gz": 3_000_000}
 """About twice what they have: a file of data that was packed by mistake is larger."""
 
-NOT_IN_ALL: Final = {"bench", "dask", "docs", "jax", "lint", "test", "tf", "torch"}
+NOT_IN_ALL: Final = {"bench", "dask", "docs", "jax", "lint", "ray", "test", "tf", "torch"}
 """Frameworks, of which users have a build of their own, and what only work on the library needs."""
 
 

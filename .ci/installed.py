@@ -8,7 +8,7 @@ import resumable as rs
 assert Path(rs.__file__).with_name("py.typed").exists()
 assert importlib.util.find_spec("tests") is None
 assert importlib.util.find_spec("adapters") is None
-for name in ("resumable_torch", "resumable_tf", "resumable_jax"):
+for name in ("resumable_torch", "resumable_tf", "resumable_jax", "resumable_ray"):
     adapter = importlib.util.find_spec(name)
     assert adapter is not None
     assert adapter.origin is not None

@@ -52,6 +52,9 @@ FILES = Environment(
     "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
+RAY = Environment(
+    "3.11", "ray[train]==2.60.*", *CORE, *TESTING, *TYPES, "cloudpickle", "loky", "psutil",
+)  # fmt: skip
 LOADERS = Environment("3.11", PYTORCH, *PEERS, "msgpack", "loky", "psutil")
 TORCH = Environment(
     "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "webdataset",
@@ -173,6 +176,12 @@ test -f "$WORK/pages/index.html"
 """),
     Step("remote", "the remote store against a server that speaks S3", REMOTE, """
 PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
+"""),
+    Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
+export PYTHONPATH=.
+mypy adapters/resumable_ray/*.py tests/ray_adapter/*.py
+python -m pytest --require-packages tests/ray_adapter
+python -m pytest --require-packages tests/docs -k ray
 """),
     Step("dask", "a map on a Dask cluster of two processes", DASK, """
 PYTHONPATH=. python -m pytest --require-packages tests/workers/test_dask.py

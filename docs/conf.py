@@ -32,7 +32,7 @@ nitpick_ignore_regex = [
         "py:.*",
         r"(?:builtins|bytes|collections|concurrent|functools|math|os|pickle|queue|signal)\..*"
         r"|(?:len|next|repr|iter|range|zip|map|filter)(?:\(\))?"
-        r"|(?:client|fsspec|numpy|tf|torch|jax|orbax|ocp|grain|lightning|transformers|hypothesis|distributed)(?:\..*)?"
+        r"|(?:client|fsspec|numpy|tf|torch|jax|orbax|ocp|grain|lightning|transformers|hypothesis|distributed|ray)(?:\..*)?"
         r"|(?:BackupAndRestore|CheckpointSaverListener|DataLoader|ModelCheckpoint|Saver)"
         r"|.*\.T",
     ),
@@ -48,7 +48,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
 autodoc_mock_imports = [
-    "torch", "lightning", "transformers", "tensorflow", "hypothesis", "jax", "orbax", "grain", "etils",
+    "torch", "lightning", "transformers", "tensorflow", "hypothesis", "jax", "orbax", "grain", "etils", "ray",
 ]  # fmt: skip
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
@@ -70,6 +70,10 @@ copybutton_here_doc_delimiter = "EOF"
 copybutton_only_copy_prompt_lines = True
 
 
+ROOTS = ("resumable", "resumable_torch", "resumable_tf", "resumable_jax", "resumable_ray", "rs")
+"""The packages that names in the text begin with."""
+
+
 def link_to_what_is_documented(app: Any, env: Any, node: Any, content: Any) -> Any:
     """Follow a name that is written without its module, or with the one that defines it.
 
@@ -86,7 +90,7 @@ def link_to_what_is_documented(app: Any, env: Any, node: Any, content: Any) -> A
             # If there are several, take the one with the shortest name: a class comes before a method.
             name, _ = min(found, key=lambda pair: (pair[0].count("."), len(pair[0]), pair[0]))
             return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content)
-        if parts[0] not in ("resumable", "resumable_torch", "resumable_tf", "resumable_jax", "rs"):
+        if parts[0] not in ROOTS:
             return None
     return None
 

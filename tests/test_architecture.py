@@ -151,8 +151,8 @@ def test_importing_loads_no_framework_and_starts_no_thread() -> None:
         "import sys, threading, resumable\n"
         "assert 'numpy' not in sys.modules\n"
         "resumable.range, resumable.Checkpointer\n"
-        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask', 'fsspec',\n"
-        "    'loky', 'matplotlib', 'multiprocessing'}\n"
+        "heavy = {'torch', 'tensorflow', 'pandas', 'hypothesis', 'tqdm', 'pytest', 'dask', 'ray',\n"
+        "    'fsspec', 'loky', 'matplotlib', 'multiprocessing'}\n"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules)\n"
         "assert threading.active_count() == 1\n"
     )

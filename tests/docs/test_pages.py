@@ -17,6 +17,7 @@ PACKAGES = {
     "frameworks/tensorflow": "tensorflow",
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",
+    "frameworks/ray": "ray",
 }
 """What a page needs beyond the library and its tests; it runs in the step that has it."""
 

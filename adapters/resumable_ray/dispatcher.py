@@ -86,6 +86,7 @@ class Dispatcher:
         self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet()  # of which a task has come
         self._queued: dict[Lane, None] = {}  # those in which a task waits
         self._in_work: dict[Task, None] = {}
+        self._may_finish = False
         self._leaves_at_once = False
         self._threads = Threads(1, "resumable-ray")
         self._serving: Job[None] = Job(self._serve)
@@ -141,7 +142,7 @@ class Dispatcher:
     def _may_end(self) -> bool:
         if self._leaves_at_once or self.broken is not None:
             return True
-        return self.stopped and not (self._free or self._queued or self._in_work)
+        return self._may_finish and not (self._free or self._queued or self._in_work)
 
     def _take_in(self) -> None:
         """Wait for the next event, and take note of it."""
@@ -155,7 +156,8 @@ class Dispatcher:
         elif isinstance(event, Task):
             self._queue(event)
         else:
-            self.stopped = self.stopped or self._owner() is None
+            # What was submitted before this has been taken in.
+            self._may_finish = isinstance(event, Stop) or self._owner() is None
             if isinstance(event, Stop) and event.cancel:
                 for task in self._waiting():
                     task.future.cancel()

@@ -193,7 +193,7 @@ class Dispatcher:
         """Start another actor in the place of one that died of ``error``, unless too many have."""
         self._check_connection()
         if self.broken is not None:
-            return  # or Ray would be started anew
+            return
         self._kill(slot)  # it may only be out of reach
         if self._max_restarts < 0 or slot.restarts < self._max_restarts:
             slot.restarts += 1
@@ -245,19 +245,22 @@ class Dispatcher:
             lane.slot = fewest
 
     def _send(self, slot: ActorSlot, task: Task) -> None:
+        self._check_connection()
+        if self.broken is not None:
+            self._refuse(task)
+            return
         if not task.future.set_running_or_notify_cancel():
             return
         try:
             task.ref = slot.call(task)
         except BaseException as error:
-            self._check_connection()
-            task.answer(None, self.broken or error)  # most likely it cannot be pickled
+            task.answer(None, error)  # most likely it cannot be pickled
             return
         self._in_work[task] = None
         task.ref._on_completed(partial(self._put_answer, slot, slot.actor, task))
 
     def _check_connection(self) -> None:
-        """See that Ray is still there: after `ray.shutdown` nothing is answered any more."""
+        """Do no more tasks if Ray was shut down: it answers nothing any more, and a call would start it anew."""
         if session() != self._session:
             self._break(RuntimeError("ray.shutdown() was called"))
 

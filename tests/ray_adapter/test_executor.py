@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 import time
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import CancelledError
 from typing import Any
 
 import numpy as np
@@ -82,18 +81,6 @@ def test_one_that_is_dropped_ends_its_thread_and_its_actors(nodes: Nodes) -> Non
     gc.collect()
     wait_until(lambda: threading.active_count() == threads)
     nodes.wait_until_idle()
-
-
-def test_by_default_there_are_as_many_actors_as_the_nodes_have_cpus(nodes: Nodes) -> None:
-    with RayExecutor() as executor:
-
-        def all_are_there() -> bool:
-            futures = [executor.submit(os.getpid) for _ in range(12)]
-            return len({future.result() for future in futures}) == 3
-
-        wait_until(all_are_there)
-        wait([executor.submit(time.sleep, 0.3) for _ in range(3)])
-        assert len({executor.submit(os.getpid).result() for _ in range(30)}) <= 3
 
 
 def test_large_arrays_lie_in_the_store_once_and_are_pickled_nowhere(nodes: Nodes) -> None:

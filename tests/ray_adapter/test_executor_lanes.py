@@ -78,19 +78,15 @@ def two_actors(executor: RayExecutor) -> list[int]:
     return found
 
 
-def test_each_partition_is_started_once_in_an_epoch(nodes: Nodes, tmp_path: Path) -> None:
-    with RayExecutor(num_actors=2) as executor:
-        actors = two_actors(executor)
-        notes = Notes(tmp_path, executor)
-        for epoch in (1, 2):
-            assert list(notes.pipeline) == list(NUMBERS)
-            assert notes.started() == dict.fromkeys(actors, epoch * PARTITIONS // 2)
-
-
-def test_what_a_dead_actor_had_is_started_once_more(nodes: Nodes, tmp_path: Path) -> None:
+def test_a_partition_is_started_once_in_an_epoch_and_once_more_after_a_death(
+    nodes: Nodes, tmp_path: Path
+) -> None:
     with RayExecutor(num_actors=2, max_restarts=0) as executor:
         victim, other = two_actors(executor)
         notes = Notes(tmp_path, executor)
+        for epoch in (1, 2):
+            assert list(notes.pipeline) == list(NUMBERS)
+            assert notes.started() == dict.fromkeys([victim, other], epoch * PARTITIONS // 2)
         got = []
         with iter(notes.pipeline) as iterator:
             for item in iterator:
@@ -98,7 +94,8 @@ def test_what_a_dead_actor_had_is_started_once_more(nodes: Nodes, tmp_path: Path
                 if len(got) == 90:
                     os.kill(victim, signal.SIGKILL)
         assert got == list(NUMBERS)
-        assert notes.started() == {victim: PARTITIONS // 2, other: PARTITIONS}
+        half = PARTITIONS // 2
+        assert notes.started() == {victim: 3 * half, other: 2 * half + PARTITIONS}
 
 
 def test_a_new_actor_relieves_one_that_has_more_than_its_share(nodes: Nodes) -> None:

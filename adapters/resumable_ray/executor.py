@@ -33,9 +33,9 @@ class RayExecutor(Executor):
     An actor makes one call at a time. Arguments and results travel through Ray's object store. Large arrays in the
     arguments are not copied for the actor, which may therefore only read them.
 
-    When an actor or its node dies, the futures of what it had in work fail with a `concurrent.futures.BrokenExecutor`,
-    and another actor takes its place, on whatever node has room. Work that waited goes to other actors. The executor
-    never tries work again by itself, nor does Ray. Once no actor is left, `submit` raises a `BrokenExecutor` too.
+    When an actor or its node dies, the futures of what it had in work fail with a ``BrokenExecutor`` of
+    `concurrent.futures`, and another actor takes its place, on whatever node has room. Work that waited goes to other actors. The executor
+    never tries work again by itself, nor does Ray. Once no actor is left, `submit` raises a ``BrokenExecutor`` too.
 
     Args:
       num_cpus: CPUs that Ray reserves for each actor, a number of at least 0 such as 0.5.
@@ -43,7 +43,7 @@ class RayExecutor(Executor):
         for which there is no room yet start when there is.
       max_restarts: how often in a row another actor takes the place of one that died before any work was done there, at
         least -1; -1 is for no limit. An item that ends its actor each time is found after four deaths at most.
-      runtime_env: Ray's `runtime environment` of the actors, such as ``{"pip": ["resumable-loader"]}``; None for that
+      runtime_env: Ray's runtime environment of the actors, such as ``{"pip": ["resumable-loader"]}``; None for that
         of the job.
 
     Raises:

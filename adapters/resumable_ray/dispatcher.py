@@ -12,13 +12,14 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, final
 
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayError
 
 from resumable.workers.answers import Job
 from resumable.workers.threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit, when_gone
@@ -137,7 +138,10 @@ class Dispatcher:
     def _may_end(self) -> bool:
         if self._leaves_at_once or self.broken is not None:
             return True
-        return self._may_finish and not (self._free or self._queued or self._in_work)
+        if not self._may_finish or self._in_work:
+            return False
+        # Those that were cancelled may wait for an actor that never starts.
+        return all(task.future.cancelled() for task in self._waiting())
 
     def _take_in(self) -> None:
         """Wait for the next event, and take note of it."""
@@ -174,7 +178,7 @@ class Dispatcher:
         error = as_error(value)
         present = actor is slot.actor  # not one that another has taken the place of
         if task is None:
-            slot.ready = present and error is None
+            slot.ready = slot.ready or (present and error is None)
         else:
             del self._in_work[task]
             task.ref = None
@@ -302,7 +306,8 @@ class Dispatcher:
     def _kill(self, slot: ActorSlot) -> None:
         actor = slot.vacate()
         if actor is not None:
-            ray.kill(actor)
+            with suppress(RayError):  # the connection may end at this moment
+                ray.kill(actor)
 
 
 def session() -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 import resumable as rs
 from resumable.workers.chunk_work import unpacked_outcome
-from resumable.workers.foreign_executor import Carried, Work, this_process, work_on
+from resumable.workers.foreign_executor import Carried, SentChunk, this_process, work_on
 
 LARGE = 1 << 20
 
@@ -72,6 +72,19 @@ def test_a_shutdown_waits_for_what_was_submitted_or_cancels_it(nodes: Nodes) -> 
     assert futures[-1].cancelled()
 
 
+def test_a_shutdown_does_not_wait_for_cancelled_work_that_no_node_has_room_for(
+    nodes: Nodes,
+) -> None:
+    for cancel in (True, False):
+        executor = RayExecutor(num_cpus=99, num_actors=1)
+        futures = [executor.submit(abs, 1), executor.lane().submit(abs, 1)]
+        assert not wait(futures, 0.1).done
+        if not cancel:
+            assert all(future.cancel() for future in futures)
+        executor.shutdown(cancel_futures=cancel)
+        assert wait(futures, 60).done == set(futures)
+
+
 def test_one_that_is_dropped_ends_its_thread_and_its_actors(nodes: Nodes) -> None:
     threads = threading.active_count()
     executor = RayExecutor(num_actors=1)
@@ -91,7 +104,7 @@ def test_large_arrays_lie_in_the_store_once_and_are_pickled_nowhere(nodes: Nodes
     given = np.arange(LARGE, dtype=np.uint8)
     with RayExecutor(num_actors=1) as executor:
         assert in_store(executor.submit(inverse, given).result())
-        work = Work(this_process(), inverse, [given], False, False)
+        work = SentChunk(this_process(), inverse, [given], False, False)
         carried = executor.submit(work_on, work).result()
         assert isinstance(carried, Carried)
         (small, large) = carried.parts

@@ -261,7 +261,9 @@ def test_resume_comes_before_the_first_report_unless_it_is_told_the_checkpoint(
         with resumable_ray.resume(not_dealt(0, 1)) as loop:
             next(loop)
             resumable_ray.report({}, loop)
-        with pytest.raises(rs.InvalidArgument, match=r"resume\(\) must come before the first report"):
+        with pytest.raises(
+            rs.InvalidArgument, match=r"resume\(\) must come before the first report"
+        ):
             resumable_ray.resume(not_dealt(0, 1))
         with resumable_ray.resume(not_dealt(0, 1), run.commit()) as loop:
             assert list(loop) == list(not_dealt(0, 1))[1:]

@@ -305,14 +305,15 @@ def test_a_folder_with_the_state_of_another_checkpoint_is_refused(
     assert run.newest is not None
     with pytest.raises(rs.StateMismatch, match="is of another checkpoint than input-000000000005"):
         reported(run, resumed(run, made, 2), 2, checkpoint=Checkpoint(run.newest.path))
-    with pytest.raises(rs.StateMismatch, match="the folder of a checkpoint must be a new one"):
-        reported(
-            run,
-            resumed(run, made, 2),
-            2,
-            checkpoint=run.newest,
-            checkpoint_upload_mode=NO_UPLOAD,
-        )
+    for workers, cut in ((2, 2), (4, 0)):
+        with pytest.raises(rs.StateMismatch, match="the folder of a checkpoint must be a new one"):
+            reported(
+                run,
+                resumed(run, made, workers),
+                cut if made is in_partitions else 2,
+                checkpoint=run.newest,
+                checkpoint_upload_mode=NO_UPLOAD,
+            )
 
 
 def test_workers_that_share_a_rank_write_one_part_which_must_be_the_same(run: StandIn) -> None:
@@ -332,6 +333,21 @@ def test_workers_that_share_a_rank_write_one_part_which_must_be_the_same(run: St
                     with pytest.raises(rs.StateMismatch, match="another checkpoint than"):
                         resumable_ray.report({}, loop)
                 else:
+                    resumable_ray.report({}, loop)
+
+
+def test_workers_with_one_rank_that_read_other_items_are_noticed(run: StandIn) -> None:
+    def in_a_grid(process: int) -> rs.Pipeline[Any]:
+        return rs.zip(in_partitions(process // 2, 2), in_partitions(process % 2, 2))
+
+    refusal = "another state of rank 0 of 2 at step 3, saved by another process"
+    for process in range(2):
+        with run.worker(process, 4), iter(in_a_grid(process)) as loop:
+            loop.skip(3)
+            if process == 0:
+                resumable_ray.report({}, loop)
+            else:
+                with pytest.raises(rs.StateMismatch, match=refusal):
                     resumable_ray.report({}, loop)
 
 
@@ -464,6 +480,17 @@ def test_a_run_that_had_ended_says_so(run: StandIn) -> None:
             with loop:
                 assert list(loop) == []
         run.newest = None
+
+
+def test_a_worker_that_has_nothing_left_of_a_last_round_does_not_say_that_all_had_ended(
+    run: StandIn,
+) -> None:
+    reported(run, resumed(run, batched, 2), 48)
+    left = []
+    for loop in resumed(run, batched, 2):
+        with loop:
+            left.append(len(list(loop)))
+    assert left == [1, 0]
 
 
 def test_the_files_are_those_of_a_directory(run: StandIn, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -30,9 +31,9 @@ WAITS = 240
 """Seconds after which what does not happen is a fault."""
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """A node with two processors; a test may add others."""
+@contextmanager
+def started_cluster() -> Iterator[Cluster]:
+    """A node with two processors; others may be added."""
     folder = tempfile.mkdtemp(prefix="ray")  # names of sockets are short
     environment = {
         "PYTHONPATH": WITH_ADAPTERS,
@@ -87,17 +88,21 @@ def begun(fit: Callable[[], Result]) -> Callable[[], Result]:
     return result
 
 
-@pytest.fixture(scope="module")
-def stopped(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
-    """A training of two workers, of which one was killed, and both stopped later."""
-    folder = tmp_path_factory.mktemp("stopped")
-    return folder, begun(trainer(folder, "in_partitions", 2, kill=8, stop=14).fit)()
-
-
-def test_a_killed_worker_is_started_again_at_the_batch_after_the_last_report(
-    stopped: tuple[Path, Result],
+def test_trainings_that_are_killed_scaled_and_begun_anew_train_on_every_item_once(
+    tmp_path: Path,
 ) -> None:
-    folder, result = stopped
+    # One test, since a cluster takes long to start, and the workers of the test runner would each start one.
+    with started_cluster() as cluster:
+        folder = tmp_path / "partitions"
+        folder.mkdir()
+        stopped = begun(trainer(folder, "in_partitions", 2, kill=8, stop=14).fit)()
+        check_that_a_killed_worker_went_on_after_the_last_report(folder, stopped)
+        check_that_workers_that_become_more_share_what_is_left(cluster, tmp_path)
+        begun(trainer(folder, "in_partitions", 3).fit)()
+        check_that_a_new_trainer_went_on_with_more_workers(phases_in(folder))
+
+
+def check_that_a_killed_worker_went_on_after_the_last_report(folder: Path, result: Result) -> None:
     assert (folder / "killed").exists()
     assert result.checkpoint is not None
     killed, resumed = phases_in(Path(result.checkpoint.path))
@@ -111,14 +116,14 @@ def test_a_killed_worker_is_started_again_at_the_batch_after_the_last_report(
         assert len(list((place / "input").iterdir())) == 2
 
 
-def test_workers_that_become_more_share_what_is_left(cluster: Cluster, tmp_path: Path) -> None:
-    result = begun(trainer(tmp_path, "sharded", (2, 3), wait=8, mode="ASYNC").fit)
+def check_that_workers_that_become_more_share_what_is_left(cluster: Cluster, folder: Path) -> None:
+    result = begun(trainer(folder, "sharded", (2, 3), wait=8, mode="ASYNC").fit)
     deadline = time.monotonic() + WAITS
-    while len(list(tmp_path.glob("waits-*"))) < 2 and time.monotonic() < deadline:
+    while len(list(folder.glob("waits-*"))) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
     cluster.add_node(num_cpus=1)
     newest = result().checkpoint
-    of_two, of_three = phases_in(tmp_path)
+    of_two, of_three = phases_in(folder)
     assert [len(batches) for batches in of_two] == [8, 8]
     assert len(of_three) == 3
     delivered = [*in_turns(of_two), *in_turns(of_three)]
@@ -128,19 +133,14 @@ def test_workers_that_become_more_share_what_is_left(cluster: Cluster, tmp_path:
     assert state.stat().st_size < 400
 
 
-def test_a_new_trainer_of_the_name_goes_on_with_more_workers(
-    cluster: Cluster, stopped: tuple[Path, Result]
+def check_that_a_new_trainer_went_on_with_more_workers(
+    phases: list[list[list[list[int]]]],
 ) -> None:
-    folder, _ = stopped
-    if len(ray.nodes()) < 2:  # type: ignore[no-untyped-call]
-        cluster.add_node(num_cpus=1)
-    begun(trainer(folder, "in_partitions", 3).fit)()
-    phases = phases_in(folder)
     assert [len(phase) for phase in phases] == [2, 2, 3]
-    seen = leaves(phases)
-    assert sorted(seen) == sorted(leaves(in_partitions(0, 1)))
+    in_time = [number for phase in phases for number in in_turns(phase)]
+    assert sorted(in_time) == sorted(leaves(in_partitions(0, 1)))
     for part in range(PARTS):
-        of_part = [number for number in in_time(phases) if number % PARTS == part]
+        of_part = [number for number in in_time if number % PARTS == part]
         assert of_part == sorted(of_part)
 
 
@@ -148,8 +148,3 @@ def in_turns(batches: list[list[list[int]]]) -> list[int]:
     """The items of workers in the order of all, as `shard` deals them out."""
     items = [list(chain.from_iterable(one)) for one in batches]
     return [item for row in zip_longest(*items) for item in row if item is not None]
-
-
-def in_time(phases: list[list[list[list[int]]]]) -> Iterator[int]:
-    for phase in phases:
-        yield from in_turns(phase)

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import ray.train
-from ray.train import Checkpoint, CheckpointUploadMode
 
 import resumable as rs
 from resumable.checkpoint.input_folder import InputFile, input_file
@@ -25,6 +24,14 @@ from resumable.core.graph import without_threads
 from resumable.stages.global_order import deal_of
 
 from .checkpoint_folder import folder_of, read_state, remove_unfinished, write_file
+
+try:
+    from ray.train import Checkpoint, CheckpointUploadMode
+except ImportError as error:
+    raise rs.MissingDependency(
+        "report and resume need version 2 of Ray Train's interface: Ray 2.51 or later, without "
+        "RAY_TRAIN_V2_ENABLED=0"
+    ) from error
 
 if TYPE_CHECKING:
     from ray.train import TrainContext, ValidationTaskConfig
@@ -90,8 +97,9 @@ def report(
         "checkpoint_upload_mode": checkpoint_upload_mode,
         "delete_local_checkpoint_after_upload": delete_local_checkpoint_after_upload,
         "checkpoint_upload_fn": checkpoint_upload_fn,
-        "validation": validation,
     }
+    if validation:  # earlier versions of Ray do not know it
+        options["validation"] = validation
     storage = _storage_of(context)
     if storage is None:
         warnings.warn(

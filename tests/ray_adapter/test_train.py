@@ -22,7 +22,7 @@ from ray.train import Checkpoint, CheckpointUploadMode
 from ray_adapter.stand_in import StandIn, checkpoint_of
 from support import graphs
 from support.behind_deals import is_no_third, leaves
-from support.command import call_command
+from support.command import WITH_ADAPTERS, call_command, run_python
 
 import resumable as rs
 from resumable.core.ended import ended_runs_expected
@@ -520,3 +520,9 @@ def test_any_file_system_of_arrow_s_will_do(deal: str) -> None:
     assert leaves(seen) == leaves(made(0, 1))
     with pytest.raises(rs.StateMismatch, match="is of another checkpoint"):
         reported(run, resumed(run, made, 2), 2, checkpoint=run.newest)
+
+
+def test_the_first_version_of_ray_train_s_interface_is_refused_by_name() -> None:
+    code = "import resumable_ray; resumable_ray.RayExecutor; resumable_ray.report"
+    said = run_python("-c", code, PYTHONPATH=WITH_ADAPTERS, RAY_TRAIN_V2_ENABLED="0")
+    assert "need version 2 of Ray Train's interface: Ray 2.51 or later" in said.stderr

@@ -180,7 +180,7 @@ PYTHONPATH=. python -m pytest --require-packages tests/checkpoint/test_remote.py
     Step("ray", "Ray: actors as an executor, killed nodes, and Ray Train", RAY, """
 export PYTHONPATH=.
 mypy adapters/resumable_ray/*.py tests/ray_adapter/*.py
-python -m pytest --require-packages tests/ray_adapter
+python -m pytest -n 0 --require-packages tests/ray_adapter  # one cluster is enough
 python -m pytest --require-packages tests/docs -k ray
 """),
     Step("dask", "a map on a Dask cluster of two processes", DASK, """

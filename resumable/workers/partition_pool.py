@@ -32,6 +32,7 @@ from .after_item import AfterItem, PackedState
 from .answers import Answer
 from .failure import Failure
 from .idle_workers import NEW_WORKERS, WorkerSource
+from .lanes import lane_of
 from .partition_runner import PartitionRunner, state_at
 from .running_partition import Delivery, PartitionTask
 from .skips import report_skips
@@ -153,7 +154,10 @@ class PartitionPool:
         """A pool of one worker, of which there will be ``count``; one kept from the last epoch if there is one."""
         slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
         runner = PartitionRunner(self.config.pipeline)
-        call = WorkerCall(runner, False, 1, self.config.executor)
+        executor = self.config.executor
+        if isinstance(executor, Executor):
+            executor = lane_of(executor)
+        call = WorkerCall(runner, False, 1, executor)
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)

@@ -13,18 +13,12 @@ from typing import Any
 import ray.train
 import resumable_ray
 from ray.train import Checkpoint, CheckpointConsistencyMode, CheckpointUploadMode
-from support import graphs
 
 import resumable as rs
 
-__all__ = ["PARTS", "in_partitions", "sharded", "train"]
+__all__ = ["PARTS", "in_partitions", "phases_in", "train"]
 
 PARTS = 6
-
-
-def sharded(rank: int, ranks: int) -> rs.Pipeline[Any]:
-    numbers = rs.range(122).shuffle(3)
-    return numbers.shard(rank, ranks).map(graphs.double, workers=2).batch(2).prefetch(2)
 
 
 def in_partitions(rank: int, ranks: int) -> rs.Pipeline[Any]:
@@ -37,24 +31,20 @@ def is_kept(number: int) -> bool:
     return number // PARTS % 3 > 0
 
 
-PIPELINES = {"sharded": sharded, "in_partitions": in_partitions}
-
-
 def train(config: dict[str, Any]) -> None:
     """Train from where Ray says, and report at every second batch.
 
     Args:
-      config: ``pipeline``, its name; ``results``, a folder for the models at the end; ``mode``, of the uploads;
-        ``stop``, the step before which this ends; ``kill``, the step at which rank 1 is killed the first time;
-        ``wait``, the step at which two workers wait to become more.
+      config: ``results``, a folder for the models at the end; ``stop``, the step before which this ends; ``kill``,
+        the step at which rank 1 is killed the first time; ``wait``, that at which two workers wait to become more.
     """
-    context, mode = ray.train.get_context(), CheckpointUploadMode[config["mode"]]
+    context = ray.train.get_context()
     rank, workers = context.get_world_rank(), context.get_world_size()
     results = Path(config["results"])
     checkpoint = ray.train.get_checkpoint()
     before = [] if checkpoint is None else phases_in(Path(checkpoint.path))
     now: list[list[int]] = []
-    loop = resumable_ray.resume(PIPELINES[config["pipeline"]](rank, workers))
+    loop = resumable_ray.resume(in_partitions(rank, workers))
     for batch in loop:
         if config.get("stop") == loop.step:
             return
@@ -69,7 +59,9 @@ def train(config: dict[str, Any]) -> None:
             folder = Path(tempfile.mkdtemp())
             (folder / f"model-{rank}").write_text(json.dumps({"before": before, "now": now}))
             model = Checkpoint.from_directory(folder)
-            resumable_ray.report({"step": loop.step}, loop, model, checkpoint_upload_mode=mode)
+            resumable_ray.report(
+                {"step": loop.step}, loop, model, checkpoint_upload_mode=CheckpointUploadMode.ASYNC
+            )
         if config.get("wait") == loop.step and workers == 2:
             committed()
             (results / f"waits-{rank}").touch()

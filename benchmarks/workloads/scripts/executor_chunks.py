@@ -1,7 +1,7 @@
 """Time maps on executors that are passed in, against one item a task and against our own processes.
 
-Run as `python benchmarks/workloads/scripts/executor_chunks.py [processes] [dask] [--turns N] [--compute]`; `dask`
-needs the package distributed. Without a name it tries a `ProcessPoolExecutor` alone.
+Run as `python benchmarks/workloads/scripts/executor_chunks.py [processes] [dask] [ray] [--turns N] [--compute]`;
+`dask` needs the package distributed, and `ray` the package ray. Without a name it tries a `ProcessPoolExecutor` alone.
 
 Each executor has two processes. In a turn, each way has a few seconds after the other, since other programs
 may use the machine too. The tables have medians and quartiles over the turns: of the items a second, and of the
@@ -13,6 +13,7 @@ processor, so that what the executor itself computes counts too.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections import deque
@@ -26,8 +27,9 @@ from unittest.mock import patch
 import numpy as np
 
 ROOT = Path(__file__).resolve().parents[3]
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))
+for folder in (ROOT, ROOT / "adapters"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
 
 import resumable as rs  # noqa: E402
 from resumable.workers.executor_thread import ExecutorWorkers  # noqa: E402
@@ -135,7 +137,22 @@ def dask_cluster() -> Iterator[Executor]:
         yield client.get_executor()
 
 
-EXECUTORS = {"processes": process_pool, "dask": dask_cluster}
+@contextmanager
+def ray_actors() -> Iterator[Executor]:
+    """Actors of a local instance of Ray."""
+    import ray
+    from resumable_ray import RayExecutor
+
+    os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT / 'adapters'}"  # for the actors
+    ray.init(num_cpus=PROCESSES, include_dashboard=False, log_to_driver=False)
+    try:
+        with RayExecutor() as executor:
+            yield executor
+    finally:
+        ray.shutdown()
+
+
+EXECUTORS = {"processes": process_pool, "dask": dask_cluster, "ray": ray_actors}
 
 
 def table(title: str, item: Item, ways: dict[str, Way], base: str, turns: int) -> None:

@@ -1,0 +1,310 @@
+"""Give tasks to actors; all of it runs in one thread."""
+
+# Ray answers in a thread of its own, in which no actor may be started or called. So it only puts the answer into the
+# inbox of the dispatcher, as `submit` does with a task. Nothing has a lock, since only the dispatcher's thread
+# touches what is not said to be shared.
+#
+# Each task that Ray has is answered by Ray, once, whatever becomes of the actor. So the death of an actor touches no
+# other task than those it had, and those that wait go to another one.
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from queue import Empty, SimpleQueue
+from typing import Any, Final, NamedTuple, final
+
+import ray
+from ray.exceptions import RayActorError
+
+from resumable.workers.answers import Job
+from resumable.workers.threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit, when_gone
+
+from .slot import ActorSlot
+from .task import Lane, Task
+from .worker_actor import ActorLost, PoolBroken, as_error
+
+ENDED: Final = "cannot schedule new futures after shutdown"
+
+
+class Stop(NamedTuple):
+    """Asks the dispatcher to end, once what is in work is done.
+
+    Attributes:
+      cancel: whether tasks that wait are given up.
+    """
+
+    cancel: bool
+
+
+class Answer(NamedTuple):
+    """What Ray has answered.
+
+    Attributes:
+      slot: where the actor is, or was.
+      actor: its handle.
+      task: the one that is done; None if the actor was only to start.
+      value: the result, or an error of Ray's.
+    """
+
+    slot: ActorSlot
+    actor: Any
+    task: Task | None
+    value: Any
+
+
+@final
+class Dispatcher:
+    """A thread that gives the tasks of an executor to actors; it does not refer to the executor.
+
+    Args:
+      owner: the executor; the thread ends when it is gone.
+      count: number of actors.
+      actors: their class, as Ray starts them.
+      max_restarts: how often in a row an actor is started anew; -1 for no limit.
+
+    Attributes:
+      inbox: tasks, answers, and what asks to stop; None when the owner is gone. Shared.
+      stopped: whether no further task is taken. Shared.
+      broken: why no task can be done any more; None as long as some can. Shared.
+    """
+
+    def __init__(self, owner: object, count: int, actors: Any, max_restarts: int) -> None:
+        self.inbox: SimpleQueue[Task | Answer | Stop | None] = SimpleQueue()
+        self.stopped = False
+        self.broken: PoolBroken | None = None
+        self._ended = False
+        self._owner = when_gone(owner, self.inbox)
+        self._actors = actors
+        self._max_restarts = max_restarts
+        self._session = session()
+        self._slots = [ActorSlot() for _ in range(count)]
+        self._free: deque[Task] = deque()
+        self._lanes: weakref.WeakSet[Lane] = weakref.WeakSet()  # of which a task has come
+        self._queued: dict[Lane, None] = {}  # those in which a task waits
+        self._in_work: dict[Task, None] = {}
+        self._may_finish = False
+        self._leaves_at_once = False
+        self._threads = Threads(1, "resumable-ray")
+        self._serving: Job[None] = Job(self._serve)
+        stop_at_exit(self)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._threads.submit(self._serving)
+
+    def submit(self, task: Task) -> None:
+        """Let an actor do ``task``; any thread may call this.
+
+        Raises:
+          PoolBroken: if no actor is left.
+          RuntimeError: after the executor was shut down.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if self.stopped:
+            raise RuntimeError(ENDED)
+        self.inbox.put(task)
+        if self._ended:  # in this moment, so nobody may have seen it
+            self._refuse_rest()
+
+    def shut_down(self, wait: bool, cancel_waiting: bool) -> None:
+        """Take no more tasks, and end once the present ones are done."""
+        self.stopped = True
+        self.inbox.put(Stop(cancel_waiting))
+        if wait:
+            self._threads.wait_for(self._serving)
+            self._threads.close(PATIENCE)
+
+    def stop(self) -> None:
+        """End without waiting for anything; called as the interpreter exits."""
+        self._leaves_at_once = self.stopped = True
+        self.inbox.put(None)
+
+    def _serve(self) -> None:
+        """Give tasks to actors until the executor is shut down or gone, or no actor can be had."""
+        try:
+            for slot in self._slots:
+                self._start_actor(slot)
+            while not self._may_end:
+                self._take_in()
+                self._send_what_waits()
+        except BaseException as error:
+            self._break(error)
+            raise
+        finally:
+            self._end()
+
+    @property
+    def _may_end(self) -> bool:
+        if self._leaves_at_once or self.broken is not None:
+            return True
+        return self._may_finish and not (self._free or self._queued or self._in_work)
+
+    def _take_in(self) -> None:
+        """Wait for the next event, and take note of it."""
+        try:
+            event = self.inbox.get(timeout=HEARTBEAT)
+        except Empty:
+            self._check_connection()
+            return
+        if isinstance(event, Answer):
+            self._note_answer(event)
+        elif isinstance(event, Task):
+            self._queue(event)
+        else:
+            # What was submitted before this has been taken in.
+            self._may_finish = isinstance(event, Stop) or self._owner() is None
+            if isinstance(event, Stop) and event.cancel:
+                for task in self._waiting():
+                    task.future.cancel()
+
+    def _queue(self, task: Task) -> None:
+        if task.lane is None:
+            self._free.append(task)
+            return
+        self._lanes.add(task.lane)
+        self._queued[task.lane] = None
+        task.lane.waiting.append(task)
+
+    def _waiting(self) -> Iterator[Task]:
+        """The tasks that no actor has."""
+        return chain(self._free, *(lane.waiting for lane in self._queued))
+
+    def _note_answer(self, answer: Answer) -> None:
+        slot, actor, task, value = answer
+        error = as_error(value)
+        present = actor is slot.actor  # not one that another has taken the place of
+        if task is None:
+            slot.ready = present and error is None
+        else:
+            del self._in_work[task]
+            task.ref = None
+            if present:
+                slot.note_done(task, lost=isinstance(error, ActorLost))
+            task.answer(value, error)
+        if present and error is not None and (task is None or isinstance(value, RayActorError)):
+            self._replace(slot, error)
+
+    def _replace(self, slot: ActorSlot, error: BaseException) -> None:
+        """Start another actor in the place of one that died of ``error``, unless too many have."""
+        self._check_connection()
+        if self.broken is not None:
+            return
+        self._kill(slot)  # it may only be out of reach
+        if self._max_restarts < 0 or slot.restarts < self._max_restarts:
+            slot.restarts += 1
+            self._start_actor(slot)
+        elif all(other.actor is None for other in self._slots):
+            self._break(error)
+
+    def _start_actor(self, slot: ActorSlot) -> None:
+        actor = slot.actor = self._actors.remote()
+        slot.starting = actor.start.remote()
+        slot.starting._on_completed(partial(self._put_answer, slot, actor, None))
+
+    def _put_answer(self, slot: ActorSlot, actor: Any, task: Task | None, value: Any) -> None:
+        """Called in a thread of Ray's."""
+        self.inbox.put(Answer(slot, actor, task, value))
+
+    def _send_what_waits(self) -> None:
+        """Give tasks to actors as long as some have room; each gets the oldest task that it may do."""
+        if not (self._free or self._queued):
+            return
+        for lane in self._queued:
+            self._place(lane)
+        # Those without work come first.
+        for slot in sorted(self._slots, key=lambda slot: len(slot.in_work)):
+            while slot.has_room and (task := self._next_task(slot)) is not None:
+                self._send(slot, task)
+
+    def _next_task(self, slot: ActorSlot) -> Task | None:
+        """The oldest task that waits and that the actor in ``slot`` may do, which then waits no longer."""
+        queues = [lane.waiting for lane in self._queued if lane.slot is slot]
+        queues += [self._free] * bool(self._free)
+        if not queues:
+            return None
+        task = min(queues, key=lambda queue: queue[0].number).popleft()
+        if task.lane is not None and not task.lane.waiting:
+            del self._queued[task.lane]
+        return task
+
+    def _place(self, lane: Lane) -> None:
+        """Give ``lane`` an actor that runs, if there is one: it keeps the one it has."""
+        running = [slot for slot in self._slots if slot.ready]
+        if not running:
+            lane.slot = None
+            return
+        lanes = {slot: sum(other.slot is slot for other in self._lanes) for slot in running}
+        fewest = min(running, key=lanes.__getitem__)
+        # One that has just started relieves another one of a lane.
+        if lane.slot not in lanes or lanes[lane.slot] > lanes[fewest] + 1:
+            lane.slot = fewest
+
+    def _send(self, slot: ActorSlot, task: Task) -> None:
+        self._check_connection()
+        if self.broken is not None:
+            self._refuse(task)
+            return
+        if not task.future.set_running_or_notify_cancel():
+            return
+        try:
+            task.ref = slot.call(task)
+        except BaseException as error:
+            task.answer(None, error)  # most likely it cannot be pickled
+            return
+        self._in_work[task] = None
+        task.ref._on_completed(partial(self._put_answer, slot, slot.actor, task))
+
+    def _check_connection(self) -> None:
+        """Do no more tasks if Ray was shut down: it answers nothing any more, and a call would start it anew."""
+        if session() != self._session:
+            self._break(RuntimeError("ray.shutdown() was called"))
+
+    def _break(self, error: BaseException) -> None:
+        """Do no more tasks, because of ``error``."""
+        if self.broken is None:
+            broken = PoolBroken(f"the executor has no actor left, the last one with: {error}")
+            broken.__cause__ = error
+            self.broken = broken
+
+    def _end(self) -> None:
+        self.stopped = True
+        for task in list(self._in_work):
+            task.answer(None, self.broken or RuntimeError(ENDED))
+        self._in_work.clear()
+        for task in self._waiting():
+            self._refuse(task)
+        self._ended = True
+        self._refuse_rest()
+        if session() == self._session:
+            for slot in self._slots:
+                self._kill(slot)
+        self._threads.stop()
+
+    def _refuse_rest(self) -> None:
+        """Answer the tasks that are still in the inbox, from which nobody takes any more."""
+        while True:
+            try:
+                event = self.inbox.get_nowait()
+            except Empty:
+                return
+            if isinstance(event, Task):
+                self._refuse(event)
+
+    def _refuse(self, task: Task) -> None:
+        if task.future.set_running_or_notify_cancel():
+            task.answer(None, self.broken or RuntimeError(ENDED))
+
+    def _kill(self, slot: ActorSlot) -> None:
+        actor = slot.vacate()
+        if actor is not None:
+            ray.kill(actor)
+
+
+def session() -> str | None:
+    """Names this process's connection to Ray; None if there is none."""
+    return ray.get_runtime_context().get_worker_id() if ray.is_initialized() else None

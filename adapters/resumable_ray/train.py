@@ -79,8 +79,8 @@ def report(
 
     Raises:
       InvalidType: if ``loop`` has no state that can be saved.
-      InvalidArgument: if ``checkpoint_dir_name`` is that of the newest checkpoint, or if nothing is to be
-        uploaded and this worker has a part to write but no checkpoint.
+      InvalidArgument: if ``checkpoint_dir_name`` is that of the newest checkpoint; if nothing is to be uploaded,
+        and this worker has a part to write but no checkpoint; or if there is none to validate.
       UnencodableState, ExternalStateError: if the state cannot be saved exactly, or was taken right after
         an error and is for other workers too.
       StateMismatch: if the folder has files of another checkpoint, or workers with one rank are not at the same
@@ -89,6 +89,8 @@ def report(
     """
     global _has_reported
     saveable = as_saveable("loop", loop)
+    if validation and checkpoint is None:
+        raise rs.InvalidArgument("validation needs a checkpoint with a model, got checkpoint=None")
     context = ray.train.get_context()
     rank, workers = context.get_world_rank(), context.get_world_size()
     file = input_file(saveable.iterator, saveable.get_state, saveable.step, rank, workers)

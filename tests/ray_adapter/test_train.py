@@ -369,6 +369,15 @@ def test_nothing_is_uploaded_and_a_worker_has_nowhere_to_put_its_part(
     assert run.reported == [({}, None)]
 
 
+def test_without_a_model_there_is_nothing_to_validate(run: StandIn, tmp_path: Path) -> None:
+    with run.worker(), iter(not_dealt(0, 1)) as loop:
+        with pytest.raises(rs.InvalidArgument, match="validation needs a checkpoint with a model"):
+            resumable_ray.report({}, loop, validation=True)
+        assert run.reported == []
+        resumable_ray.report({}, loop, checkpoint_of(tmp_path / "model", m="1"), validation=True)
+    assert len(run.reported) == 1
+
+
 @pytest.mark.parametrize("mistaken", [not_dealt(0, 1), enumerate(NUMBERS), {"state": 1}])
 def test_what_has_no_state_is_refused_before_ray_hears_of_it(run: StandIn, mistaken: Any) -> None:
     with (

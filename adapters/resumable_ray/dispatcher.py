@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from queue import Empty, SimpleQueue
-from typing import Any, Final, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import ray
 from ray.exceptions import RayActorError
@@ -26,8 +26,6 @@ from resumable.workers.threads import HEARTBEAT, PATIENCE, Threads, stop_at_exit
 from .slot import ActorSlot
 from .task import Lane, Task
 from .worker_actor import ActorLost, PoolBroken, as_error
-
-ENDED: Final = "cannot schedule new futures after shutdown"
 
 
 class Stop(NamedTuple):
@@ -69,13 +67,13 @@ class Dispatcher:
     Attributes:
       inbox: tasks, answers, and what asks to stop; None when the owner is gone. Shared.
       stopped: whether no further task is taken. Shared.
-      broken: why no task can be done any more; None as long as some can. Shared.
+      broken: the error by which no task can be done any more; None as long as some can. Shared.
     """
 
     def __init__(self, owner: object, count: int, actors: Any, max_restarts: int) -> None:
         self.inbox: SimpleQueue[Task | Answer | Stop | None] = SimpleQueue()
         self.stopped = False
-        self.broken: PoolBroken | None = None
+        self.broken: BaseException | None = None
         self._ended = False
         self._owner = when_gone(owner, self.inbox)
         self._actors = actors
@@ -103,10 +101,8 @@ class Dispatcher:
           PoolBroken: if no actor is left.
           RuntimeError: after the executor was shut down.
         """
-        if self.broken is not None:
-            raise self.broken
-        if self.stopped:
-            raise RuntimeError(ENDED)
+        if self.stopped or self.broken is not None:
+            raise self._refusal()
         self.inbox.put(task)
         if self._ended:  # in this moment, so nobody may have seen it
             self._refuse_rest()
@@ -133,8 +129,7 @@ class Dispatcher:
                 self._take_in()
                 self._send_what_waits()
         except BaseException as error:
-            self._break(error)
-            raise
+            self._break(error)  # so `submit` raises it
         finally:
             self._end()
 
@@ -266,15 +261,20 @@ class Dispatcher:
 
     def _break(self, error: BaseException) -> None:
         """Do no more tasks, because of ``error``."""
+        self.broken = self.broken or error
+
+    def _refusal(self) -> BaseException:
+        """The error for a task that will not be done."""
         if self.broken is None:
-            broken = PoolBroken(f"the executor has no actor left, the last one with: {error}")
-            broken.__cause__ = error
-            self.broken = broken
+            return RuntimeError("cannot schedule new futures after shutdown")
+        refusal = PoolBroken(f"the executor has no actor left: {self.broken}")
+        refusal.__cause__ = self.broken
+        return refusal
 
     def _end(self) -> None:
         self.stopped = True
         for task in list(self._in_work):
-            task.answer(None, self.broken or RuntimeError(ENDED))
+            task.answer(None, self._refusal())
         self._in_work.clear()
         for task in self._waiting():
             self._refuse(task)
@@ -297,7 +297,7 @@ class Dispatcher:
 
     def _refuse(self, task: Task) -> None:
         if task.future.set_running_or_notify_cancel():
-            task.answer(None, self.broken or RuntimeError(ENDED))
+            task.answer(None, self._refusal())
 
     def _kill(self, slot: ActorSlot) -> None:
         actor = slot.vacate()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
+from numbers import Real
 from typing import Any, TypeVar, final
 
 import ray
@@ -47,7 +48,7 @@ class RayExecutor(Executor):
         of the job.
 
     Raises:
-      InvalidArgument: if a number is out of its range, if Ray refuses ``runtime_env``, or if no node has the CPUs for one
+      InvalidArgument: if a number is out of its range, if Ray refuses one, or if no node has the CPUs for one
         actor and ``num_actors`` is None.
       InvalidType: if an argument has the wrong type.
 
@@ -72,10 +73,11 @@ class RayExecutor(Executor):
         if not ray.is_initialized():
             ray.init()
         try:
-            actors = actor_class(num_cpus, runtime_env)
+            actors = actor_class(float(num_cpus), runtime_env)
         except (TypeError, ValueError) as error:
             raise InvalidArgument(
-                f"runtime_env must be one that Ray takes, got {shorten(runtime_env)}: {error}"
+                f"num_cpus and runtime_env must be such that Ray takes them, got {num_cpus} and "
+                f"{shorten(runtime_env)}: {error}"
             ) from error
         count = _number_of_actors(num_cpus) if num_actors is None else num_actors
         self._process = HomeProcess()
@@ -131,7 +133,7 @@ class _RayLane(Executor):
 
 
 def _check_cpus(num_cpus: float) -> None:
-    if isinstance(num_cpus, bool) or not isinstance(num_cpus, (int, float)):
+    if isinstance(num_cpus, bool) or not isinstance(num_cpus, Real):
         raise InvalidType(f"num_cpus must be a number, got {shorten(num_cpus)}")
     if not 0 <= num_cpus < math.inf:
         raise InvalidArgument(f"num_cpus must be finite and at least 0, got {num_cpus}")

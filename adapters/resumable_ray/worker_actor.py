@@ -38,6 +38,11 @@ class ActorLost(BrokenExecutor):
 
 
 @final
+class ActorTraceback(Exception):
+    """The frames of an error in its actor."""
+
+
+@final
 class PoolBroken(BrokenExecutor):
     """No actor is left that could do any work."""
 
@@ -69,6 +74,6 @@ def as_error(value: Any) -> BaseException | None:
         return lost
     if isinstance(value, RayTaskError):
         cause: BaseException = value.cause
-        cause.__cause__ = value  # with the traceback of the actor
+        cause.__cause__ = ActorTraceback(f"\n{value.traceback_str}")
         return cause
     return value if isinstance(value, RayError) else None

@@ -105,7 +105,7 @@ def test_such_an_item_of_a_partition_is_named_or_dropped(nodes: Nodes) -> None:
             4, lambda part: part.map(deadly, on_error=on_error), workers=1, executor=executor
         )
 
-    with RayExecutor(num_actors=1) as executor:
+    with RayExecutor(num_actors=2) as executor:
         got: list[int] = []
         named = pytest.raises(rs.WorkerError, match=rf"worked on .*item {POISON} .*partition 2")
         with iter(parts("raise")) as iterator, named:
@@ -149,7 +149,6 @@ TRAINING = """
         time.sleep(0.001)
         return item * item
 
-    ray.init(address=sys.argv[1], log_to_driver=False, logging_level="ERROR")
     with RayExecutor(num_actors=1) as executor:
         pipeline = rs.range(240).shuffle(1).partition(
             4, lambda part: part.map(slow), workers=1, executor=executor
@@ -157,7 +156,7 @@ TRAINING = """
         with rs.Checkpointer("run", rs.EverySteps(20)) as checkpointer:
             for item in checkpointer.resume(pipeline):
                 print(checkpointer.step, item, flush=True)
-                if checkpointer.step == int(sys.argv[2]):
+                if checkpointer.step == int(sys.argv[1]):
                     os.kill(os.getpid(), signal.SIGKILL)
         with iter(pipeline) as iterator:
             next(iterator)
@@ -175,8 +174,8 @@ def test_a_killed_driver_goes_on_from_its_checkpoint_and_one_without_ray_is_told
 ) -> None:
     def run(killed_at: int) -> tuple[int, str, list[tuple[int, int]]]:
         done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(TRAINING), nodes.address, str(killed_at)],
-            env={**os.environ, "PYTHONPATH": WITH_ADAPTERS},
+            [sys.executable, "-c", textwrap.dedent(TRAINING), str(killed_at)],
+            env={**os.environ, "PYTHONPATH": WITH_ADAPTERS, "RAY_ADDRESS": nodes.address},
             cwd=tmp_path,
             capture_output=True,
             text=True,

@@ -17,7 +17,7 @@ from support.waiting import wait_until
 
 import resumable as rs
 from resumable.workers.chunk_work import unpacked_outcome
-from resumable.workers.foreign_executor import Carried, Work, this_process, work_on
+from resumable.workers.foreign_executor import Carried, SentChunk, this_process, work_on
 
 LARGE = 1 << 20
 
@@ -91,7 +91,7 @@ def test_large_arrays_lie_in_the_store_once_and_are_pickled_nowhere(nodes: Nodes
     given = np.arange(LARGE, dtype=np.uint8)
     with RayExecutor(num_actors=1) as executor:
         assert in_store(executor.submit(inverse, given).result())
-        work = Work(this_process(), inverse, [given], False, False)
+        work = SentChunk(this_process(), inverse, [given], False, False)
         carried = executor.submit(work_on, work).result()
         assert isinstance(carried, Carried)
         (small, large) = carried.parts

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import pytest
 
 import resumable as rs
-from resumable.workers.foreign_executor import Work
+from resumable.workers.foreign_executor import SentChunk
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class NotingLane(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         (work,) = args
-        assert isinstance(work, Work)
+        assert isinstance(work, SentChunk)
         self.tasks[work.block[0].number] += 1
         return self._executor.submit(fn, *args, **kwargs)
 

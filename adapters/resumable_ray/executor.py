@@ -28,8 +28,8 @@ class RayExecutor(Executor):
     """Calls functions in a pool of Ray actors.
 
     It is a `concurrent.futures.Executor`, so `resumable.Pipeline.map` and `resumable.Pipeline.partition` take it as
-    ``executor``. If Ray does not run yet in this process, it is started as by ``ray.init()``, which connects to the
-    cluster in ``RAY_ADDRESS`` if that is set. Ray stays when the executor is shut down.
+    ``executor``. If Ray does not run yet in this process, ``ray.init()`` is called: it connects to the
+    cluster in ``RAY_ADDRESS``, or to one that runs on this machine, or else starts one. Ray stays when the executor is shut down.
 
     An actor makes one call at a time. Arguments and results travel through Ray's object store. Large arrays in the
     arguments are not copied for the actor, which may therefore only read them.

@@ -267,16 +267,16 @@ class WorkerPartition(DefersState[T], ItemByItem[T]):
             yield item
 
     def ask_ahead(self) -> None:
-        """Let the worker make further items, if there is room for them."""
-        count = max(self._pool.config.buffer_size // 2, 1)
+        """Let the worker make further items, if there is room for half of what is computed ahead."""
+        room = self._pool.config.buffer_size - len(self._ready)
         if (
             self._answer is None
             and self._end is None
             and self._failure is None
             and not self.worker.suspects
-            and len(self._ready) + count <= self._pool.config.buffer_size
+            and room >= max(self._pool.config.buffer_size // 2, 1)
         ):
-            self._submit(count)
+            self._submit(room)
 
     def _submit(self, count: int) -> None:
         self._alone, self._deaths_known = bool(self.worker.suspects), self.worker.deaths

@@ -107,6 +107,27 @@ def test_an_error_comes_at_its_item_and_the_next_call_tries_that_item_again(
         assert list(resumed) == rest
 
 
+@given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 9), st.integers(1, 60))
+def test_no_partition_makes_more_items_ahead_than_its_buffer_holds(
+    count: int, workers: int, buffer_size: int, taken: int
+) -> None:
+    made: Counter[int] = Counter()
+
+    def note(item: int) -> int:
+        made[item % count] += 1
+        return item
+
+    with ThreadPoolExecutor(workers) as executor:
+        options: dict[str, Any] = {"workers": workers, "executor": executor}
+        numbers = rs.range(400).partition(
+            count, lambda part: part.map(note), buffer_size=buffer_size, **options
+        )
+        with iter(numbers) as iterator:
+            had = Counter(item % count for item in islice(iterator, taken))
+            wait_until(lambda: all(made[number] > had[number] for number in range(count)))
+    assert max((made - had).values()) <= buffer_size
+
+
 @given(
     st.integers(1, 5), st.integers(1, 3), st.integers(1, 9), st.lists(st.integers(0, 9), max_size=9)
 )

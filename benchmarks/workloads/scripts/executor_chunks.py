@@ -144,7 +144,7 @@ def ray_actors() -> Iterator[Executor]:
     from resumable_ray import RayExecutor
 
     os.environ["PYTHONPATH"] = f"{ROOT}:{ROOT / 'adapters'}"  # for the actors
-    ray.init(num_cpus=PROCESSES, include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=PROCESSES, include_dashboard=False, log_to_driver=False)
     try:
         with RayExecutor() as executor:
             yield executor

@@ -13,7 +13,7 @@ PACKAGES = {
     "guides/waiting": "prometheus_client",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
-    "frameworks/hugging-face": "datasets",
+    "frameworks/hugging-face": "trl",
     "frameworks/tensorflow": "tensorflow",
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",

@@ -104,7 +104,7 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
     examples/images_lightning.py
 python -m pytest --require-packages tests/torch_adapter \\
     tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py tests/formats/test_megatron_of_megatron.py
-python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
+python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo"
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.

@@ -14,6 +14,7 @@ PACKAGES = {
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/hugging-face": "trl",
+    "frameworks/nemo": "megatron.core",
     "frameworks/tensorflow": "tensorflow",
     "frameworks/dask": "distributed",
     "frameworks/jax": "orbax.checkpoint",

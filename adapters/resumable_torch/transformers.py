@@ -159,7 +159,7 @@ class ResumeInput(TrainerCallback):
                 f"the trainer would go on with {start.left} batches of epoch {start.epoch}, and the input was "
                 f"saved with {left} batches of epoch {loader.epoch} left: let ranks * "
                 "per_device_train_batch_size * gradient_accumulation_steps be what it was, or train by "
-                "max_steps with a pipeline that ends in repeat()"
+                "max_steps with a pipeline that repeats without end"
             )
 
     @property

@@ -63,10 +63,9 @@ def train(folder: str, deal: Deal, ranks: int, steps: int) -> None:
     registered = JoinedState(batches) if deal is partitioned else batches
     accelerator.register_for_checkpointing(registered)
     saved = place / "saved"
-    resumes = saved.exists()
-    accelerator.wait_for_everyone()  # before another rank can save
-    if resumes:
+    if saved.exists():
         accelerator.load_state(str(saved))
+    accelerator.wait_for_everyone()  # before another rank can save
     taken = []
     for number in batches:
         taken.append(int(number))

@@ -100,12 +100,13 @@ def test_epochs_go_on_with_other_ranks_after_kills(kind: str, tmp_path: Path) ->
         assert ours == pytest.approx(whole, rel=1e-9)
 
 
-def test_partitions_that_ranks_own_go_on_with_other_ranks_and_batches(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["repeated", "endless"])
+def test_steps_go_on_with_other_ranks_and_batches(kind: str, tmp_path: Path) -> None:
     generations = [Generation(2, 6, 1, 5), Generation(3, 2, 2, 7), Generation(1, 5, 1, 0)]
     assert all(PARTITIONS % generation.ranks == 0 for generation in generations)
     *killed, last = generations
     for generation in killed:
-        assert run(tmp_path, "endless", generation, 12) == [KILLED] * generation.ranks
-    assert run(tmp_path, "endless", last, 12) == [0]
-    check_items(steps_of(tmp_path, generations), "endless", [12] * 6 + [5] * 6)
+        assert run(tmp_path, kind, generation, 12) == [KILLED] * generation.ranks
+    assert run(tmp_path, kind, last, 12) == [0]
+    check_items(steps_of(tmp_path, generations), kind, [12] * 6 + [5] * 6)
     assert ended(tmp_path)["steps"] == 12

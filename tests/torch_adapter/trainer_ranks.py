@@ -43,6 +43,11 @@ def owned(rank: int, ranks: int) -> rs.Pipeline[int]:
     return parts.shard(rank, ranks, uneven="drop")
 
 
+def repeated(rank: int, ranks: int) -> rs.Pipeline[int]:
+    """The numbers again and again."""
+    return rs.range(ITEMS).shuffle(3).repeat().shard(rank, ranks)
+
+
 def endless(rank: int, ranks: int) -> rs.Pipeline[int]:
     """Numbers that never end, in partitions that ranks own."""
     parts = rs.range(100).shuffle(3).partition(PARTITIONS, endless_part)
@@ -54,7 +59,7 @@ def endless_part(part: rs.Pipeline[int]) -> rs.Pipeline[int]:
     return part.filter(lambda number: number % 5).repeat()
 
 
-PIPELINES: Final = {"sharded": sharded, "owned": owned, "endless": endless}
+PIPELINES: Final = {"sharded": sharded, "repeated": repeated, "owned": owned, "endless": endless}
 """What a rank has of each kind."""
 
 

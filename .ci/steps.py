@@ -57,8 +57,8 @@ RAY = Environment(
 )  # fmt: skip
 LOADERS = Environment("3.11", PYTORCH, *PEERS, "msgpack", "loky", "psutil")
 TORCH = Environment(
-    "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "webdataset",
-    "pillow", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+    "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "trl", "webdataset",
+    "megatron-core", "pillow", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
 )  # fmt: skip
 TF_OLD = Environment(
     "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "google-crc32c",
@@ -100,14 +100,14 @@ PYTHONPATH=. python -m pytest -m deep --ignore tests/formats/test_fuzzed_files.p
 # The extra `test` has no package for the live table, so elsewhere its tests may skip.
 PYTHONPATH=. python -m pytest --require-packages tests/cli/test_top.py
 """),
-    Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
+    Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, TRL, datasets, WebDataset and Megatron", TORCH, """
 export PYTHONPATH=.
 MYPYPATH=benchmarks/workloads/scripts mypy \\
     adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/workloads/scripts/torch_*.py \\
     examples/images_lightning.py
 python -m pytest --require-packages tests/torch_adapter \\
-    tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py
-python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
+    tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py tests/formats/test_megatron_of_megatron.py
+python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo"
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.

@@ -12,7 +12,7 @@ from resumable.core.fingerprint import holds_items_of_rank
 from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 
-__all__ = ["keeps_rank_state"]
+__all__ = ["NotPrepared", "keeps_rank_state", "refuse_items_of_rank"]
 
 
 class HasPipeline(Protocol):
@@ -69,22 +69,46 @@ def keeps_rank_state(
     return _StateDict(method)
 
 
+class NotPrepared:
+    """A loader that Accelerate may not wrap in one of its own."""
+
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        # Accelerate asks for this before it wraps a loader, and nobody else does.
+        raise rs.InvalidArgument(
+            f"a {type(self).__name__} must not be given to prepare, which deals its batches out to the ranks "
+            "once more, runs ahead of the loop, and leaves the state of this loader behind: loop over it as "
+            "it is, and register_for_checkpointing(loader)"
+        )
+
+
 def _is_accelerate(frame: FrameType) -> bool:
     module = frame.f_globals.get("__name__")
     return module == SAVING or (module, frame.f_code.co_name) == REGISTERING
 
 
 def _refuse_one_rank(pipeline: rs.Pipeline[Any] | None) -> None:
-    if pipeline is None or deal_of(pipeline.stage).ranks == 1:
-        return
-    if holds_items_of_rank(pipeline.stage):
-        raise rs.ExternalStateError(
-            "Accelerate keeps the state of rank 0 alone, and after shard this pipeline takes more items on "
-            "one rank than on another: put shard behind that, or save the state of each rank in a file of "
-            "its own"
-        )
-    if has_partitions(pipeline.stage):
+    refuse_items_of_rank("Accelerate", pipeline)
+    if pipeline is not None and _is_dealt(pipeline) and has_partitions(pipeline.stage):
         raise rs.ExternalStateError(
             "Accelerate keeps the state of rank 0 alone, and each rank owns other partitions: "
             "register_for_checkpointing(JoinedState(loader)) keeps those of all"
         )
+
+
+def refuse_items_of_rank(saver: str, pipeline: rs.Pipeline[Any] | None) -> None:
+    """Refuse a pipeline that holds items of its rank, where ``saver`` keeps one state for all ranks.
+
+    Raises:
+      ExternalStateError: if the states of ranks differ and cannot be joined.
+    """
+    if pipeline is not None and _is_dealt(pipeline) and holds_items_of_rank(pipeline.stage):
+        raise rs.ExternalStateError(
+            f"{saver} keeps the state of rank 0 alone, and after shard this pipeline takes more items on "
+            "one rank than on another: put shard behind that, or save the state of each rank in a file of "
+            "its own"
+        )
+
+
+def _is_dealt(pipeline: rs.Pipeline[Any]) -> bool:
+    return deal_of(pipeline.stage).ranks > 1

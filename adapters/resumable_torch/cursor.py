@@ -123,6 +123,10 @@ class Cursor:
             self._known[fewest] = self._states.has(fewest)
         return self.epoch if self._known[fewest] else self.epoch + 1
 
+    def left(self, most: int) -> int:
+        """How many items are left of the epoch that comes next, up to ``most``."""
+        return self._states.left(most)
+
     def end(self) -> None:
         """Go to the start of the next epoch."""
         self._go_to(self.epoch + 1, follows=True)

@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 import torch.distributed as dist
 
@@ -23,6 +23,8 @@ from .partition_steps import check_one_step
 from .stateful import Stateful, as_stateful, pipeline_of
 
 __all__ = ["JoinedState", "PartitionedState", "gather_state"]
+
+T = TypeVar("T")
 
 PREFIX: Final = "partition/"
 
@@ -145,9 +147,17 @@ def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes
     """The joined state of all ranks, of which this one has ``state_dict``."""
     if not (dist.is_available() and dist.is_initialized()):
         return state_dict
-    states: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(states, state_dict[KEY], group=group)
+    states = of_all_ranks(state_dict[KEY], group)
     return {KEY: dumps_frozen(merge_owner_states(map(rs.loads, states)))}
+
+
+def of_all_ranks(value: T, group: Any = None) -> list[T]:
+    """The value of each rank, on every rank; without `torch.distributed` there is one."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group=group)
+    return values
 
 
 class _Split(NamedTuple):

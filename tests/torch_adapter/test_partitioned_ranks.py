@@ -109,24 +109,6 @@ def test_several_partitions_and_none_are_saved_by_the_same_words() -> None:
     assert list(again) == list(range(1, 9))
 
 
-def test_accelerate_saves_the_partitions_of_all_ranks_or_refuses(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
-    module = "torch_adapter.accelerate_ranks"
-    assert torchrun(2, module, tmp_path, 7) == 0
-    first = [json.loads((tmp_path / f"2-{rank}.json").read_text()) for rank in range(2)]
-    for found in first:
-        *of_partitions, of_batches = found["refused"]
-        assert all(
-            "register_for_checkpointing(JoinedState(loader))" in one for one in of_partitions
-        )
-        assert "put shard behind that" in of_batches
-    assert torchrun(1, module, tmp_path, -1) == 0
-    rest = json.loads((tmp_path / "1-0.json").read_text())
-    assert rest["refused"] == [""] * 4
-    delivered = [number for found in (*first, rest) for number in found["taken"]]
-    assert sorted(delivered) == [number for number in range(120) if number % 3]
-
-
 def split_at(steps: dict[int, int], ranks: int = 2, count: int = 4) -> dict[str, bytes]:
     """The partitions of ranks that have taken so many items, by the number of the rank."""
     saved: dict[str, bytes] = {}

@@ -9,8 +9,8 @@
 # device ahead of the loop.
 #
 # If a pipeline has partitions, `worker_shares` divides them among workers, and `rank_states` saves
-# those of all ranks. `partition_steps` refuses partitions of different steps, and `accelerate_guard`
-# refuses Accelerate, which would keep those of one rank only. `stateful` is what they take a state of.
+# those of all ranks. `accelerate_guard` refuses Accelerate, which would keep those of one rank only.
+# `stateful` is what they take a state of.
 #
 # `lightning` and `transformers` have one callback each and must be imported by their own names.
 

@@ -63,7 +63,9 @@ def main() -> None:
                 batches,
                 PartitionedState(batches),
                 PipelineDataset(numbers().shard(rank, ranks)),
+                iter(numbers().shard(rank, ranks)),
                 uneven,
+                iter(numbers().shard(rank, ranks).shuffle(0, window=4)),
             )
         ],
     }

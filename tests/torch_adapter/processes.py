@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import indent
 from typing import IO, Any
 
 from support import forks
@@ -27,6 +31,47 @@ def torchrun(ranks: int, module: str, *arguments: object) -> int:
     if done.returncode:
         print(done.stdout.decode(errors="replace"))
     return done.returncode
+
+
+def gloo(ranks: int, code: str, folder: Path, preloaded: str = "torch_adapter.data") -> None:
+    """Run ``code`` in ``folder`` on so many ranks of one process group, each a fork of one that has imported torch.
+
+    Raises:
+      AssertionError: if a rank fails, with what all of them have said.
+    """
+    with TemporaryDirectory() as place, ExitStack() as stack:
+        whole = (
+            "import torch.distributed as dist\n"
+            "dist.init_process_group('gloo', init_method={!r}, rank={}, world_size={})\n"
+            "try:\n{}\nfinally:\n    dist.destroy_process_group()\n"
+        )
+        logs = [stack.enter_context(Path(place, f"{rank}.log").open("w+")) for rank in range(ranks)]
+        started = []
+        for rank, log in enumerate(logs):
+            own = whole.format(f"file://{place}/group", rank, ranks, indent(code, "    "))
+            started.append(_forked(own, log, folder, preloaded))
+            stack.callback(started[-1].kill)
+        statuses = [process.wait(300) for process in started]
+        for process in started:
+            process.stdin.close()
+        said = [Path(log.name).read_text() for log in logs]
+        assert statuses == [0] * ranks, "\n".join(said)
+
+
+def _forked(code: str, output: IO[Any], folder: Path, preloaded: str) -> Any:
+    environment = os.environ | {
+        "PYTHONPATH": WITH_ADAPTERS,
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": "1",
+    }
+    return forks.Popen(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        preloaded=(preloaded,),
+    )
 
 
 def start(code: str, output: IO[Any]) -> Any:

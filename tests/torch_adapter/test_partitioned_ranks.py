@@ -115,14 +115,16 @@ def test_accelerate_saves_the_partitions_of_all_ranks_or_refuses(tmp_path: Path)
     assert torchrun(2, module, tmp_path, 7) == 0
     first = [json.loads((tmp_path / f"2-{rank}.json").read_text()) for rank in range(2)]
     for found in first:
-        *of_partitions, of_batches = found["refused"]
+        *of_partitions, of_batches, of_their_iterator = found["refused"]
+        assert len(of_partitions) == 4
+        assert of_batches == of_their_iterator
         assert all(
             "register_for_checkpointing(JoinedState(loader))" in one for one in of_partitions
         )
         assert "put shard behind that" in of_batches
     assert torchrun(1, module, tmp_path, -1) == 0
     rest = json.loads((tmp_path / "1-0.json").read_text())
-    assert rest["refused"] == [""] * 4
+    assert rest["refused"] == [""] * 6
     delivered = [number for found in (*first, rest) for number in found["taken"]]
     assert sorted(delivered) == [number for number in range(120) if number % 3]
 

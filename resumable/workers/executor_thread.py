@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any, Final, Protocol, final
 
@@ -67,6 +67,9 @@ class ExecutorService(ABC):
     @abstractmethod
     def send(self, submission: Submission) -> None:
         """Send ``submission`` to a worker, which answers it; an error raised here is the answer."""
+
+    def check(self) -> None:  # noqa: B027  # most executors answer everything
+        """Answer what the executor never will; called every second in which nothing is sent."""
 
     @abstractmethod
     def close(self) -> None:
@@ -191,7 +194,11 @@ def _serve(mailbox: _Mailbox, service: ExecutorService) -> None:
     """Send submissions until the loop has stopped the thread; runs in the thread."""
     try:
         while not mailbox.stopped:
-            submission = mailbox.submissions.get()
+            try:
+                submission = mailbox.submissions.get(timeout=HEARTBEAT)
+            except Empty:
+                service.check()
+                continue
             if submission is None or submission.abandoned:
                 continue
             submission.note_sending()

@@ -137,23 +137,37 @@ class _ForeignService(ExecutorService):
         self._drop = drop
         self._tell = tell
         self._executor = executor
-        self._futures: set[Future[Any]] = set()
+        self._sent: dict[Future[Any], Submission] = {}
 
     def send(self, submission: Submission) -> None:
         work = Work(this_process(), self._fn, submission.block, self._drop, self._tell)
         try:
             future = self._executor.submit(work_on, work)
-        except RuntimeError as error:
-            # A plain one says that it was shut down; a subclass such as `RecursionError` comes from pickling.
+        except Exception as error:
+            # A plain `RuntimeError` says that it was shut down; a subclass such as `RecursionError` comes from pickling.
             if type(error) is RuntimeError or isinstance(error, BrokenExecutor):
                 raise WorkersLost(error) from error
+            if _is_of_dask(error, "client", "ClosedClientError"):
+                raise WorkersLost(error) from error
             raise
-        self._futures.add(future)
+        self._sent[future] = submission
         future.add_done_callback(partial(_answer, submission))
-        future.add_done_callback(self._futures.discard)
+        future.add_done_callback(self._forget)
+
+    def _forget(self, future: Future[Any]) -> None:
+        self._sent.pop(future, None)
+
+    def check(self) -> None:
+        # What is sent while a client of Dask is being closed may never be done.
+        client = getattr(self._executor, "_client", None)
+        if getattr(client, "status", None) != "closed":
+            return
+        for future, submission in list(self._sent.items()):
+            self._forget(future)
+            submission.give(None, WorkersLost(RuntimeError("the client of Dask is closed")))
 
     def close(self) -> None:
-        for future in list(self._futures):
+        for future in list(self._sent):
             future.cancel()
 
 
@@ -169,9 +183,14 @@ def _answer(submission: Submission, future: Future[Any]) -> None:
 
 def _as_death(error: BaseException) -> BaseException:
     """``error``, or a `BrokenExecutor` if it is Dask's for work that ended its workers."""
-    scheduler = sys.modules.get("distributed.scheduler")  # who has no Dask does not import it
-    if scheduler is None or not isinstance(error, scheduler.KilledWorker):
+    if not _is_of_dask(error, "scheduler", "KilledWorker"):
         return error
     died = BrokenExecutor(str(error))
     died.__cause__ = error
     return died
+
+
+def _is_of_dask(error: BaseException, module: str, name: str) -> bool:
+    """Whether ``error`` is of the class ``name`` in a module of `distributed`."""
+    found = sys.modules.get(f"distributed.{module}")  # who has no Dask does not import it
+    return found is not None and isinstance(error, getattr(found, name))

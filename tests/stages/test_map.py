@@ -100,11 +100,11 @@ class Counting(Executor):
         self.submitted = 0
         self.items = 0
 
-    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        self.items += len(args[2])
+    def submit(self, fn: Any, work: Any, /) -> Future[Any]:  # type: ignore[override]
+        self.items += len(work.block)
         self.submitted += 1
         future: Future[Any] = Future()
-        future.set_result(fn(*args))
+        future.set_result(fn(work))
         return future
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,9 +137,23 @@ def test_the_end_of_a_client_is_said_and_loses_nothing(client: Any) -> None:
         ):
             got.extend(iterator)
         state = rs.loads(rs.dumps(iterator.get_state()))
+    with pytest.raises(rs.WorkerError, match=r"takes no more work, at item 0.*Client is closed"):
+        next(iter(pipeline))
     with rs.range(10**6).map(abs).resume(state) as iterator:
         assert got == list(range(len(got)))
         assert next(iterator) == len(got)
+
+
+def test_work_that_a_closing_client_took_and_never_does_is_not_waited_for(client: Any) -> None:
+    executor = client.get_executor()
+    got: list[int] = []
+    with iter(rs.range(10**6).map(abs, workers=2, executor=executor)) as iterator:
+        got += itertools.islice(iterator, 100)
+        executor.submit = lambda *_: Future()
+        threading.Timer(0.5, client.close).start()
+        with pytest.raises(rs.WorkerError, match=r"takes no more work, at item .* is closed"):
+            got.extend(iterator)
+    assert got == list(range(len(got)))
 
 
 def test_partitions_go_on_when_a_worker_is_killed_and_name_what_kills_it(client: Any) -> None:

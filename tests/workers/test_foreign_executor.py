@@ -70,9 +70,9 @@ class Cluster(ThreadPoolExecutor):
         self._in_work: dict[Any, list[Any]] = {}
         self.died_of: list[list[Any]] = []
 
-    def submit(self, fn: Any, _: Any, /, *arguments: Any) -> Future[Any]:  # type: ignore[override]
-        sent = cloudpickle.dumps((fn, arguments))
-        chunk, items = object(), block_items(arguments[1])
+    def submit(self, fn: Any, work: Any, /) -> Future[Any]:  # type: ignore[override]
+        sent = cloudpickle.dumps((fn, work))
+        chunk, items = object(), block_items(work.block)
         with self._lock:
             self._in_work[chunk] = items
         return super().submit(self._work, chunk, sent)
@@ -86,10 +86,11 @@ class Cluster(ThreadPoolExecutor):
                 self.died_of.append(in_work)
                 del self._in_work[chunk]
                 raise BrokenExecutor("its worker died")
-        fn, arguments = pickle.loads(sent)
+        fn, work = pickle.loads(sent)
+        work.loop = "elsewhere", 0
         try:
             buffers: list[pickle.PickleBuffer] = []
-            result = fn(("elsewhere", 0), *arguments)
+            result = fn(work)
             data = cloudpickle.dumps(result, 5, buffer_callback=buffers.append)
             # Large buffers arrive in memory that is shared and may not be written to, as Ray's do.
             return pickle.loads(data, buffers=[bytes(buffer.raw()) for buffer in buffers])
@@ -318,8 +319,8 @@ def test_a_pool_that_stays_broken_is_an_error_at_once() -> None:
     tried: list[int] = []
 
     class Broken(Executor):
-        def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
-            tried.extend(arguments[2])
+        def submit(self, fn: Any, work: Any, /) -> Future[Any]:  # type: ignore[override]
+            tried.extend(work.block)
             if len(tried) > 4:
                 raise BrokenExecutor("for good")
             future: Future[Any] = Future()

@@ -44,11 +44,11 @@ class Losing(Executor):
         self._pool = pool
         self._tries = 0
 
-    def submit(self, fn: Any, /, *arguments: Any, **_: Any) -> Future[Any]:
+    def submit(self, fn: Any, work: Any, /) -> Future[Any]:  # type: ignore[override]
         future: Future[Any] = Future()
-        self._tries += (begins := arguments[2][0] == 2)
+        self._tries += (begins := work.block[0] == 2)
         if not begins or self._tries % 3 == 0:
-            return self._pool.submit(fn, *arguments)
+            return self._pool.submit(fn, work)
         future.set_exception(BrokenExecutor("its worker died"))
         return future
 

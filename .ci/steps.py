@@ -103,7 +103,7 @@ MYPYPATH=benchmarks/workloads/scripts mypy \\
     adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/workloads/scripts/torch_*.py \\
     examples/images_lightning.py
 python -m pytest --require-packages tests/torch_adapter \\
-    tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py
+    tests/examples/test_gpt_ddp.py tests/examples/test_fsdp_dcp.py tests/examples/test_images_lightning.py
 python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """

@@ -33,8 +33,8 @@ def torchrun(ranks: int, module: str, *arguments: object) -> int:
     return done.returncode
 
 
-def gloo(ranks: int, code: str, folder: Path, preloaded: str = "torch_adapter.data") -> None:
-    """Run ``code`` in ``folder`` on so many ranks of one process group, each a fork of one that has imported torch.
+def gloo(ranks: int, code: str, folder: Path, preloaded: tuple[str, ...]) -> None:
+    """Run ``code`` in ``folder`` on so many ranks of one process group, each a fork of one that has imported ``preloaded``.
 
     Raises:
       AssertionError: if a rank fails, with what all of them have said.
@@ -58,7 +58,7 @@ def gloo(ranks: int, code: str, folder: Path, preloaded: str = "torch_adapter.da
         assert statuses == [0] * ranks, "\n".join(said)
 
 
-def _forked(code: str, output: IO[Any], folder: Path, preloaded: str) -> Any:
+def _forked(code: str, output: IO[Any], folder: Path, preloaded: tuple[str, ...]) -> Any:
     environment = os.environ | {
         "PYTHONPATH": WITH_ADAPTERS,
         "PYTHONWARNINGS": "ignore",
@@ -70,7 +70,7 @@ def _forked(code: str, output: IO[Any], folder: Path, preloaded: str) -> Any:
         env=environment,
         stdout=output,
         stderr=subprocess.STDOUT,
-        preloaded=(preloaded,),
+        preloaded=preloaded,
     )
 
 

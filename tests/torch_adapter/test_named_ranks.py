@@ -34,7 +34,7 @@ def test_iterators_go_on_from_distributed_checkpoints_on_two_then_three_then_one
         (1, "second", None, None),
     ):
         code = f"import {MODULE} as program; program.go_on({before!r}, {steps}, {after!r})"
-        gloo(ranks, code, tmp_path, preloaded=MODULE)
+        gloo(ranks, code, tmp_path, preloaded=(MODULE,))
     for name in ("order", "parts"):
         taken = [
             number

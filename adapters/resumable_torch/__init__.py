@@ -12,7 +12,8 @@
 # those of all ranks. `accelerate_guard` refuses Accelerate, which would keep those of one rank only.
 # `stateful` is what they take a state of.
 #
-# `lightning` and `transformers` have one callback each and must be imported by their own names.
+# `lightning` and `transformers` have one callback each, `torchtitan` has a data loader. They must be imported by
+# their own names.
 
 from __future__ import annotations
 

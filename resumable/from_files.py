@@ -63,7 +63,7 @@ def csv(
     are left out and counted, and the count is in the state.
 
     Args:
-      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       delimiter: the ASCII character between fields.
       quotechar: the ASCII character around fields that hold a delimiter, a newline or itself, which is then
         doubled; None reads it as text.
@@ -215,7 +215,7 @@ def jsonl(
     streams, without random access.
 
     Args:
-      paths: a path, a URL, a glob pattern, or several of them.
+      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each malformed line and its `MalformedItem`.
         Numbers count from 0 in the epoch, without empty lines; see `resumable.stages.map.Map`.
@@ -282,7 +282,7 @@ def tar(
     of the members, and passes over large data.
 
     Args:
-      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       decode: functions that make values of bytes, by extension, in any case, such
         as those of ``rs.decoders``. ``"png"`` also stands for ``"seg.png"``, unless that has a
         function of its own. Other data remain bytes.
@@ -351,7 +351,7 @@ def tfrecord(
     The rest of the file then counts as one damaged record.
 
     Args:
-      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       decode: called with the bytes of each record.
       on_error: ``"raise"`` or ``"skip"``.
       on_skip: with ``"skip"``, called with the number of each record left out and its exception. Numbers

@@ -31,7 +31,7 @@ class Arrow(TableFiles):
     State: O(1), the position. Random access. A resume reads nothing but the record batch it is in.
 
     Args:
-      paths: a path, a glob pattern, a URL of fsspec such as ``"s3://bucket/*.arrow"``, or
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as ``"s3://bucket/*.arrow"``, or
         several of them; matches of a pattern are sorted.
       columns: names of those to read, in the order of the keys of an item; all by default.
       storage_options: of the file system of a URL.

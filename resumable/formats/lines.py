@@ -126,7 +126,7 @@ class Lines(_LineFiles[Any]):
     changes once a block. Lines asked for in order are read at most 512, and 64 KiB, at once.
 
     Args:
-      paths: a path, a URL, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       encoding: of the lines, which must keep ``\n`` as one byte; None gives bytes.
       errors: what to do about undecodable bytes, as in `bytes.decode`.
       skip_blank: leave out lines without any character.

@@ -45,7 +45,7 @@ class Parquet(TableFiles):
     State: O(1), the position. Random access. A resume reads nothing but the row group it is in.
 
     Args:
-      paths: a path, a glob pattern, a URL of fsspec such as ``"s3://bucket/*.parquet"``, or
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), a URL of fsspec such as ``"s3://bucket/*.parquet"``, or
         several of them; matches of a pattern are sorted.
       columns: names of those to read, in the order of the keys of an item; all by default.
       batch_rows: decode row groups in parts of so many rows. pyarrow decodes a row group only from its

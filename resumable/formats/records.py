@@ -39,7 +39,7 @@ def records(
 
     Args:
       format: how records are found.
-      paths: a path, a URL, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a URL, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       index_dir: folder of the cached indexes; next to local data by default. Remote files need one.
       storage_options: of remote files.
 
@@ -85,7 +85,7 @@ class LocatedRecords(IndexedRecordFiles[LocatedRecord], Located):
     resume reads nothing. Indexes are kept in cache files, as `resumable.formats.lines.Lines` says.
 
     Args:
-      paths: a path, a glob pattern, or several of them; matches of a pattern are sorted.
+      paths: a path, a pattern (``*.x``, ``{00..19}.x``), or several of them; matches of a pattern are sorted.
       format: how the records are found.
       index_dir: folder of the cache files; next to the data by default.
 

@@ -78,8 +78,8 @@ class HandedOver(NamedTuple):
 
 
 @final
-class Work:
-    """A chunk for a worker, which no other equals.
+class SentChunk:
+    """A chunk as it goes to a worker, equal to no other.
 
     Args:
       loop: where the outcome goes.
@@ -106,13 +106,13 @@ class Work:
         return uuid.uuid4().hex
 
 
-def work_on(work: Work) -> Carried | HandedOver:
-    """Attempt ``work``; called by a worker."""
-    if work.loop == this_process():
+def work_on(chunk: SentChunk) -> Carried | HandedOver:
+    """Attempt ``chunk``; called by a worker."""
+    if chunk.loop == this_process():
         began = perf_counter()
-        outcome = attempt_in_time(work.fn, work.block, work.drop)
+        outcome = attempt_in_time(chunk.fn, chunk.block, chunk.drop)
         return HandedOver(outcome, perf_counter() - began)
-    packed = attempt_and_pack(work.fn, work.block, work.drop, work.tell)
+    packed = attempt_and_pack(chunk.fn, chunk.block, chunk.drop, chunk.tell)
     return Carried([np.frombuffer(part, np.uint8) for part in packed.parts], packed.seconds)
 
 
@@ -140,9 +140,9 @@ class _ForeignService(ExecutorService):
         self._sent: dict[Future[Any], Submission] = {}
 
     def send(self, submission: Submission) -> None:
-        work = Work(this_process(), self._fn, submission.block, self._drop, self._tell)
+        chunk = SentChunk(this_process(), self._fn, submission.block, self._drop, self._tell)
         try:
-            future = self._executor.submit(work_on, work)
+            future = self._executor.submit(work_on, chunk)
         except Exception as error:
             # A plain `RuntimeError` says that it was shut down; a subclass such as `RecursionError` comes from pickling.
             if type(error) is RuntimeError or isinstance(error, BrokenExecutor):

@@ -27,7 +27,10 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @contextmanager
 def two_processes() -> Iterator[Any]:
     """A client of a cluster of two processes."""
+    # On a slow machine a process may need longer to start again than the 15 s after which Dask gives it up for good.
+    patience = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
     with (
+        dask.config.set(patience),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,

@@ -1,16 +1,18 @@
-"""Find the files that paths and patterns name."""
+"""Find the files that paths and patterns name: braces first, as in shells, then ``*`` and its like."""
 
 from __future__ import annotations
 
 import glob
 import os
 from collections.abc import Callable, Iterable, Set
+from itertools import chain
 from typing import TypeAlias
 
 from ...core.arguments import is_several
 from ...errors import InvalidArgument, InvalidType, shorten
+from .braces import expanded
 
-Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[Paths]"
 
 
 def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
@@ -25,8 +27,7 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
       InvalidType: if ``paths`` are not paths.
     """
     found: list[str] = []
-    patterns = given_paths(paths)
-    for path in patterns:
+    for path in chain.from_iterable(map(_expanded_unless_there, given_paths(paths))):
         text = os.path.expanduser(path)
         if os.path.lexists(text) or not glob.has_magic(text):
             found.append(text)
@@ -42,6 +43,11 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
     return found
 
 
+def _expanded_unless_there(path: str) -> list[str]:
+    """The paths that ``path`` stands for by its braces, unless a file has them in its name."""
+    return [path] if os.path.lexists(os.path.expanduser(path)) else expanded(path)
+
+
 def repeatable(paths: Paths) -> Paths:
     """``paths`` as they are shown, or a list of them if they can be iterated only once.
 
@@ -53,7 +59,7 @@ def repeatable(paths: Paths) -> Paths:
 
 
 def given_paths(paths: Paths) -> list[str]:
-    """The paths and patterns in ``paths``, at least one.
+    """The paths and patterns in ``paths``, at least one, out of all lists in it.
 
     Raises:
       InvalidArgument: if there is none.
@@ -67,11 +73,14 @@ def given_paths(paths: Paths) -> list[str]:
         raise InvalidType(f"paths must have an order, got {shorten(paths)}; pass sorted(paths)")
     elif not is_several(paths) or isinstance(paths, (bytes, bytearray)):
         raise InvalidType(f"paths must be a path, a pattern or several, got {shorten(paths)}")
-    given = []
+    given: list[str] = []
     for path in paths:
-        if not isinstance(path, (str, os.PathLike)):
+        if isinstance(path, (list, tuple)):
+            given += given_paths(path)
+        elif isinstance(path, (str, os.PathLike)):
+            given.append(os.fspath(path))
+        else:
             raise InvalidType(f"paths must hold paths, got {shorten(path)}")
-        given.append(os.fspath(path))
     if not given:
         raise InvalidArgument(f"paths must name at least one file, got {given!r}")
     return given

@@ -7,9 +7,11 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
+from .braces import expanded
 from .fetching import Patience, Request, fetch, fetch_all
 from .paths import file_name
 
@@ -187,25 +189,36 @@ def found_remote_files(
       ReadError: if the file system cannot be asked.
       MissingDependency: if fsspec or the backend is not installed.
     """
-    systems = [RemoteSystem.of(url, storage_options) for url in urls]
-    requests = [_search(system) for system in systems]
-    found: list[list[_Match]] = []
-    for system, answer in zip(systems, fetch_all(requests, systems[0].patience), strict=True):
-        _, path = system.open()
-        if _has_magic(path):
-            infos = sorted(answer.items())
-            matches = [
-                _Match(system, key, info)
-                for key, info in infos
-                if info["type"] == "file" and not is_left_out(key)
-            ]
-            if not matches:
-                raise InvalidArgument(f"paths must match at least one file, got {system.url!r}")
-        else:
-            matches = [_Match(system, path, answer)]
-        found.append(matches)
-    known = iter(_with_sizes([match for matches in found for match in matches]))
-    return [[_file(next(known)) for _ in matches] for matches in found]
+    patterns = [expanded(url) for url in urls]
+    each = list(chain.from_iterable(patterns))
+    systems = [RemoteSystem.of(url, storage_options) for url in each]
+    answers = fetch_all([_search(system) for system in systems], systems[0].patience)
+    found = [
+        _matches(system, answer, is_left_out)
+        for system, answer in zip(systems, answers, strict=True)
+    ]
+    sized = iter(_with_sizes(list(chain.from_iterable(found))))
+    files = iter([[_file(next(sized)) for _ in matches] for matches in found])
+    return [list(chain.from_iterable(islice(files, len(pattern)))) for pattern in patterns]
+
+
+def _matches(system: RemoteSystem, answer: Any, is_left_out: Callable[[str], bool]) -> list[_Match]:
+    """The files that ``answer`` tells of, sorted.
+
+    Raises:
+      InvalidArgument: if a pattern matches nothing.
+    """
+    _, path = system.open()
+    if not _has_magic(path):
+        return [_Match(system, path, answer)]
+    matches = [
+        _Match(system, key, info)
+        for key, info in sorted(answer.items())
+        if info["type"] == "file" and not is_left_out(key)
+    ]
+    if not matches:
+        raise InvalidArgument(f"paths must match at least one file, got {system.url!r}")
+    return matches
 
 
 def _search(system: RemoteSystem) -> Request:

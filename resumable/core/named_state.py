@@ -7,10 +7,10 @@ from typing import Any
 from ..errors import StateMismatch
 from ..state.encoding import dumps_frozen
 from ..state.merging import merge_owner_states
-from ..state.named import KEY, OF_PARTITION, named, rank_key, states_in
+from ..state.named import KEY, OF_PARTITION, named, partition_key, rank_key, states_in
 from ..state.value import State
 from .fingerprint import holds_items_of_rank
-from .own_partitions import check_one_step
+from .own_partitions import check_one_step, own_partitions
 from .stage import Stage
 
 
@@ -34,20 +34,23 @@ def state_for(stage: Stage[Any] | None, state_dict: Any) -> State:
     if KEY in states:
         return states[KEY]
     if next(iter(states)).startswith(OF_PARTITION):
-        joined = merge_owner_states(states.values())
+        own = set() if stage is None else set(map(partition_key, own_partitions(stage)))
+        joined = merge_owner_states(
+            [states[key] for key in states if key in own] or states.values()
+        )
         if stage is not None:
             check_one_step(list(states.values()), stage)
         return joined
-    own = None if stage is None else _key_of_rank(stage)
-    if own is None or own not in states:
+    rank = None if stage is None else _key_of_rank(stage)
+    if rank is None or rank not in states:
         shown = ", ".join(sorted(states)[:3]) + ", ..." * (len(states) > 3)
-        wanted = "one state for all ranks" if own is None else own
+        wanted = "one state for all ranks" if rank is None else rank
         raise StateMismatch(
             f"the state has {shown}, and this pipeline needs {wanted}: where a stage after shard or partition "
             "holds something of its rank, or takes more items on one rank than on another, each rank "
             "resumes from its own state, with as many ranks"
         )
-    return states[own]
+    return states[rank]
 
 
 def _key_of_rank(stage: Stage[Any]) -> str | None:

@@ -1,4 +1,4 @@
-"""What a pipeline owns partitions of, and whether states of these were saved at one step."""
+"""Which partitions a rank owns, and whether states of these were saved at one step."""
 
 # A rank that has ended may have fewer steps than others. The state after its last item does not say
 # that its partitions have ended. So a partition that is behind is asked for one more item.
@@ -18,9 +18,9 @@ from .reliance import ITEMS, PARTS, RANK
 from .stage import Stage
 
 
-def owns_partitions(stage: Stage[Any]) -> bool:
-    """Whether ranks own partitions of it, so that their states differ."""
-    return any(_owns(found) for found, _ in walk(stage))
+def own_partitions(stage: Stage[Any]) -> set[int]:
+    """The numbers of the partitions that this rank owns, if ranks own some of it, so that their states differ."""
+    return {number for found, _ in walk(stage) for number in found._own_partitions}
 
 
 def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
@@ -45,10 +45,6 @@ def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
             )
 
 
-def _owns(stage: Stage[Any]) -> bool:
-    return any(field.when >= PARTS for field in stage._identity_fields.values())
-
-
 def _number(state: Any) -> int | None:
     """The number of the partition whose state this is; None if it is below several inputs."""
     while isinstance(state, dict) and PARTITIONS not in state:
@@ -58,8 +54,8 @@ def _number(state: Any) -> int | None:
 
 def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
     """``stage`` over one of the partitions that it owns; None if there is no such thing."""
-    if _owns(stage):
-        return stage._over_partition(number)
+    if stage._own_partitions:
+        return stage._over_partition(number) if number in stage._own_partitions else None
     if len(stage.inputs) != 1 or not (stage.flow.by_item or _holds_nothing(stage)):
         return None
     (upstream,) = stage.inputs

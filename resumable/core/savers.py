@@ -15,7 +15,7 @@ from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVa
 
 from ..errors import ExternalStateError
 from .fingerprint import holds_items_of_rank
-from .own_partitions import owns_partitions
+from .own_partitions import own_partitions
 from .stage import Stage
 
 
@@ -102,7 +102,7 @@ def refuse_saver_of_rank_0(stage: Stage[Any] | None, caller: FrameType) -> None:
             "one rank than on another: put shard behind that, or save the state of each rank in a file of "
             "its own"
         )
-    if owns_partitions(stage):
+    if own_partitions(stage):
         raise ExternalStateError(
             "Accelerate keeps the state of rank 0 alone, and each rank owns other partitions: "
             "register_for_checkpointing(JoinedState(loader)) keeps those of all"

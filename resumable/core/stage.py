@@ -138,9 +138,14 @@ class Stage(ABC, Generic[T]):
         deals = [upstream._deal for upstream in self.inputs]
         return max(deals, key=lambda deal: deal.ranks, default=Deal())
 
-    def _over_partition(self, number: int) -> Stage[T] | None:
-        """A copy over one of the partitions that this rank owns; None if it owns no such partition."""
-        return None
+    @property
+    def _own_partitions(self) -> range:
+        """The numbers of the partitions that this rank owns, of a stage that divides the work into some."""
+        return range(0)
+
+    def _over_partition(self, number: int) -> Stage[T]:
+        """A copy over one of the partitions that this rank owns."""
+        raise NotImplementedError
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         """How many items of each input were read, at most, for ``count`` consecutive items from any place.

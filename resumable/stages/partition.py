@@ -203,9 +203,11 @@ class Partition(RunsAhead[T], Transform[T]):
     def _deal(self) -> Deal:
         return Deal(self.index, self.ranks)
 
-    def _over_partition(self, number: int) -> Partition[T] | None:
-        if number not in self.numbers:
-            return None
+    @property
+    def _own_partitions(self) -> range:
+        return self.numbers
+
+    def _over_partition(self, number: int) -> Partition[T]:
         return self.dealt(self.numbers.index(number), len(self.numbers), "keep")
 
     def is_own(self, state: Any) -> bool:

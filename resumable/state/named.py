@@ -32,12 +32,21 @@ def rank_key(rank: int, ranks: int) -> str:
     return f"{OF_RANK}{rank:05}-of-{ranks:05}"
 
 
+def partition_key(number: int) -> str:
+    """The key of a partition.
+
+    >>> partition_key(7)
+    'partition/00007'
+    """
+    return f"{OF_PARTITION}{number:05}"
+
+
 def named(state: State) -> dict[str, bytes]:
     """``state`` under a key for each partition, or under `KEY` if it has none."""
     parts = by_partition(state)
     if not parts:
         return {KEY: dumps_frozen(state)}
-    return {f"{OF_PARTITION}{number:05}": dumps_frozen(part) for number, part in parts.items()}
+    return {partition_key(number): dumps_frozen(part) for number, part in parts.items()}
 
 
 def state_in(state_dict: Mapping[str, Any]) -> State:

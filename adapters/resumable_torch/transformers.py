@@ -14,9 +14,9 @@ import resumable as rs
 from resumable.checkpoint.envelope import encode
 from resumable.checkpoint.reading import read_checkpoint
 from resumable.core.ended import warn_of_ended_run
+from resumable.core.savers import refuse_items_of_rank
 from resumable.stages.partition import has_partitions
 
-from .accelerate_guard import refuse_items_of_rank
 from .cursor import KEY
 from .loader import ResumableDataLoader
 from .rank_states import gathered, of_all_ranks
@@ -71,7 +71,8 @@ class ResumeInput(TrainerCallback):
                 "loader must be what get_train_dataloader returns, as it is: the trainer uses "
                 f"{type(kwargs['train_dataloader']).__name__} instead"
             )
-        refuse_items_of_rank("the trainer", loader.pipeline)
+        if loader.pipeline is not None:
+            refuse_items_of_rank("the trainer", loader.pipeline.stage)
         length = same_on_all_ranks(of_all_ranks(length_of(loader)))
         loader.count_epochs_from(loader.epoch)
         self._epochs_begun, self._missing = 0, (0.0, 0.0)

@@ -13,6 +13,7 @@ PACKAGES = {
     "guides/waiting": "prometheus_client",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
+    "frameworks/torchtitan": "torchtitan",
     "frameworks/hugging-face": "trl",
     "frameworks/nemo": "megatron.core",
     "frameworks/tensorflow": "tensorflow",

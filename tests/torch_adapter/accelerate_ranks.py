@@ -74,7 +74,9 @@ def train(folder: str, deal: Deal, ranks: int, steps: int) -> None:
             break
     found: dict[str, Any] = {"taken": taken, "refused": []}
     if deal is partitioned:
-        uneven = loader(deal(rank, ranks).shuffle(0, window=4))
-        ours = batches, PartitionedState(batches), PipelineDataset(deal(rank, ranks)), uneven
-        found["refused"] = [refused(one, place / "refused") for one in ours]
+        own = deal(rank, ranks)
+        uneven = own.shuffle(0, window=4)
+        ours = batches, PartitionedState(batches), PipelineDataset(own), iter(own)
+        theirs = loader(uneven), iter(uneven)
+        found["refused"] = [refused(one, place / "refused") for one in (*ours, *theirs)]
     (place / f"{ranks}-{rank}.json").write_text(json.dumps(found))

@@ -42,9 +42,10 @@ def test_another_number_of_ranks_goes_on(deal: str, tmp_path: Path) -> None:
     for begin, end in ((0, 14), (14, 26), (26, len(expected))):
         assert sorted(delivered[begin:end]) == sorted(expected[begin:end])
     for found in generations[0]:
-        *of_partitions, of_batches = found["refused"]
+        *of_partitions, of_batches, of_their_iterator = found["refused"]
+        assert of_batches == of_their_iterator
         assert all(
             "register_for_checkpointing(JoinedState(loader))" in one for one in of_partitions
         )
         assert "put shard behind that" in of_batches
-    assert generations[-1][0]["refused"] == [""] * 4
+    assert generations[-1][0]["refused"] == [""] * 6

@@ -157,6 +157,14 @@ def test_an_iterator_has_a_state_by_torchs_names() -> None:
             assert again.get_state() == iterator.get_state()
             with pytest.raises(rs.StateMismatch, match="must be a dict"):
                 kind(again).load_state_dict({KEY: b"", "other": b""})
+    for rank_alone in (rs.range(40).shard(1, 2).filter(bool), pipeline.shard(1, 2), rs.range(40)):
+        with iter(rank_alone) as iterator:
+            iterator.skip(3)
+            source = loader(rank_alone)
+            PartitionedState(source).load_state_dict(iterator.state_dict())
+            iterator.skip(1)
+            iterator.load_state_dict(source.state_dict())
+            assert list(source) == list(iterator)
     takers: tuple[Any, ...] = (JoinedState, PartitionedState, gather_state)
     for taker in takers:
         with pytest.raises(rs.InvalidType, match="loader must be a ResumableDataLoader"):

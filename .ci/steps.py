@@ -57,9 +57,11 @@ RAY = Environment(
 )  # fmt: skip
 LOADERS = Environment("3.11", PYTORCH, *PEERS, "msgpack", "loky", "psutil")
 TORCH = Environment(
-    "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "webdataset",
-    "pillow", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
+    "3.11", PYTORCH, "torchdata", "lightning", "transformers", "accelerate", "datasets", "trl", "webdataset",
+    "megatron-core", "pillow", *CORE, *TESTING, *TYPES, "tqdm", "fsspec",
 )  # fmt: skip
+# It needs an older version of datasets than the one that is tested with.
+TITAN = Environment("3.11", PYTORCH, "torchtitan==0.3.*", *CORE, *TESTING, *TYPES, "tqdm", "fsspec")
 TF_OLD = Environment(
     "3.11", "tensorflow-cpu==2.15.*", "tensorflow-estimator==2.15.0", "google-crc32c",
     "numpy==1.26.*", "msgpack", *TESTING, "tqdm", "fsspec",
@@ -100,14 +102,21 @@ PYTHONPATH=. python -m pytest -m deep --ignore tests/formats/test_fuzzed_files.p
 # The extra `test` has no package for the live table, so elsewhere its tests may skip.
 PYTHONPATH=. python -m pytest --require-packages tests/cli/test_top.py
 """),
-    Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, datasets and WebDataset", TORCH, """
+    Step("torch", "PyTorch, torchdata, Lightning, transformers, Accelerate, TRL, datasets, WebDataset and Megatron", TORCH, """
 export PYTHONPATH=.
 MYPYPATH=benchmarks/workloads/scripts mypy \\
     adapters/resumable_torch/*.py tests/torch_adapter/*.py benchmarks/workloads/scripts/torch_*.py \\
     examples/images_lightning.py
-python -m pytest --require-packages tests/torch_adapter \\
-    tests/examples/test_gpt_ddp.py tests/examples/test_images_lightning.py
-python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face"
+python -m pytest --require-packages tests/torch_adapter --ignore tests/torch_adapter/test_torchtitan.py \\
+    tests/examples/test_gpt_ddp.py tests/examples/test_fsdp_dcp.py tests/examples/test_images_lightning.py \\
+    tests/formats/test_megatron_of_megatron.py
+python -m pytest --require-packages tests/docs -k "pytorch or lightning or hugging-face or nemo"
+"""),
+    Step("torchtitan", "torchtitan", TITAN, """
+export PYTHONPATH=.
+mypy adapters/resumable_torch/torchtitan.py tests/torch_adapter/*titan.py
+python -m pytest --require-packages tests/torch_adapter/test_torchtitan.py
+python -m pytest --require-packages tests/docs -k torchtitan
 """),
     Step("jax", "JAX, Orbax, Flax, Optax and Grain", JAX, """
 export PYTHONPATH=.

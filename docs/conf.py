@@ -48,7 +48,7 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 autodoc_class_signature = "mixed"
 autodoc_mock_imports = [
-    "torch", "lightning", "transformers", "tensorflow", "hypothesis", "jax", "orbax", "grain", "etils", "ray",
+    "torch", "torchtitan", "lightning", "transformers", "tensorflow", "hypothesis", "jax", "orbax", "grain", "etils", "ray", "pyarrow",
 ]  # fmt: skip
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True

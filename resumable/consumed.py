@@ -174,8 +174,12 @@ class ConsumedStates(Generic[T]):
 
     def has(self, count: int) -> bool:
         """Whether the epoch has at least ``count`` items from where it begins."""
+        return self.left(count) == count
+
+    def left(self, most: int) -> int:
+        """How many items the epoch has from where it begins, up to ``most``. They are passed over."""
         with self._plain.resume(self.origin) as probe:
-            return probe.skip(count) == count
+            return probe.skip(most)
 
     def _with_ahead(self, state: State, step: int) -> State:
         """``state`` and the number of items since, for a source that cannot be read again."""

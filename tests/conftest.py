@@ -18,6 +18,9 @@ from support import tiers
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Packages of Hugging Face would report their use, from a thread that stays.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.behind_deals import DEALS, TAILS, Deal, leaves, shown
+from support.behind_deals import CASES, DEALS, TAILS, Deal, joined, leaves, shown
 from support.graphs import catalogue
-from support.tiers import is_deep, thinned
+from support.tiers import thinned
 
 import resumable as rs
 from resumable.core.graph import walk
 
 RANKS, OTHERS = 2, (1, 3)
-# In the quick tier each tail stands behind one of the deals.
-CASES = [
-    pytest.param(deal, tail, id=f"{deal}-{tail}")
-    for number, tail in enumerate(TAILS)
-    for place, deal in enumerate(DEALS)
-    if is_deep() or number % len(DEALS) == place
-]
 
 
 def test_every_stage_of_the_catalogue_stands_behind_a_deal(catalogue_data: Path) -> None:
@@ -53,14 +46,6 @@ def is_refused(pipeline: rs.Pipeline[Any], state: Any) -> bool:
     except rs.StateMismatch:
         return True
     return False
-
-
-def joined(states: list[Any]) -> list[Any]:
-    """The state of all ranks, if they can be joined."""
-    try:
-        return [rs.merge_states(states)]
-    except rs.StateMismatch:
-        return []
 
 
 @pytest.mark.parametrize(("deal", "tail"), CASES)

@@ -1,7 +1,8 @@
 """Orbax checkpoints with the state of the input, and batches on JAX's devices."""
 
-# `inputs` says what has a state that can be saved. `folder` writes it into a folder of Orbax's, and reads
-# it there, for any number of processes; what the files hold is decided in `resumable.checkpoint.input_folder`.
+# `folder` writes the state of an input into a folder of Orbax's, and reads it there, for any number of
+# processes. What has a state is said in `resumable.checkpoint.saveable_input`, and what the files hold in
+# `resumable.checkpoint.input_folder`.
 # `checkpointable` and `handler` are for version 1 of Orbax's interface, `arguments` is for version 0.
 # `arrays` and `device_prefetch` put batches on the devices.
 

@@ -9,10 +9,10 @@ import orbax.checkpoint as ocp
 from etils import epath
 
 from resumable.checkpoint.input_folder import InputFile
+from resumable.checkpoint.saveable_input import Input, as_saveable, put_state
 
 from .folder import Hosts, read_state, take_file, write_file
 from .handler import TYPE_STRING, InputMetadata, described
-from .inputs import Input, as_running, put_state
 
 __all__ = ["InputCheckpointHandler", "InputRestore", "InputSave"]
 
@@ -71,8 +71,8 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
         target = item if args is None else args.item
         if target is None:
             return read_state(directory, None, self._hosts)
-        running = as_running("item", target)
-        put_state(running, read_state(directory, running.stage, self._hosts))
+        saveable = as_saveable("item", target)
+        put_state(saveable, read_state(directory, saveable.stage, self._hosts))
         return target
 
     def metadata(self, directory: epath.Path) -> InputMetadata:
@@ -85,7 +85,7 @@ class InputCheckpointHandler(ocp.AsyncCheckpointHandler):
         return TYPE_STRING
 
     def _file(self, item: Any, args: InputSave | None) -> InputFile | None:
-        return take_file(as_running("item", item if args is None else args.item), self._hosts)
+        return take_file(as_saveable("item", item if args is None else args.item), self._hosts)
 
 
 async def _write(directory: epath.Path, file: InputFile | None) -> None:
@@ -115,7 +115,7 @@ class InputSave(ocp.args.CheckpointArgs):
     item: Input
 
     def __post_init__(self) -> None:
-        as_running("item", self.item)
+        as_saveable("item", self.item)
 
 
 @ocp.args.register_with_handler(InputCheckpointHandler, for_restore=True)
@@ -137,4 +137,4 @@ class InputRestore(ocp.args.CheckpointArgs):
 
     def __post_init__(self) -> None:
         if self.item is not None:
-            as_running("item", self.item)
+            as_saveable("item", self.item)

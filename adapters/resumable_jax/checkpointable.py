@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from orbax.checkpoint import v1
 
 from resumable.checkpoint.input_folder import InputFile
+from resumable.checkpoint.saveable_input import Input, SaveableInput, as_saveable, put_state
 
 from .context import hosts_of_context, meeting_of_context
 from .folder import read_state, take_file, write_file
-from .inputs import Input, RunningInput, as_running, put_state
 
 __all__ = ["InputCheckpointable", "load_input", "save_input"]
 
@@ -37,7 +37,7 @@ class InputCheckpointable:
     """
 
     def __init__(self, target: Input) -> None:
-        self._running = as_running("target", target)
+        self._saveable = as_saveable("target", target)
 
     async def save(self, directory: v1.path.PathAwaitingCreation) -> Awaitable[None]:
         """Take the state now; what is returned writes it to ``directory`` once that exists.
@@ -45,7 +45,7 @@ class InputCheckpointable:
         Raises:
           ExternalStateError, UnencodableState: if the state cannot be saved exactly.
         """
-        return await save_input(directory, lambda: self._running)
+        return await save_input(directory, lambda: self._saveable)
 
     async def load(self, directory: v1.path.Path) -> Awaitable[None]:
         """Read the state from ``directory`` now, and let the input go on there.
@@ -55,12 +55,12 @@ class InputCheckpointable:
           CorruptCheckpoint: if a file is damaged, naming it.
           StateMismatch: if it belongs to another pipeline.
         """
-        load_input(directory, self._running)
+        load_input(directory, self._saveable)
         return _nothing_more()
 
 
 async def save_input(
-    directory: v1.path.PathAwaitingCreation, find: Callable[[], RunningInput]
+    directory: v1.path.PathAwaitingCreation, find: Callable[[], SaveableInput]
 ) -> Awaitable[None]:
     """Take the state of what ``find`` returns now; what is returned writes it to ``directory``."""
     try:
@@ -85,10 +85,10 @@ async def _write(
     await meet()
 
 
-def load_input(directory: v1.path.Path, running: RunningInput) -> None:
-    """Let ``running`` go on at the state in ``directory``."""
+def load_input(directory: v1.path.Path, saveable: SaveableInput) -> None:
+    """Let ``saveable`` go on at the state in ``directory``."""
     # At once: what is raised later, Orbax replaces by an error that blames the handler.
-    put_state(running, read_state(directory, running.stage, hosts_of_context()))
+    put_state(saveable, read_state(directory, saveable.stage, hosts_of_context()))
 
 
 async def _nothing_more() -> None:

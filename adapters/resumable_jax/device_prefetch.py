@@ -123,7 +123,7 @@ class DevicePrefetch(Iterator[Any]):
 
     @property
     def iterator(self) -> rs.PipelineIterator[Any]:
-        """The iterator of the pipeline, which is ahead of the loop; `resumable_jax.inputs` asks for it."""
+        """The iterator of the pipeline, which is ahead of the loop; `SaveableInput` asks for it."""
         return self._here.iterator
 
     @property

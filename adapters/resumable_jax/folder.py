@@ -9,7 +9,7 @@ from typing import NamedTuple
 import jax
 from etils import epath
 
-from resumable.checkpoint.files import give_new_name, sync_folder, write_new_file
+from resumable.checkpoint.files import write_if_new
 from resumable.checkpoint.input_folder import (
     InputFile,
     SavedInput,
@@ -19,10 +19,9 @@ from resumable.checkpoint.input_folder import (
     saved_input,
     state_for_process,
 )
+from resumable.checkpoint.saveable_input import SaveableInput
 from resumable.core.stage import Stage
 from resumable.state.value import State
-
-from .inputs import RunningInput
 
 __all__ = ["Hosts", "read_input", "read_state", "take_file", "write_file"]
 
@@ -42,12 +41,12 @@ class Hosts(NamedTuple):
         return not file.is_shared or self.primary in (None, jax.process_index())
 
 
-def take_file(running: RunningInput, hosts: Hosts) -> InputFile | None:
+def take_file(saveable: SaveableInput, hosts: Hosts) -> InputFile | None:
     """The file that this process writes for the state of the input now; None if another one writes it."""
     file = input_file(
-        running.iterator,
-        running.get_state,
-        running.step,
+        saveable.iterator,
+        saveable.get_state,
+        saveable.step,
         jax.process_index(),
         jax.process_count(),
     )
@@ -70,16 +69,9 @@ def write_file(folder: epath.Path, file: InputFile | None) -> None:
             check_same(file, (folder / file.name).read_bytes(), os.fspath(folder))
         (folder / file.name).write_bytes(file.data)
         return
-    place = Path(folder)
-    temporary = place / f".tmp-{jax.process_index()}-{file.name}"
-    write_new_file(temporary, file.data)
-    try:
-        give_new_name(temporary, place / file.name)
-    except FileExistsError:
-        check_same(file, (place / file.name).read_bytes(), os.fspath(folder))
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(place)
+    place = Path(folder) / file.name
+    if not write_if_new(place, file.data):
+        check_same(file, place.read_bytes(), os.fspath(folder))
 
 
 def read_input(folder: epath.Path) -> SavedInput:

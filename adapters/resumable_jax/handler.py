@@ -9,11 +9,11 @@ from typing import Any, Final, NamedTuple
 from orbax.checkpoint import v1
 
 import resumable as rs
+from resumable.checkpoint.saveable_input import as_saveable, is_input
 
 from .checkpointable import InputCheckpointable, load_input, save_input
 from .context import hosts_of_context
 from .folder import read_input, read_state
-from .inputs import as_running, is_input
 
 __all__ = ["TYPE_STRING", "InputHandler", "InputMetadata", "described"]
 
@@ -57,7 +57,7 @@ class InputHandler:
         """
         if isinstance(checkpointable, InputCheckpointable):
             return await checkpointable.save(directory)
-        return await save_input(directory, lambda: as_running("a checkpointable", checkpointable))
+        return await save_input(directory, lambda: as_saveable("a checkpointable", checkpointable))
 
     async def load(
         self, directory: v1.path.Path, abstract_checkpointable: Any = None
@@ -72,7 +72,9 @@ class InputHandler:
         if isinstance(abstract_checkpointable, InputCheckpointable):
             await (await abstract_checkpointable.load(directory))
         else:
-            load_input(directory, as_running("an abstract checkpointable", abstract_checkpointable))
+            load_input(
+                directory, as_saveable("an abstract checkpointable", abstract_checkpointable)
+            )
         return _already(abstract_checkpointable)
 
     async def metadata(self, directory: v1.path.Path) -> InputMetadata:

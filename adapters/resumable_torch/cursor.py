@@ -3,43 +3,19 @@
 from __future__ import annotations
 
 import copy
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import resumable as rs
 from resumable.consumed import ConsumedStates
 from resumable.core.arguments import check_int
 from resumable.core.foreign_source import inexact_sources
-from resumable.errors import shorten
 from resumable.state.encoding import dumps_frozen
-from resumable.state.foreign import looks_like
+from resumable.state.named import KEY, state_in
 from resumable.state.value import State
 
 __all__ = ["KEY", "Cursor", "EpochProgress", "HasCursor", "state_in"]
-
-KEY: Final = "resumable"
-"""The only key of every ``state_dict``; its value is what `resumable.loads` reads."""
-
-
-def state_in(state_dict: Mapping[str, Any]) -> State:
-    """The state that a ``state_dict`` holds.
-
-    Raises:
-      StateMismatch: if it holds none.
-    """
-    if not isinstance(state_dict, Mapping) or set(state_dict) != {KEY}:
-        raise rs.StateMismatch(
-            f"the state must be a dict with the key {KEY!r} alone, got "
-            f"{shorten(state_dict)}{looks_like(state_dict)}"
-        )
-    data = state_dict[KEY]
-    if isinstance(data, io.BytesIO):  # the form in which some savers return bytes
-        data = data.getvalue()
-    if not isinstance(data, (bytes, bytearray, memoryview)):
-        raise rs.StateMismatch(f"the state must be bytes, got {shorten(data)}")
-    return rs.loads(data)
 
 
 @dataclass
@@ -122,6 +98,10 @@ class Cursor:
         if fewest not in self._known:
             self._known[fewest] = self._states.has(fewest)
         return self.epoch if self._known[fewest] else self.epoch + 1
+
+    def left(self, most: int) -> int:
+        """How many items are left of the epoch that comes next, up to ``most``."""
+        return self._states.left(most)
 
     def end(self) -> None:
         """Go to the start of the next epoch."""

@@ -43,7 +43,7 @@ from resumable.stages.global_order import deal_of
 from resumable.stages.partition import has_partitions
 from resumable.state.encoding import dumps_frozen
 
-from .accelerate_guard import keeps_rank_state
+from .accelerate_guard import NotPrepared, keeps_rank_state
 from .batch_states import BatchWithState, CollateWithState, SameOrderCheck
 from .cursor import KEY, EpochProgress, HasCursor
 from .dataset import PipelineDataset
@@ -58,7 +58,7 @@ __all__ = ["ReceivedBatches", "ResumableDataLoader"]
 T = TypeVar("T")
 
 
-class ResumableDataLoader(HasCursor, DataLoader[T]):
+class ResumableDataLoader(NotPrepared, HasCursor, DataLoader[T]):
     """`torch.utils.data.DataLoader` with the same arguments and a state. Each loop is a new epoch.
 
     The sampler runs ahead of the loop, so the state counts the batches that the loop **received**. It
@@ -187,6 +187,7 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         # The cursor has this one too, until something other than this loader moves the cursor.
         self._progress: EpochProgress | None = None
         self._received_in_all = 0
+        self._epochs_before = 0  # those that the loop does not count in `set_epoch`
         self._stopwatch: Stopwatch | None = None
 
     def __iter__(self) -> Iterator[T]:  # type: ignore[override]
@@ -284,8 +285,12 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
 
     def set_epoch(self, epoch: int) -> None:
         """Let ``epoch`` come next, or the rest of it if it was resumed."""
-        super().set_epoch(epoch)
+        super().set_epoch(epoch + self._epochs_before)
         self._is_led_by_state = False
+
+    def count_epochs_from(self, number: int) -> None:
+        """Let ``set_epoch(number)`` mean the epoch that comes next, for a loop that counts its epochs anew."""
+        self._epochs_before = self.epoch - number
 
     def get_state(self) -> dict[str, bytes]:
         """As `state_dict`, for ``rs.from_iterable(loader)``; after an epoch, the start of the next."""
@@ -298,7 +303,16 @@ class ResumableDataLoader(HasCursor, DataLoader[T]):
         A pipeline that repeats the loader then goes to the next epoch by itself.
         """
         self.load_state_dict(state)
-        self.set_epoch(self.cursor.epoch)
+        super().set_epoch(self.cursor.epoch)
+        self._is_led_by_state = False
+
+    def batches_left(self, most: int) -> int:
+        """How many batches are left of the epoch that comes next, up to ``most``.
+
+        Their items are passed over: of a stream they are read, and of partitions counted.
+        """
+        batches, rest = divmod(self.cursor.left(most * self._batch_items), self._batch_items)
+        return batches + (rest >= self.fewest)
 
     @property
     def _batch_items(self) -> int:

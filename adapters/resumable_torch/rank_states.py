@@ -1,30 +1,25 @@
 """States of ranks that own partitions, saved together: a key for each partition, or one state of all."""
 
-# The state of a rank has the rank's own partitions. `torch.distributed.checkpoint` keeps the values
-# of equal keys once, and loads the keys that a rank asks for. So with a key for each partition, any
-# number of ranks finds what it needs. Each value is a whole state with only this partition, and
-# `merge_owner_states` joins them.
-
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import torch.distributed as dist
 
 import resumable as rs
-from resumable.state.columns import as_columns, as_rows
+from resumable.core.named_state import state_for
 from resumable.state.encoding import dumps_frozen
-from resumable.state.merging import PARTITIONS, is_of_partitions, merge_owner_states
+from resumable.state.merging import merge_owner_states
+from resumable.state.named import named
 
 from .accelerate_guard import keeps_rank_state
 from .cursor import KEY
-from .partition_steps import check_one_step
 from .stateful import Stateful, as_stateful, pipeline_of
 
 __all__ = ["JoinedState", "PartitionedState", "gather_state"]
 
-PREFIX: Final = "partition/"
+T = TypeVar("T")
 
 
 class PartitionedState:
@@ -59,11 +54,7 @@ class PartitionedState:
           ExternalStateError: if it is registered with Accelerate, which would keep only the
             partitions of rank 0.
         """
-        own = self._loader.state_dict()
-        parts = _split(rs.loads(own[KEY])).parts
-        if not parts:
-            return own
-        return {f"{PREFIX}{number:05}": dumps_frozen(part) for number, part in parts.items()}
+        return named(rs.loads(self._loader.state_dict()[KEY]))
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Let the loader continue at ``state_dict``, which may have more partitions than it needs.
@@ -71,14 +62,11 @@ class PartitionedState:
         Raises:
           StateMismatch: if a partition that this rank owns is missing, or the partitions are not of
             one step of one pipeline. Only a rank that has ended may be some steps behind; this is
-            not checked below stages with several inputs (`mix`, `zip`).
+            checked where no stage upon the partitions has several inputs.
         """
-        if KEY not in state_dict:
-            states = [rs.loads(value) for value in state_dict.values()]
-            joined = merge_owner_states(states)
-            check_one_step(states, pipeline_of(self._loader))
-            state_dict = {KEY: dumps_frozen(joined)}
-        self._loader.load_state_dict(state_dict)
+        pipeline = pipeline_of(self._loader)
+        state = state_for(None if pipeline is None else pipeline.stage, state_dict)
+        self._loader.load_state_dict({KEY: dumps_frozen(state)})
 
 
 class JoinedState:
@@ -145,48 +133,14 @@ def gathered(state_dict: dict[str, bytes], group: Any = None) -> dict[str, bytes
     """The joined state of all ranks, of which this one has ``state_dict``."""
     if not (dist.is_available() and dist.is_initialized()):
         return state_dict
-    states: list[Any] = [None] * dist.get_world_size(group)
-    dist.all_gather_object(states, state_dict[KEY], group=group)
+    states = of_all_ranks(state_dict[KEY], group)
     return {KEY: dumps_frozen(merge_owner_states(map(rs.loads, states)))}
 
 
-class _Split(NamedTuple):
-    """A value by partitions.
-
-    Attributes:
-      parts: the value with one partition alone, by its number.
-      rest: the value without any.
-    """
-
-    parts: dict[int, Any]
-    rest: Any
-
-
-def _split(value: Any) -> _Split:
-    if isinstance(value, list):
-        return _joined(list, [_split(part) for part in value])
-    if not isinstance(value, dict):
-        return _Split({}, value)
-    if not is_of_partitions(value):
-        names = list(value)
-        return _joined(
-            lambda parts: dict(zip(names, parts, strict=True)),
-            [_split(part) for part in value.values()],
-        )
-    numbers = value[PARTITIONS]
-    rows = as_rows({name: value[name] for name in value if name != PARTITIONS}, len(numbers))
-    parts = {
-        number: {PARTITIONS: [number], **as_columns([row])}
-        for number, row in zip(numbers, rows, strict=True)
-    }
-    return _Split(parts, {name: [] for name in value})
-
-
-def _joined(build: Callable[[list[Any]], Any], splits: list[_Split]) -> _Split:
-    """What ``build`` makes of ``splits``, by partitions."""
-    numbers = {number for split in splits for number in split.parts}
-    parts = {
-        number: build([split.parts.get(number, split.rest) for split in splits])
-        for number in sorted(numbers)
-    }
-    return _Split(parts, build([split.rest for split in splits]))
+def of_all_ranks(value: T, group: Any = None) -> list[T]:
+    """The value of each rank, on every rank; without `torch.distributed` there is one."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return [value]
+    values: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(values, value, group=group)
+    return values

@@ -7,6 +7,7 @@ import os
 import stat
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, Final
 
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW, NOT_A_FILE, READ
@@ -40,6 +41,26 @@ def write_new_file(path: Path, data: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_if_new(path: Path, data: bytes) -> bool:
+    """Write ``data`` to ``path`` and to the disk, unless a file is there, which stays; returns whether it did.
+
+    The file appears whole. Several processes may call this at once: one of them writes.
+
+    Raises:
+      OSError: if the system refuses.
+    """
+    temporary = path.with_name(f".tmp-{token_hex(8)}-{path.name}")
+    write_new_file(temporary, data)
+    try:
+        give_new_name(temporary, path)
+        return True
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
 def append_lines(path: Path, data: bytes, *, sync: bool = True) -> None:

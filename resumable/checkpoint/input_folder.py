@@ -20,7 +20,7 @@ or set aside here, and no earlier checkpoint matters. The files have the names a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..core.continuing import mismatch, saved_position
@@ -31,7 +31,7 @@ from ..stages.global_order import deal_of, differs_by_rank
 from ..state.encoding import dumps_frozen
 from ..state.value import State
 from .envelope import Checkpoint, decode, encode
-from .names import CheckpointNames, parse_file_name
+from .names import CheckpointNames, FileName, parse_file_name
 from .opening import check_for_others, take_checkpoint
 from .ranks.part import WHOLE, RankPart
 from .ranks.parts import state_of_rank
@@ -137,6 +137,23 @@ def check_same(file: InputFile, there: bytes, where: str) -> None:
     )
 
 
+def check_one_checkpoint(file: InputFile, there: Iterable[str], where: str) -> None:
+    """See that the files ``there``, by name, are of one checkpoint with ``file``, such as its other parts.
+
+    Raises:
+      StateMismatch: if one is not, naming it: nobody could read the folder any more.
+    """
+    mine = _named(file.name)
+    for name in sorted(filter(is_input_file, there)):
+        found = _named(name)
+        same_kind = (found.part.ranks, found.part.run) == (mine.part.ranks, mine.part.run)
+        if not same_kind or (found.part.rank == mine.part.rank and found.step != mine.step):
+            raise StateMismatch(
+                f"{where} has {name}, which is of another checkpoint than {file.name}: the folder of a "
+                "checkpoint must be a new one"
+            )
+
+
 def is_input_file(name: str) -> bool:
     """Whether a file of this name is the state of an input, or a part of it."""
     found = parse_file_name(name)
@@ -209,6 +226,12 @@ def state_for_process(
         )
     states = [by_rank[rank].state for rank in range(saved.ranks)]
     return state_of_rank(states, mine, f"the input in {where}", stacklevel=3)
+
+
+def _named(name: str) -> FileName:
+    found = parse_file_name(name)
+    assert found is not None  # it is the name of an input's file
+    return found
 
 
 def _position(state: State) -> bytes:

@@ -18,7 +18,10 @@ from typing import Any, Final, Generic, TypeVar, final
 
 from ..core.ended import warn_of_ended_run
 from ..core.iterator import PipelineIterator
-from ..errors import InvalidArgument, WorkerError
+from ..core.savers import refuses_savers
+from ..core.stage import Stage
+from ..errors import InvalidArgument, StateMismatch, WorkerError
+from ..state.encoding import dumps_frozen
 from ..triggers.base import Progress, Trigger
 from ..triggers.signals import SignalRecorder
 from .listener import CheckpointListener
@@ -109,6 +112,10 @@ class ResumedLoop(Generic[T]):
         return f"<loop over {self.iterator!r}>"
 
     @property
+    def _stage(self) -> Stage[T]:
+        return self.iterator._stage
+
+    @property
     def step(self) -> int:
         """Number of items handed out, across resumes; within the loop, that of the step in work.
 
@@ -132,6 +139,28 @@ class ResumedLoop(Generic[T]):
     def signals(self) -> frozenset[int]:
         """Numbers of the trigger's signals that were received since the resume."""
         return frozenset(self._signals.received)
+
+    @refuses_savers
+    def state_dict(self) -> dict[str, bytes]:
+        """The state after the item that was handed out last, as `PipelineIterator.state_dict` has it."""
+        return self.iterator.state_dict()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Refuse ``state_dict`` unless the loop stands there; it does not move the loop.
+
+        Where the loop begins is what the `Checkpointer` has found, and what its saves follow.
+
+        Raises:
+          StateMismatch: if it is of another pipeline, or of another position, with what to do.
+        """
+        with PipelineIterator(self._stage) as there:
+            there.load_state_dict(state_dict)
+            if dumps_frozen(there.get_state()) != dumps_frozen(self.iterator.get_state()):
+                raise StateMismatch(
+                    f"the state is at step {there.step}, and the loop of the Checkpointer stands at step "
+                    f"{self.step}: begin it with resume(pipeline, step={there.step}), or load into "
+                    "iter(pipeline)"
+                )
 
     def save(self) -> str | None:
         """Save now, and wait until it is done; returns where, or None if this step is saved."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from functools import cache, partial
@@ -44,10 +44,12 @@ from .foreign_source import apply_policy, inexact_among, inexactness
 from .graph import walk, without_threads
 from .input_counts import input_counts
 from .layout import Layout
+from .named_state import named_by, state_for
 from .process_counts import process_counts
 from .run_counters import RunCounters
 from .run_stats import counts_since, described
 from .saved_state import saved_state
+from .savers import refuses_savers
 from .skipped import iterators, skipped_items
 from .stage import Stage
 from .stage_iterator import SourceIterator, StageIterator
@@ -66,6 +68,7 @@ TRIALS = 5
 TIMED = 200
 
 NOTHING_COUNTED = RunCounters()
+
 
 # The next items, each with its step. While none can be taken, one of the three below stands in their
 # place: items must be prepared first, a call is in progress, or a call failed.
@@ -333,6 +336,48 @@ class PipelineIterator(StageIterator[T]):
         self.step = step
         self._items = items
         before.root.close()
+
+    @refuses_savers
+    def state_dict(self) -> dict[str, bytes]:
+        """`get_state` by the names of torch, for `torch.distributed.checkpoint` and whatever else knows them.
+
+        Ranks that save it together keep the values of equal keys once. So there is the one key
+        ``"resumable"`` where all ranks have the same state. Where they own partitions, each partition has a key, such as
+        ``"partition/00007"``, and any number of ranks finds what it needs. Where the state is of
+        this rank alone, its key says so, as ``"rank/00003-of-00064"``. Each value is what `resumable.loads` reads.
+
+        Raises:
+          ExternalStateError: as `get_state`; also if Accelerate would keep the state of rank 0 alone where those of
+            ranks differ, and if Lightning asks, which is a batch ahead.
+          UnencodableState: as `get_state`.
+          InvalidArgument: as `get_state`.
+
+        >>> numbers = rs.range(9)
+        >>> iterator, again = iter(numbers), iter(numbers)
+        >>> next(iterator)
+        0
+        >>> again.load_state_dict(iterator.state_dict())
+        >>> next(again)
+        1
+        """
+        return named_by(self._stage, self.get_state())
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue at ``state_dict``, whatever this iterator did before.
+
+        Args:
+          state_dict: that of an iterator, a `resumable_torch.ResumableDataLoader`, or of several ranks together. It
+            may have more partitions or ranks than are needed.
+
+        Raises:
+          StateMismatch: if it does not fit, also if a partition of this rank is missing, or if partitions are not
+            of one step. This iterator then stays where it was. Only a rank that has ended may be some steps
+            behind; this is checked where no stage upon the partitions has several inputs.
+          IteratorClosed: if this iterator was closed.
+          InvalidArgument: if an item is being computed.
+        """
+        self._check_open()
+        self.set_state(state_for(self._stage, state_dict))
 
     def measure(self, clock: Callable[[], float] = perf_counter) -> None:
         """Time the calls of `next`, `pull` and `skip` from now on, for `stats`.

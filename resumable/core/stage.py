@@ -18,6 +18,7 @@ from ..state.value import unpack, unpack_count
 from .arguments import check_int
 from .block import Indices, block_items
 from .callables import callables_in
+from .deal import Deal
 from .derived import derived
 from .flow import Flow
 from .identity import IdentityField, IdentityFields
@@ -130,6 +131,21 @@ class Stage(ABC, Generic[T]):
             if any(getattr(self, field.name) is upstream for upstream in self.inputs)
         ]
         return dataclasses.replace(self, **dict(zip(names, inputs, strict=False)))
+
+    @property
+    def _deal(self) -> Deal:
+        """How its items were dealt out to ranks; with several inputs, the deal to most ranks."""
+        deals = [upstream._deal for upstream in self.inputs]
+        return max(deals, key=lambda deal: deal.ranks, default=Deal())
+
+    @property
+    def _own_partitions(self) -> range:
+        """The numbers of the partitions that this rank owns, of a stage that divides the work into some."""
+        return range(0)
+
+    def _over_partition(self, number: int) -> Stage[T]:
+        """A copy over one of the partitions that this rank owns."""
+        raise NotImplementedError
 
     def _inputs_reached(self, count: float) -> Sequence[float]:
         """How many items of each input were read, at most, for ``count`` consecutive items from any place.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..core import Flow, LookedUp, Transform
+from ..core.deal import Deal
 
 T = TypeVar("T")
 
@@ -24,3 +25,8 @@ class Deals(LookedUp[T], Transform[T]):
 
     index: int
     count: int
+
+    @property
+    def _deal(self) -> Deal:
+        before = self.upstream._deal
+        return Deal(self.index * before.ranks + before.rank, self.count * before.ranks)

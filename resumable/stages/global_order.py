@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import chain, count, repeat
-from typing import Any, NamedTuple, TypeAlias, final
+from typing import Any, TypeAlias, final
 
 from ..core import (
     OWN_INDICES,
@@ -28,6 +28,7 @@ from ..core import (
     block_length,
     derived,
 )
+from ..core.deal import Deal
 from ..core.fingerprint import holds_items_of_rank
 from ..core.graph import with_inputs
 from ..order.random_bits import derive
@@ -39,22 +40,9 @@ Placed: TypeAlias = tuple[int, int, Any]
 """The key of an epoch, a place in it, and the item at that place."""
 
 
-class Deal(NamedTuple):
-    """How an order was dealt out: item n of this rank has the place n * ranks + rank."""
-
-    rank: int = 0
-    ranks: int = 1
-
-
 def deal_of(stage: Stage[Any]) -> Deal:
     """How the items of ``stage`` were dealt out; with several inputs, the deal to most ranks."""
-    if isinstance(stage, Partition):
-        return Deal(stage.index, stage.ranks)
-    deals = [deal_of(upstream) for upstream in stage.inputs]
-    deal = max(deals, key=lambda deal: deal.ranks, default=Deal())
-    if isinstance(stage, Deals):
-        return Deal(stage.index * deal.ranks + deal.rank, stage.count * deal.ranks)
-    return deal
+    return stage._deal
 
 
 def differs_by_rank(stage: Stage[Any]) -> bool:

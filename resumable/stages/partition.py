@@ -31,6 +31,7 @@ from ..core import (
     derived,
 )
 from ..core.arguments import check_below
+from ..core.deal import Deal
 from ..core.epochs import ByEpoch
 from ..core.graph import walk, with_inputs
 from ..errors import InvalidArgument
@@ -197,6 +198,17 @@ class Partition(RunsAhead[T], Transform[T]):
     def numbers(self) -> range:
         """The partitions of this rank."""
         return range(self.index, self.count, self.ranks)
+
+    @property
+    def _deal(self) -> Deal:
+        return Deal(self.index, self.ranks)
+
+    @property
+    def _own_partitions(self) -> range:
+        return self.numbers
+
+    def _over_partition(self, number: int) -> Partition[T]:
+        return self.dealt(self.numbers.index(number), len(self.numbers), "keep")
 
     def is_own(self, state: Any) -> bool:
         """Whether ``state``, of the pipeline or a part of it, has the partitions of this rank and no others."""

@@ -123,14 +123,13 @@ def _merge(states: list[State]) -> State:
             raise _other_pipeline((0, first["fingerprint"]), (number, other["fingerprint"]))
         if other["epoch"] != first["epoch"]:
             raise _different("epoch", (0, first["epoch"]), (number, other["epoch"]))
-    if any(state["ahead"] for state in states):
+    places = {(state["ahead"], state["step"]) for state in states}
+    if len(places) > 1 and any(ahead for ahead, _ in places):
         # Its items would have to be drawn again by the rank that saved it.
-        if any(not _equal(state, first) for state in states):
-            raise StateMismatch(
-                "a state that was saved after an error cannot be joined with others; go on for one "
-                "item before the state is taken"
-            )
-        return first
+        raise StateMismatch(
+            "a state that was saved after an error cannot be joined with others; go on for one "
+            "item before the state is taken"
+        )
     try:
         pipeline = _merge_values([state["pipeline"] for state in states], "pipeline")
     except RecursionError:

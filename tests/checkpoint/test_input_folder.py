@@ -5,7 +5,11 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import chain
+from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -18,7 +22,15 @@ from support.tiers import is_deep, thinned
 
 import resumable as rs
 from resumable.checkpoint.envelope import HEADER, MAGIC, decode
-from resumable.checkpoint.input_folder import check_same, input_file, part_for, saved_input
+from resumable.checkpoint.files import write_if_new
+from resumable.checkpoint.input_folder import (
+    InputFile,
+    check_one_checkpoint,
+    check_same,
+    input_file,
+    part_for,
+    saved_input,
+)
 from resumable.checkpoint.names import parse_file_name
 from resumable.checkpoint.ranks.part import WHOLE, RankPart
 from resumable.stages.global_order import differs_by_rank
@@ -385,6 +397,51 @@ def test_files_of_several_checkpoints_in_one_folder_are_refused(name: str) -> No
         saved_input(files, FOLDER)
     assert f"{FOLDER} holds files of several checkpoints" in str(found.value)
     assert all(name in str(found.value) for name in files)
+
+
+@pytest.mark.parametrize("name", mixed_up())
+def test_what_would_mix_checkpoints_up_is_refused_before_it_is_written(name: str) -> None:
+    files = mixed_up()[name]()
+    said = []
+    for one in files:
+        with suppress(rs.StateMismatch):
+            check_one_checkpoint(input_file_named(one), files, FOLDER)
+            continue
+        with pytest.raises(rs.StateMismatch, match=f"{FOLDER} has input-.* than {one}: "):
+            check_one_checkpoint(input_file_named(one), files, FOLDER)
+        said.append(one)
+    assert said
+
+
+@given(
+    ranks=st.integers(1, 4), cut=st.integers(1, 40), made=st.sampled_from([batched, in_partitions])
+)
+def test_parts_of_one_checkpoint_and_foreign_files_are_no_hindrance(
+    ranks: int, cut: int, made: Deal
+) -> None:
+    files = saved_by(starting(made, ranks), [cut] * ranks).files
+    for one in files:
+        check_one_checkpoint(input_file_named(one), [*files, "model.pt", f".tmp-{one}"], FOLDER)
+
+
+def input_file_named(name: str) -> InputFile:
+    return InputFile(name, b"", False, NUMBERS.stage)
+
+
+def test_of_many_that_write_one_file_at_once_one_does_and_it_is_whole(tmp_path: Path) -> None:
+    place, all_at_once = tmp_path / "input", Barrier(8)
+    place.mkdir()
+
+    def write(writer: int) -> bool:
+        all_at_once.wait()
+        return write_if_new(place / "one", bytes([writer]) * (1000 + writer))
+
+    with ThreadPoolExecutor(8) as pool:
+        wrote = list(pool.map(write, range(8)))
+    assert wrote.count(True) == 1
+    writer = wrote.index(True)
+    assert (place / "one").read_bytes() == bytes([writer]) * (1000 + writer)
+    assert [path.name for path in place.iterdir()] == ["one"]
 
 
 def test_the_checkpoint_of_another_pipeline_is_refused_by_the_pipeline() -> None:

@@ -26,7 +26,6 @@ from orbax.checkpoint.experimental.v1._src.handlers.stateful_checkpointable_hand
 from orbax.checkpoint.experimental.v1._src.path import async_utils
 from resumable_jax import InputCheckpointable, InputHandler, InputMetadata
 from resumable_jax.folder import Hosts, read_state, take_file, write_file
-from resumable_jax.inputs import as_running
 from support.behind_deals import is_no_third
 from support.command import call_command
 from support.graphs import SHARE_AN_OBJECT, catalogue
@@ -34,6 +33,7 @@ from support.tiers import thinned
 
 import resumable as rs
 from resumable.checkpoint.input_folder import input_file
+from resumable.checkpoint.saveable_input import as_saveable
 
 pytestmark = ORBAX_WARNS
 STATE = {"weights": np.arange(3.0)}
@@ -235,7 +235,7 @@ def test_what_a_directory_holds_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MISTAKEN)
-def test_what_is_no_running_input_is_refused_in_clear_words(name: str) -> None:
+def test_what_is_no_saveable_input_is_refused_in_clear_words(name: str) -> None:
     make, words = MISTAKEN[name]
     with pytest.raises(rs.InvalidType, match="target must be an iterator of a pipeline") as found:
         InputCheckpointable(make())
@@ -382,7 +382,7 @@ def test_every_pipeline_of_the_catalogue_goes_on_from_its_file(
                 for _ in islice(iterator, cut):
                     pass
                 try:
-                    file = take_file(as_running("input", iterator), hosts)
+                    file = take_file(as_saveable("input", iterator), hosts)
                 except rs.ExternalStateError:
                     break
                 write_file(folder, file)

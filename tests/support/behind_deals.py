@@ -10,12 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
+import pytest
 from support import graphs
+from support.tiers import is_deep
 
 import resumable as rs
 from resumable.core import block_items, freeze, unpack
 
-__all__ = ["DEALS", "TAILS", "Deal", "Tail", "leaves", "shown"]
+__all__ = ["CASES", "DEALS", "TAILS", "Deal", "Tail", "joined", "leaves", "shown"]
 
 Tail: TypeAlias = Callable[[rs.Pipeline[Any]], rs.Pipeline[Any]]
 Deal: TypeAlias = Callable[[int, int], rs.Pipeline[Any]]
@@ -178,6 +180,23 @@ DEALS: dict[str, Deal] = {
     "shard of a stream": sharded_stream,
     "partition": partitioned,
 }
+
+
+# In the quick tier each tail stands behind one of the deals.
+CASES = [
+    pytest.param(deal, tail, id=f"{deal}-{tail}")
+    for number, tail in enumerate(TAILS)
+    for place, deal in enumerate(DEALS)
+    if is_deep() or number % len(DEALS) == place
+]
+
+
+def joined(states: list[Any]) -> list[Any]:
+    """The state of all ranks, if they can be joined."""
+    try:
+        return [rs.merge_states(states)]
+    except rs.StateMismatch:
+        return []
 
 
 def leaves(items: Iterable[Any]) -> Counter[Any]:

@@ -1,23 +1,38 @@
-"""What one rank does that registers its input with Accelerate; started by torchrun."""
-
-# python -m torch.distributed.run --nproc-per-node N -m torch_adapter.accelerate_ranks FOLDER STEPS
+"""What one rank does that registers its input with Accelerate."""
 
 from __future__ import annotations
 
 import json
-import sys
+import os
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from accelerate import Accelerator  # type: ignore[import-untyped]
+import torch
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from accelerate import Accelerator  # type: ignore[import-untyped]
+
 from resumable_torch import JoinedState, PartitionedState, PipelineDataset, ResumableDataLoader
 
 import resumable as rs
 
+__all__ = ["partitioned", "sharded", "train"]
 
-def numbers() -> rs.Pipeline[int]:
-    """The numbers of all ranks."""
-    return rs.range(120).shuffle(0).partition(6, lambda part: part.filter(lambda n: n % 3))
+Deal = Callable[[int, int], rs.Pipeline[int]]
+
+
+def sharded(rank: int, ranks: int) -> rs.Pipeline[int]:
+    """Numbers that are dealt out one by one."""
+    return rs.range(90).shuffle(0).shard(rank, ranks)
+
+
+def partitioned(rank: int, ranks: int) -> rs.Pipeline[int]:
+    """Numbers in partitions that ranks own."""
+    parts = rs.range(120).shuffle(0).partition(6, lambda part: part.filter(lambda n: n % 3))
+    return parts.shard(rank, ranks)
 
 
 def loader(pipeline: rs.Pipeline[Any]) -> ResumableDataLoader[Any]:
@@ -36,39 +51,32 @@ def refused(registered: Any, folder: Path) -> str:
     return ""
 
 
-def main() -> None:
+def train(folder: str, deal: Deal, ranks: int, steps: int) -> None:
     """Go on where the folder says, for some steps, and save; or to the end."""
-    folder, steps = Path(sys.argv[1]), int(sys.argv[2])
+    place, rank = Path(folder), int(os.environ.get("RANK", "0"))
+    if ranks > 1:
+        meeting = f"file://{place}/ranks-{os.environ['RENDEZVOUS']}"
+        torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=ranks)
     accelerator = Accelerator(cpu=True)
-    rank, ranks = accelerator.process_index, accelerator.num_processes
-    batches = loader(numbers().shard(rank, ranks))
-    accelerator.register_for_checkpointing(JoinedState(batches))
-    saved = folder / "saved"
-    resumes = saved.exists()
-    accelerator.wait_for_everyone()  # before another rank can save
-    if resumes:
+    assert (accelerator.process_index, accelerator.num_processes) == (rank, ranks)
+    batches = loader(deal(rank, ranks))
+    registered = JoinedState(batches) if deal is partitioned else batches
+    accelerator.register_for_checkpointing(registered)
+    saved = place / "saved"
+    if saved.exists():
         accelerator.load_state(str(saved))
+    accelerator.wait_for_everyone()  # before another rank can save
     taken = []
     for number in batches:
-        taken.append(number)
+        taken.append(int(number))
         if len(taken) == steps:
             accelerator.save_state(str(saved))
             break
-    uneven = loader(numbers().shard(rank, ranks).shuffle(0, window=4))
-    found = {
-        "taken": taken,
-        "refused": [
-            refused(one, folder / "refused")
-            for one in (
-                batches,
-                PartitionedState(batches),
-                PipelineDataset(numbers().shard(rank, ranks)),
-                uneven,
-            )
-        ],
-    }
-    (folder / f"{ranks}-{rank}.json").write_text(json.dumps(found))
-
-
-if __name__ == "__main__":
-    main()
+    found: dict[str, Any] = {"taken": taken, "refused": []}
+    if deal is partitioned:
+        own = deal(rank, ranks)
+        uneven = own.shuffle(0, window=4)
+        ours = batches, PartitionedState(batches), PipelineDataset(own), iter(own)
+        theirs = loader(uneven), iter(uneven)
+        found["refused"] = [refused(one, place / "refused") for one in (*ours, *theirs)]
+    (place / f"{ranks}-{rank}.json").write_text(json.dumps(found))

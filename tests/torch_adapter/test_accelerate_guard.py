@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("torch", reason="torch is not installed")
 
-from resumable_torch import PipelineDataset
+from resumable_torch import PipelineDataset, ResumableDataLoader
 
 import resumable as rs
 
@@ -30,3 +30,11 @@ def test_a_shard_of_the_lines_of_a_file_has_one_state_for_all_ranks(tmp_path: Pa
         state_for_accelerate(lines.shard(0, 2).filter(str.isalpha))
     with pytest.raises(rs.ExternalStateError, match="JoinedState"):
         state_for_accelerate(lines.partition(2, lambda part: part).shard(0, 2))
+
+
+def test_a_loader_is_not_prepared() -> None:
+    accelerate = pytest.importorskip("accelerate", reason="accelerate is not installed")
+    accelerator = accelerate.Accelerator(cpu=True)
+    for data in ([*range(9)], PipelineDataset(rs.range(9))):
+        with pytest.raises(rs.InvalidArgument, match="must not be given to prepare"):
+            accelerator.prepare(ResumableDataLoader(data, 3))

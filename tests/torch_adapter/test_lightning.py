@@ -207,6 +207,18 @@ def test_states_that_lightning_does_not_save_are_missed(tmp_path: Path) -> None:
         ResumeInput().on_save_checkpoint(training, module, {"loops": loops})
 
 
+def test_an_iterator_is_not_saved_since_lightning_is_a_batch_ahead_of_the_step(
+    tmp_path: Path,
+) -> None:
+    module = Module(stop=2, path=tmp_path / "2.ckpt")
+    with (
+        iter(rs.range(LENGTH).map(row).batch(3, collate=torch.stack)) as iterator,
+        pytest.raises(rs.ExternalStateError, match="pass ResumableDataLoader"),
+    ):
+        trainer(tmp_path, callbacks=[]).fit(module, iterator)
+    assert (len(module.seen), iterator.step) == (2, 3)
+
+
 @pytest.mark.filterwarnings("default")
 def test_a_fit_that_has_ended_says_so(tmp_path: Path) -> None:
     path = tmp_path / "last.ckpt"

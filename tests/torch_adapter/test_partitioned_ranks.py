@@ -109,24 +109,6 @@ def test_several_partitions_and_none_are_saved_by_the_same_words() -> None:
     assert list(again) == list(range(1, 9))
 
 
-def test_accelerate_saves_the_partitions_of_all_ranks_or_refuses(tmp_path: Path) -> None:
-    pytest.importorskip("accelerate", reason="accelerate is not installed")
-    module = "torch_adapter.accelerate_ranks"
-    assert torchrun(2, module, tmp_path, 7) == 0
-    first = [json.loads((tmp_path / f"2-{rank}.json").read_text()) for rank in range(2)]
-    for found in first:
-        *of_partitions, of_batches = found["refused"]
-        assert all(
-            "register_for_checkpointing(JoinedState(loader))" in one for one in of_partitions
-        )
-        assert "put shard behind that" in of_batches
-    assert torchrun(1, module, tmp_path, -1) == 0
-    rest = json.loads((tmp_path / "1-0.json").read_text())
-    assert rest["refused"] == [""] * 4
-    delivered = [number for found in (*first, rest) for number in found["taken"]]
-    assert sorted(delivered) == [number for number in range(120) if number % 3]
-
-
 def split_at(steps: dict[int, int], ranks: int = 2, count: int = 4) -> dict[str, bytes]:
     """The partitions of ranks that have taken so many items, by the number of the rank."""
     saved: dict[str, bytes] = {}
@@ -175,6 +157,14 @@ def test_an_iterator_has_a_state_by_torchs_names() -> None:
             assert again.get_state() == iterator.get_state()
             with pytest.raises(rs.StateMismatch, match="must be a dict"):
                 kind(again).load_state_dict({KEY: b"", "other": b""})
+    for rank_alone in (rs.range(40).shard(1, 2).filter(bool), pipeline.shard(1, 2), rs.range(40)):
+        with iter(rank_alone) as iterator:
+            iterator.skip(3)
+            source = loader(rank_alone)
+            PartitionedState(source).load_state_dict(iterator.state_dict())
+            iterator.skip(1)
+            iterator.load_state_dict(source.state_dict())
+            assert list(source) == list(iterator)
     takers: tuple[Any, ...] = (JoinedState, PartitionedState, gather_state)
     for taker in takers:
         with pytest.raises(rs.InvalidType, match="loader must be a ResumableDataLoader"):

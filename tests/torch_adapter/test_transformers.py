@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import warnings
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +63,12 @@ def trainer(folder: Path, batches: Any, **options: Any) -> Any:
     return Trainer(Model(), arguments, callbacks=[ResumeInput(batches)])
 
 
+def over(data: Any, batch_size: int, **options: Any) -> Any:
+    return ResumableDataLoader(data, batch_size, collate_fn=collate, **options)
+
+
 def loader(workers: int = 0) -> Any:
-    return ResumableDataLoader(
-        Rows(LENGTH), 4, shuffle=True, seed=1, num_workers=workers, collate_fn=collate
-    )
+    return over(Rows(LENGTH), 4, shuffle=True, seed=1, num_workers=workers)
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
@@ -113,6 +117,94 @@ def test_what_would_not_be_exact_is_refused(tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(rs.NoValidCheckpoint, match=r"no state of the input of step 2"):
         trainer(tmp_path, loader()).train(resume_from_checkpoint=last)
+
+
+STREAMS = {
+    "filtered": rs.range(20).filter(lambda number: number % 2).map(row),
+    "partitions": rs.range(20).partition(2, lambda part: part.filter(lambda n: n % 3).map(row)),
+    "endless": rs.range(20).shuffle(1).map(row).repeat(),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_loader_without_length_goes_on_in_its_epoch(name: str, tmp_path: Path) -> None:
+    def training() -> Any:
+        return trainer(tmp_path, over(PipelineDataset(STREAMS[name]), 4), max_steps=9)
+
+    whole = training()
+    whole.train()
+    epochs = {step: epoch_saved(tmp_path / f"checkpoint-{step}") for step in range(1, 10)}
+    for step in range(1, 9):  # step 3 or 4 is the last one of an epoch
+        resumed = training()
+        resumed.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        assert resumed.model.seen == whole.model.seen[step:]
+        assert epoch_saved(tmp_path / "checkpoint-9") == pytest.approx(epochs[9])
+
+
+def epoch_saved(folder: Path) -> float:
+    """What the trainer calls its epoch."""
+    return float(json.loads((folder / "trainer_state.json").read_text())["epoch"])
+
+
+def test_the_epoch_of_a_resumed_training_is_that_of_one_in_one_piece(tmp_path: Path) -> None:
+    trainer(tmp_path, loader(), max_steps=2).train()
+    for step in (2, 3, 5):
+        again = trainer(tmp_path, loader(), max_steps=step + 2)
+        again.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        assert epoch_saved(tmp_path / f"checkpoint-{step + 1}") == (step + 1) / 4
+        assert again.state.epoch == (step + 2) / 4
+
+
+def test_other_batches_than_the_trainer_counts_on_are_refused(tmp_path: Path) -> None:
+    trainer(tmp_path, loader()).train()
+    for step, batch_size in product((2, 4, 5, 6, 7), (2, 8)):
+        again = trainer(tmp_path, over(Rows(LENGTH), batch_size, shuffle=True, seed=1))
+        with pytest.raises(rs.InvalidArgument, match=r"let ranks \* per_device_train_batch_size"):
+            again.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+        assert again.model.seen == []
+    halves = over(Rows(LENGTH), 2, shuffle=True, seed=1)
+    again = trainer(tmp_path, halves, gradient_accumulation_steps=2)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-5"))
+    assert len(again.model.seen) == 2 * 3
+
+
+def test_a_checkpoint_of_0_2_after_a_resume_is_taken(tmp_path: Path) -> None:
+    whole = trainer(tmp_path, loader())
+    whole.train()
+    state = tmp_path / "checkpoint-3" / "trainer_state.json"
+    # It counted the batches since the resume.
+    state.write_text(json.dumps({**json.loads(state.read_text()), "epoch": 0.25}))
+    again = trainer(tmp_path, loader())
+    again.train(resume_from_checkpoint=str(state.parent))
+    assert again.model.seen == whole.model.seen[3:]
+
+
+def test_what_ranks_cannot_share_is_refused_before_the_first_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = trainer(tmp_path, loader())
+    training.add_callback(ResumeInput(loader()))
+    with pytest.raises(rs.InvalidArgument, match="loader must be what get_train_dataloader"):
+        training.train()
+    filtered = rs.range(LENGTH).shard(0, 2).filter(bool).map(row)
+    with pytest.raises(rs.ExternalStateError, match="the trainer keeps the state of rank 0 alone"):
+        trainer(tmp_path, over(PipelineDataset(filtered), 4), max_steps=2).train()
+    monkeypatch.setattr("resumable_torch.transformers.of_all_ranks", lambda value: [value, 5])
+    with pytest.raises(
+        rs.InvalidArgument, match=r"same number of batches in an epoch, got \[4, 5\]"
+    ):
+        trainer(tmp_path, loader()).train()
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_rank_without_random_state_is_told(tmp_path: Path) -> None:
+    trainer(tmp_path, loader()).train()
+    last = tmp_path / "checkpoint-2"
+    (last / "rng_state.pth").rename(last / "rng_state_0.pth")
+    with pytest.warns(
+        RuntimeWarning, match="no random state of rank 0 of 1, so what the model draws"
+    ):
+        trainer(tmp_path, loader()).train(resume_from_checkpoint=str(last))
 
 
 def test_the_global_step_is_the_one_at_which_origins_are_found(tmp_path: Path) -> None:

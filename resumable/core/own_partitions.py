@@ -1,0 +1,78 @@
+"""Which partitions a rank owns, and whether states of these were saved at one step."""
+
+# A rank that has ended may have fewer steps than others. The state after its last item does not say
+# that its partitions have ended. So a partition that is behind is asked for one more item.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from ..errors import StateMismatch
+from ..state.merging import PARTITIONS
+from ..state.value import State
+from .continuing import mismatch, saved_position
+from .graph import walk, with_inputs, without_threads
+from .reliance import ITEMS, PARTS, RANK
+from .stage import Stage
+
+
+def own_partitions(stage: Stage[Any]) -> set[int]:
+    """The numbers of the partitions that this rank owns, if ranks own some of it, so that their states differ."""
+    return {number for found, _ in walk(stage) for number in found._own_partitions}
+
+
+def check_one_step(states: Sequence[State], stage: Stage[Any]) -> None:
+    """Refuse ``states``, each of one partition, if some are behind others and have not ended.
+
+    Only the partitions that ``stage`` owns are checked, and none where a stage upon them holds
+    something of several, or has several inputs.
+
+    Raises:
+      StateMismatch: naming a partition and both steps.
+    """
+    furthest = max(state["step"] for state in states)
+    for state in states:
+        if state["step"] == furthest:
+            continue
+        number = _number(state["pipeline"])
+        only = None if number is None else _over_one(stage, number)
+        if only is not None and _has_more(without_threads(only), state):
+            raise StateMismatch(
+                f"partition {number} was saved at step {state['step']}, and another one at step "
+                f"{furthest}; are they of different checkpoints?"
+            )
+
+
+def _number(state: Any) -> int | None:
+    """The number of the partition whose state this is; None if it is below several inputs."""
+    while isinstance(state, dict) and PARTITIONS not in state:
+        state = state.get("upstream")
+    return state[PARTITIONS][0] if isinstance(state, dict) else None
+
+
+def _over_one(stage: Stage[Any], number: int) -> Stage[Any] | None:
+    """``stage`` over one of the partitions that it owns; None if there is no such thing."""
+    if stage._own_partitions:
+        return stage._over_partition(number) if number in stage._own_partitions else None
+    if len(stage.inputs) != 1 or not (stage.flow.by_item or _holds_nothing(stage)):
+        return None
+    (upstream,) = stage.inputs
+    only = _over_one(upstream, number)
+    return only and with_inputs(stage, (only,))
+
+
+def _holds_nothing(stage: Stage[Any]) -> bool:
+    """Whether it keeps nothing of the partitions between two of its items, such as `batch`."""
+    return not stage.relies_on & (ITEMS | PARTS | RANK)
+
+
+def _has_more(stage: Stage[Any], state: State) -> bool:
+    """Whether ``stage`` has an item after ``state``."""
+    saved = saved_position(stage, state)
+    if reason := mismatch(stage, saved):
+        raise StateMismatch(f"the state belongs to another pipeline: {reason}", stage)
+    with closing(stage.start(saved.epoch)) as root:
+        root.set_state(saved.positions)
+        return root.skip(1) > 0

@@ -145,9 +145,8 @@ class _ForeignService(ExecutorService):
             future = self._executor.submit(work_on, chunk)
         except Exception as error:
             # A plain `RuntimeError` says that it was shut down; a subclass such as `RecursionError` comes from pickling.
-            if type(error) is RuntimeError or isinstance(error, BrokenExecutor):
-                raise WorkersLost(error) from error
-            if _is_of_dask(error, "client", "ClosedClientError"):
+            was_shut_down = type(error) is RuntimeError or isinstance(error, BrokenExecutor)
+            if was_shut_down or _is_of_dask(error, "client", "ClosedClientError"):
                 raise WorkersLost(error) from error
             raise
         self._sent[future] = submission

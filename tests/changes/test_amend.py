@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.advised import advised
 from support.command import call_command, run_python
+from support.damaged import flip_last_bit
 
 import resumable as rs
 from resumable.checkpoint.ranks.parts import WholeSteps
@@ -232,7 +233,7 @@ def test_what_all_may_have_been_read_of_is_said_to_be_fixed_and_why(folder: Path
 def test_a_damaged_newest_checkpoint_is_passed_over_and_told(folder: Path) -> None:
     train(folder, "train(0, 1, 6)")
     newest = folder / "run" / "input-000000000006.ckpt"
-    newest.write_bytes(newest.read_bytes()[:-1] + b"?")
+    flip_last_bit(newest)
     asked = amend(folder, "run", "train.py:pipeline")
     assert asked.stdout.startswith("step 4, ")
     assert asked.stderr.splitlines()[-1] == (

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.damaged import flip_last_bit
 
 __all__ = ["ORBAX_WARNS", "damage", "input_files", "type_strings"]
 
@@ -24,8 +25,7 @@ def input_files(checkpoint: Path, name: str = "input") -> dict[str, bytes]:
 def damage(checkpoint: Path) -> Path:
     """Change the last byte of the only file of the input, and return its path."""
     (path,) = (checkpoint / "input").glob("*.ckpt")
-    data = path.read_bytes()
-    path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    flip_last_bit(path)
     return path
 
 

@@ -155,12 +155,20 @@ class ResumedLoop(Generic[T]):
         """
         with PipelineIterator(self._stage) as there:
             there.load_state_dict(state_dict)
-            if dumps_frozen(there.get_state()) != dumps_frozen(self.iterator.get_state()):
-                raise StateMismatch(
-                    f"the state is at step {there.step}, and the loop of the Checkpointer stands at step "
-                    f"{self.step}: begin it with resume(pipeline, step={there.step}), or load into "
-                    "iter(pipeline)"
-                )
+            self.check_stands_at(there)
+
+    def check_stands_at(self, there: PipelineIterator[T]) -> None:
+        """Refuse a state that ``there`` stands at, unless the loop stands at the same.
+
+        Raises:
+          StateMismatch: saying what to do.
+        """
+        if dumps_frozen(there.get_state()) != dumps_frozen(self.iterator.get_state()):
+            raise StateMismatch(
+                f"the state is at step {there.step}, and the loop of the Checkpointer stands at step "
+                f"{self.step}: begin it with resume(pipeline, step={there.step}), or load into "
+                "iter(pipeline)"
+            )
 
     def save(self) -> str | None:
         """Save now, and wait until it is done; returns where, or None if this step is saved."""

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..core.iterator import PipelineIterator
 from ..core.stage import Stage
-from ..errors import InvalidType, StateMismatch, shorten
+from ..errors import InvalidType, shorten
 from ..pipeline import Pipeline
-from ..state.encoding import dumps_frozen
 from ..state.value import State
 from .checkpointer import Checkpointer
 from .loop import ResumedLoop
@@ -66,7 +65,7 @@ def as_saveable(name: str, value: Any) -> SaveableInput:
     """``value`` with its iterator.
 
     Args:
-      name: of the argument, for erro
+      name: of the argument, for errors.
       value: what the user gave.
 
     Raises:
@@ -102,9 +101,4 @@ def put_state(saveable: SaveableInput, state: State) -> None:
         saveable.target.set_state(state)
         return
     with Pipeline(saveable.stage).resume(state) as there:
-        if dumps_frozen(there.get_state()) == dumps_frozen(saveable.get_state()):
-            return
-        raise StateMismatch(
-            f"the checkpoint holds the input at step {there.step}, and the loop of the Checkpointer stands at "
-            f"step {saveable.step}: begin it with resume(pipeline, step={there.step}), or load into iter(pipeline)"
-        )
+        saveable.target.check_stands_at(there)

@@ -69,7 +69,6 @@ TIMED = 200
 
 NOTHING_COUNTED = RunCounters()
 
-
 # The next items, each with its step. While none can be taken, one of the three below stands in their
 # place: items must be prepared first, a call is in progress, or a call failed.
 Numbered: TypeAlias = "Iterator[tuple[int, Any]]"

@@ -11,6 +11,7 @@ import sys
 import uuid
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple, TypeAlias, final
@@ -78,10 +79,11 @@ class HandedOver(NamedTuple):
 
 
 @final
+@dataclass(eq=False)
 class SentChunk:
     """A chunk as it goes to a worker, equal to no other.
 
-    Args:
+    Attributes:
       loop: where the outcome goes.
       fn: called with each item.
       block: the items.
@@ -92,14 +94,11 @@ class SentChunk:
     # Dask names work by its arguments, and answers what has the same name with what the first came to. That would
     # be an error where the work is tried again, and a result of the last epoch where the function is not pure.
 
-    def __init__(
-        self, loop: Process, fn: Callable[[Any], Any], block: Block, drop: bool, tell: bool
-    ) -> None:
-        self.loop = loop
-        self.fn = fn
-        self.block = block
-        self.drop = drop
-        self.tell = tell
+    loop: Process
+    fn: Callable[[Any], Any]
+    block: Block
+    drop: bool
+    tell: bool
 
     def __dask_tokenize__(self) -> str:
         """A new name each time."""

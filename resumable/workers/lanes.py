@@ -19,7 +19,7 @@ class HasLanes(Protocol):
         """A new executor that gives all its work to one worker of this one, as long as that worker lives."""
 
 
-def lane_of(executor: Executor) -> Executor:
+def lane_of(executor: str | Executor) -> str | Executor:
     """A lane of ``executor``, or itself if it has none.
 
     Raises:

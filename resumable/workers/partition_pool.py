@@ -154,10 +154,7 @@ class PartitionPool:
         """A pool of one worker, of which there will be ``count``; one kept from the last epoch if there is one."""
         slots = min(-(-len(self._partitions) // count), MOST_SLOTS)
         runner = PartitionRunner(self.config.pipeline)
-        executor = self.config.executor
-        if isinstance(executor, Executor):
-            executor = lane_of(executor)
-        call = WorkerCall(runner, False, 1, executor)
+        call = WorkerCall(runner, False, 1, lane_of(self.config.executor))
         if not self._runners:  # those of the other workers are like it
             check_call(call)
         self._runners.append(runner)

@@ -51,9 +51,8 @@ def write_file(checkpoint: Checkpoint, file: InputFile) -> None:
     if isinstance(filesystem, LocalFileSystem):
         is_new = write_if_new(Path(place), file.data)
     elif is_new := filesystem.get_file_info(place).type == FileType.NotFound:
-        with filesystem.open_output_stream(
-            place
-        ) as stream:  # an object appears whole or not at all
+        # An object appears whole or not at all.
+        with filesystem.open_output_stream(place) as stream:
             stream.write(file.data)
     if not is_new:
         check_same(file, _content(filesystem, place), folder)

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -213,8 +213,7 @@ class Dispatcher:
         """Give tasks to actors as long as some have room; each gets the oldest task that it may do."""
         if not (self._free or self._queued):
             return
-        for lane in self._queued:
-            self._place(lane)
+        self._place_lanes()
         # Those without work come first.
         for slot in sorted(self._slots, key=lambda slot: len(slot.in_work)):
             while slot.has_room and (task := self._next_task(slot)) is not None:
@@ -231,17 +230,17 @@ class Dispatcher:
             del self._queued[task.lane]
         return task
 
-    def _place(self, lane: Lane) -> None:
-        """Give ``lane`` an actor that runs, if there is one: it keeps the one it has."""
+    def _place_lanes(self) -> None:
+        """Give each lane in which a task waits an actor that runs, if there is one: it keeps the one it has."""
         running = [slot for slot in self._slots if slot.ready]
-        if not running:
-            lane.slot = None
-            return
-        lanes = {slot: sum(other.slot is slot for other in self._lanes) for slot in running}
-        fewest = min(running, key=lanes.__getitem__)
-        # One that has just started relieves another one of a lane.
-        if lane.slot not in lanes or lanes[lane.slot] > lanes[fewest] + 1:
-            lane.slot = fewest
+        lanes = Counter(lane.slot for lane in self._lanes)
+        for lane in self._queued:
+            fewest = min(running, key=lanes.__getitem__, default=None)
+            # One that has just started relieves another one of a lane.
+            if lane.slot not in running or lanes[lane.slot] > lanes[fewest] + 1:
+                lanes[lane.slot] -= 1
+                lanes[fewest] += 1
+                lane.slot = fewest
 
     def _send(self, slot: ActorSlot, task: Task) -> None:
         self._check_connection()

@@ -138,7 +138,7 @@ class ResumeInput(TrainerCallback):
                 go_on="raise num_train_epochs or max_steps",
             )
             return
-        if _random_state(args) not in {file.name for file in folder.iterdir()}:
+        if not (folder / _random_state(args)).exists():
             warnings.warn(
                 f"{folder} has no random state of rank {args.process_index} of {args.world_size}, so what "
                 "the model draws, as for dropout, does not go on as it was; the input does",

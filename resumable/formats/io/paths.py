@@ -29,7 +29,7 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
     found: list[str] = []
     for path in chain.from_iterable(map(_expanded_unless_there, given_paths(paths))):
         text = os.path.expanduser(path)
-        if os.path.lexists(text) or not glob.has_magic(text):
+        if not glob.has_magic(text) or os.path.lexists(text):
             found.append(text)
             continue
         matches = sorted(
@@ -45,7 +45,9 @@ def found_files(paths: Paths, is_left_out: Callable[[str], bool]) -> list[str]:
 
 def _expanded_unless_there(path: str) -> list[str]:
     """The paths that ``path`` stands for by its braces, unless a file has them in its name."""
-    return [path] if os.path.lexists(os.path.expanduser(path)) else expanded(path)
+    if "{" not in path or os.path.lexists(os.path.expanduser(path)):
+        return [path]
+    return expanded(path)
 
 
 def repeatable(paths: Paths) -> Paths:

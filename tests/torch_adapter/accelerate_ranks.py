@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from accelerate import Accelerator  # type: ignore[import-untyped]
 
 from resumable_torch import JoinedState, PartitionedState, PipelineDataset, ResumableDataLoader
+from torch_adapter.processes import meet
 
 import resumable as rs
 
@@ -53,10 +51,8 @@ def refused(registered: Any, folder: Path) -> str:
 
 def train(folder: str, deal: Deal, ranks: int, steps: int) -> None:
     """Go on where the folder says, for some steps, and save; or to the end."""
-    place, rank = Path(folder), int(os.environ.get("RANK", "0"))
-    if ranks > 1:
-        meeting = f"file://{place}/ranks-{os.environ['RENDEZVOUS']}"
-        torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=ranks)
+    place = Path(folder)
+    rank = meet(place, ranks)
     accelerator = Accelerator(cpu=True)
     assert (accelerator.process_index, accelerator.num_processes) == (rank, ranks)
     batches = loader(deal(rank, ranks))

@@ -94,8 +94,7 @@ def gloo(ranks: int, code: str, folder: Path, preloaded: tuple[str, ...]) -> Non
 def run_ranks(count: int, module: str, call: str, output: IO[Any]) -> list[int]:
     """The exit status of each of ``count`` ranks, which evaluate ``call`` in what ``module`` defines.
 
-    They know their places as under torchrun, but wait for each other in a file whose name is to end in
-    ``RENDEZVOUS``.
+    They know their places as under torchrun, and wait for each other by `meet`.
     """
     world = {"WORLD_SIZE": str(count), "RENDEZVOUS": uuid4().hex}
     started: list[Any] = []
@@ -112,3 +111,14 @@ def run_ranks(count: int, module: str, call: str, output: IO[Any]) -> list[int]:
         for process in started:
             process.kill()
             process.stdin.close()
+
+
+def meet(folder: Path, ranks: int) -> int:
+    """Let this one of ``ranks`` that `run_ranks` has started meet the others in ``folder``; returns its number."""
+    rank = int(os.environ.get("RANK", "0"))
+    if ranks > 1:
+        import torch.distributed as dist
+
+        meeting = f"file://{folder}/ranks-{os.environ['RENDEZVOUS']}"
+        dist.init_process_group("gloo", meeting, rank=rank, world_size=ranks)
+    return rank

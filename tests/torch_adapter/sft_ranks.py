@@ -20,6 +20,7 @@ with warnings.catch_warnings():
     from trl import SFTConfig, SFTTrainer  # type: ignore[attr-defined]
 
 from resumable_torch import PipelineDataset, ResumableDataLoader
+from torch_adapter.processes import meet
 
 import resumable as rs
 
@@ -111,10 +112,8 @@ class KillAt(transformers.TrainerCallback):
 
 def train(folder: str, ranks: int, until: int) -> None:
     """Train from the last checkpoint to the end, or be killed at step ``until``."""
-    place, rank = Path(folder), int(os.environ.get("RANK", "0"))
-    if ranks > 1:
-        meeting = f"file://{place}/ranks-{os.environ['RENDEZVOUS']}"
-        torch.distributed.init_process_group("gloo", meeting, rank=rank, world_size=ranks)
+    place = Path(folder)
+    rank = meet(place, ranks)
     arguments = SFTConfig(
         folder,
         max_steps=STEPS,

@@ -17,6 +17,7 @@ with warnings.catch_warnings():
     from resumable_torch.transformers import ResumeInput
 
 from resumable_torch import PipelineDataset, ResumableDataLoader
+from torch_adapter.processes import meet
 
 import resumable as rs
 
@@ -109,11 +110,7 @@ def trainer(
     folder: Path, kind: str, ranks: int, batch_size: int, accumulation: int, steps: int
 ) -> Any:
     """The trainer of this rank; with ``steps``, it trains so many instead of epochs."""
-    rank = int(os.environ.get("RANK", "0"))
-    if ranks > 1:
-        torch.distributed.init_process_group(
-            "gloo", f"file://{folder}/ranks-{os.environ['RENDEZVOUS']}", rank=rank, world_size=ranks
-        )
+    rank = meet(folder, ranks)
     arguments = transformers.TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=batch_size,

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.gzipped import gzipped_numbers
 
 import resumable as rs
 from resumable.checkpoint.standing import run_standing
 from resumable.core.timeline import Continuation
 
-FOLDER = tempfile.TemporaryDirectory()
 
-
-@cache
 def compressed() -> list[str]:
     """Two files of numbers."""
-    paths = [f"{FOLDER.name}/{name}.gz" for name in "ab"]
-    for path, numbers in zip(paths, (range(4000, 4006), range(4006, 4040)), strict=True):
-        Path(path).write_bytes(gzip.compress("".join(f"{one}\n" for one in numbers).encode()))
-    return paths
+    return gzipped_numbers(range(4000, 4006), range(4006, 4040))
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,22 +11,18 @@ from changes.test_weights import MOST, ONLY_BY_INDEX, STEPS, read, with_steps
 from hypothesis import given, reject
 from hypothesis import strategies as st
 from support.advised import advised
+from support.gzipped import gzipped_numbers
 
 import resumable as rs
 from resumable.testing.comparing import assert_same
 
 Records = Mapping[int, Sequence[int]]
 Make = Callable[[Records], rs.Pipeline[Any]]
-FOLDER = tempfile.TemporaryDirectory()
 
 
-@cache
 def compressed() -> list[str]:
     """Two files of the numbers from 0 to 39, which are read in order."""
-    paths = [f"{FOLDER.name}/{name}.gz" for name in "ab"]
-    for path, numbers in zip(paths, (range(20), range(20, 40)), strict=True):
-        Path(path).write_bytes(gzip.compress("".join(f"{one}\n" for one in numbers).encode()))
-    return paths
+    return gzipped_numbers(range(20), range(20, 40))
 
 
 def by_file(records: Any) -> Any:

@@ -10,6 +10,7 @@ from support.pages import DOCS, matches, module_path, run_page
 PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
     "guides/vision": "PIL",
+    "guides/media": "av",
     "guides/waiting": "prometheus_client",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from .. import from_files
 from ..errors import InvalidArgument, ResumableError
+from ..errors.public_urls import public_url
 from ..formats.index.known import FORMATS
 from ..formats.index.names import is_cache
 from ..formats.index.record_index import LARGEST_PACKED
@@ -81,11 +82,11 @@ def _found(patterns: list[str], index_dir: str | None) -> list[str]:
     local = [pattern for pattern in patterns if not is_remote(pattern)]
     if urls and index_dir is None:
         raise InvalidArgument(
-            f"--index-dir must say where the index of a URL is kept, got {urls[0]}"
+            f"--index-dir must say where the index of a URL is kept, got {public_url(urls[0])}"
         )
     found = found_files(local, is_cache) if local else []
     for files in found_remote_files(urls, None) if urls else []:
-        found += [file.path for file in files]
+        found += [file.url for file in files]
     return found
 
 
@@ -106,5 +107,6 @@ def _indexed(group: IndexGroup, folder: str | None) -> int:
     """Build the indexes of a group; returns the number of its records."""
     for path in group.paths:
         if compression_of(without_query(path)):
-            raise ResumableError(f"{path} is compressed, and read as a stream without an index")
+            shown = public_url(path)
+            raise ResumableError(f"{shown} is compressed, and read as a stream without an index")
     return len(OPENED_BY[group.format](group.paths, index_dir=folder))

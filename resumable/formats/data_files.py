@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeAlias
 
-from ..errors import InvalidArgument, InvalidType, shorten
+from ..errors import InvalidArgument, InvalidType
 from .index.names import is_cache
 from .io.open_files import DataFile, found_file
 from .io.paths import Paths, found_files, given_paths, is_remote
@@ -14,6 +14,11 @@ from .io.remote import RemoteFile, found_remote_files
 from .record import Format
 
 AnyFile: TypeAlias = DataFile | RemoteFile
+
+
+def location(file: AnyFile) -> str:
+    """Where ``file`` is: its path or, with whatever secret it holds, its URL."""
+    return file.url if isinstance(file, RemoteFile) else file.path
 
 
 def found_data_files(
@@ -39,11 +44,12 @@ def found_data_files(
     """
     given, is_left_out = given_paths(paths), partial(is_cache, format=format)
     if storage_options is not None and not isinstance(storage_options, Mapping):
-        raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
+        raise InvalidType(f"storage_options must be a dict, got {type(storage_options).__name__}")
     if not any(map(is_remote, given)):
         if storage_options is not None:
+            names = sorted(map(str, storage_options))  # their values may be secrets
             raise InvalidArgument(
-                f"storage_options must be None for local files, got {shorten(storage_options)}"
+                f"storage_options must be None for local files, got those called {names}"
             )
         return list(map(look, found_files(given, is_left_out)))
 

@@ -241,6 +241,16 @@ def test_a_file_is_left_out_by_its_name_with_or_without_its_query(
         assert len(left) == 39
 
 
+def test_two_users_of_one_url_are_refused(http_server: FileServer, tmp_path: Path) -> None:
+    secret = Secret("lines", http_server, tmp_path)
+    urls = [secret.url, secret.url.replace(PASSWORD, "another5ecret")]
+    with pytest.raises(
+        rs.InvalidArgument, match="must not differ in user and password alone"
+    ) as it:
+        rs.lines(urls, **secret.options)
+    assert_public([all_of(it.value)])
+
+
 @pytest.mark.parametrize(
     ("url", "shown"),
     [

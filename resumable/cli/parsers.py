@@ -433,7 +433,7 @@ def _seconds(text: str) -> float:
 
 
 def _argument(text: str) -> tuple[str, Any]:
-    name, value = _named(text)
+    name, value = _named(text, shown=text)
     try:
         return name, ast.literal_eval(value)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
@@ -441,7 +441,8 @@ def _argument(text: str) -> tuple[str, Any]:
 
 
 def _storage_option(text: str) -> tuple[str, Any]:
-    name, value = _named(text)
+    # What stands behind the sign may be a secret.
+    name, value = _named(text, shown=text.partition("=")[0])
     try:
         return name, json.loads(value)
     except (ValueError, RecursionError):
@@ -449,9 +450,8 @@ def _storage_option(text: str) -> tuple[str, Any]:
         return name, {"True": True, "False": False, "None": None}.get(value, value)
 
 
-def _named(text: str) -> tuple[str, str]:
+def _named(text: str, shown: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
-        # What stands behind the sign may be a secret.
-        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {name + equals!r}")
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, got {shown!r}")
     return name, value

@@ -216,8 +216,8 @@ def found_remote_files(
     """The files that each of ``urls`` names, at least one; the matches of a pattern are sorted.
 
     Raises:
-      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, or a size
-        cannot be learned.
+      InvalidArgument: if a pattern matches nothing, fsspec does not know the protocol, a size cannot be
+        learned, or two URLs differ in user and password alone.
       FileNotFoundError: if there is no such file.
       ReadError: if the file system cannot be asked.
       MissingDependency: if fsspec or the backend is not installed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -124,7 +125,11 @@ def some_files(*sizes: int) -> list[File]:
 
 def kept_bytes(folder: Path) -> int:
     """What all files of parts take, also those that are being written."""
-    return sum(path.lstat().st_size for path in folder.rglob("*.part*"))
+    total = 0
+    for path in folder.rglob("*.part*"):
+        with suppress(FileNotFoundError):  # another process has removed it
+            total += path.lstat().st_size
+    return total
 
 
 def opened(cache: FileCache) -> CacheReader:

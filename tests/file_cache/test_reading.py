@@ -292,3 +292,29 @@ def test_another_version_of_a_file_is_another_file(tmp_path: Path) -> None:
     for content in (b"old" * 99, b"new" * 99):
         file = File("s3://bucket/a", content)
         assert reader.read([Span(file, 0, file.size)], network) == [content]
+
+
+@pytest.mark.parametrize("kind", ["flip", "cut", "longer", "empty"])
+@given(st.floats(0, 1, exclude_max=True))
+def test_a_damaged_part_is_fetched_again(kind: str, place: float) -> None:
+    (file,) = some_files(PART)
+    with tempfile.TemporaryDirectory() as folder:
+        cache, network = rs.FileCache(folder, 4 * ROOM, PART), Network()
+        first, second = opened(cache), opened(cache)
+        first.read([Span(file, 0, PART)], network)
+        (path,) = Path(folder).rglob("*.part")
+        data = bytearray(path.read_bytes())
+        where = 16 + int(place * (len(data) - 16))  # behind what tells that a cache has written it
+        if kind == "flip":
+            data[where] ^= 1
+        elif kind == "longer":
+            data.append(0)
+        else:
+            del data[where if kind == "cut" else 0 :]
+        path.write_bytes(data)
+        os.utime(path, ns=(0, 1))  # as if it were written at another time
+        for reader in (first, second):
+            assert reader.read([Span(file, 0, PART)], network) == [file.content]
+        assert network.bytes == 2 * PART
+        first.close()
+        second.close()

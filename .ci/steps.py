@@ -48,7 +48,7 @@ OLD = Environment("3.10", "numpy==1.26.*", "msgpack", *TESTING, *TOOLS)
 NEW = Environment("3.13", "numpy>=2", "msgpack", *TESTING, *TOOLS)
 REMOTE = Environment("3.11", *CORE, *TESTING, "fsspec", "s3fs", "moto[server]")
 FILES = Environment(
-    "3.11", "aiohttp", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
+    "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
     "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
@@ -154,7 +154,7 @@ python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
-python -m pytest --require-packages tests/docs -k "files.md or vision.md or cache.md"
+python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
 """),

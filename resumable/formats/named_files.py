@@ -11,6 +11,7 @@ from ..core.block import NO_INDICES, Indices
 from ..core.left_out import AtPlaces
 from ..core.records import Records
 from ..errors import InvalidArgument, shorten
+from ..errors.public_urls import public_name
 
 
 def left_out_of_files(
@@ -47,7 +48,8 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
     for number, path in enumerate(paths):
         by_last_part[_last_part(path)].append(number)
     for name, part in records.named.items():
-        same_end = by_last_part.get(_last_part(name), ())
+        ends = dict.fromkeys((_last_part(name), _last_part(public_name(name))))
+        same_end = [number for end in ends for number in by_last_part.get(end, ())]
         named = [number for number in same_end if is_named(paths[number], name)]
         if not named and records.may_lack:
             continue
@@ -55,7 +57,7 @@ def records_of_files(records: Records, paths: Sequence[str]) -> Iterator[tuple[i
             are = f"{len(named)} files are" if named else "no file is"
             raise InvalidArgument(
                 f"records must name a file by its path, or by an end of it that no other has, but {are} called "
-                f"{name!r} among {shorten([paths[number] for number in named] or list(paths))}"
+                f"{public_name(name)!r} among {shorten([paths[number] for number in named] or list(paths))}"
             )
         yield named[0], part
 
@@ -66,4 +68,5 @@ def _last_part(path: str) -> str:
 
 def is_named(path: str, name: str) -> bool:
     """Whether ``name`` is that of the file at ``path``: the path, or the end of it."""
-    return path == name or path.endswith(f"/{name.lstrip('/')}")
+    named = (name, public_name(name))
+    return path in named or any(path.endswith(f"/{one.lstrip('/')}") for one in named)

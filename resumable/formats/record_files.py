@@ -75,7 +75,7 @@ class RecordFiles(LookedUp[T]):
         # Another process reads the indexes again.
         state = super().__getstate__()
         del state["_files"], state["_ends"]
-        state["paths"] = self.file_paths
+        state["paths"] = self.locations
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -125,9 +125,16 @@ class RecordFiles(LookedUp[T]):
         """What the indexes know of the contents of the files."""
         return evidence_of_indexes([(file.path, file.positions.content) for file in self._files])
 
+    @property
+    def locations(self) -> list[str]:
+        """Where the files are, for another process to open them."""
+        return [
+            file.file.url if isinstance(file, RemoteRecords) else file.path for file in self._files
+        ]
+
     @derived
     def file_paths(self) -> list[str]:
-        """The paths of the files, or their URLs."""
+        """The paths of the files, or their URLs as they may be shown."""
         return [file.path for file in self._files]
 
     def _left_out(self, epoch: int, records: Records) -> LeftOut:

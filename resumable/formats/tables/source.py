@@ -31,7 +31,7 @@ from ...core.stage import MOST_ITEMS
 from ...errors import InvalidArgument, InvalidType, MalformedItem, MissingDependency, shorten
 from ..ahead import ReadAheadItems
 from ..contents import FILES, evidence_of
-from ..data_files import found_data_files
+from ..data_files import found_data_files, location
 from ..io.clock_cache import ClockCache, Shelved
 from ..io.fetching import map_at_once
 from ..io.paths import Paths, file_name
@@ -180,7 +180,7 @@ class TableFiles(LookedUp[dict[str, Any]]):
         state = super().__getstate__()
         for name in ("_files", "_ends", "_file_of", "_number_of", "_groups", "names"):
             del state[name]
-        return state | {"paths": [file.access.path for file in self._files]}
+        return state | {"paths": [location(file.access.file) for file in self._files]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

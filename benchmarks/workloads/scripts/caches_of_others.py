@@ -51,7 +51,9 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
     from streaming.base.storage import download
 
     store = folder / "mds"
-    with MDSWriter(out=str(store), columns={"data": "bytes"}, size_limit=items * (size + 8) + 4096) as writer:
+    with MDSWriter(
+        out=str(store), columns={"data": "bytes"}, size_limit=items * (size + 8) + 4096
+    ) as writer:
         for data in samples(items, size):
             writer.write({"data": data})
     total = sum(path.stat().st_size for path in store.iterdir())
@@ -65,7 +67,7 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
                 remote=str(store), local=cache, shuffle=True, shuffle_algo=algorithm, batch_size=1, num_canonical_nodes=1,
                 cache_limit=int(share * total), predownload=8,
             )  # fmt: skip
-            yield row(f"{algorithm}", share, copied, total, epochs, lambda d=dataset: d)
+            yield row(f"{algorithm}", share, copied, total, epochs, lambda one=dataset: one)
             shutil.rmtree(cache, ignore_errors=True)
 
 
@@ -88,7 +90,9 @@ def litdata(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[s
 
         async def adownload_bytes(self, remote: str, offset: int, length: int, local: str) -> bytes:
             copied.bytes += length
-            return bytes(await super().adownload_bytes(remote.removeprefix("local:"), offset, length, local))
+            return bytes(
+                await super().adownload_bytes(remote.removeprefix("local:"), offset, length, local)
+            )
 
     register_downloader("local:", Counting, overwrite=True)
     for share in (0.1, 0.25, 0.5):
@@ -96,7 +100,7 @@ def litdata(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[s
         dataset = StreamingDataset(
             f"local:{store}", cache_dir=cache, shuffle=True, max_cache_size=int(share * total)
         )
-        yield row("shuffle=True", share, copied, total, epochs, lambda d=dataset: d)
+        yield row("shuffle=True", share, copied, total, epochs, lambda one=dataset: one)
         shutil.rmtree(cache, ignore_errors=True)
 
 

@@ -67,7 +67,7 @@ def mosaicml(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[
                 remote=str(store), local=cache, shuffle=True, shuffle_algo=algorithm, batch_size=1, num_canonical_nodes=1,
                 cache_limit=int(share * total), predownload=8,
             )  # fmt: skip
-            yield row(f"{algorithm}", share, copied, total, epochs, lambda one=dataset: one)
+            yield row(f"{algorithm}", share, copied, total, epochs, dataset)
             shutil.rmtree(cache, ignore_errors=True)
 
 
@@ -100,18 +100,18 @@ def litdata(folder: Path, items: int, size: int, epochs: int) -> Iterator[dict[s
         dataset = StreamingDataset(
             f"local:{store}", cache_dir=cache, shuffle=True, max_cache_size=int(share * total)
         )
-        yield row("shuffle=True", share, copied, total, epochs, lambda one=dataset: one)
+        yield row("shuffle=True", share, copied, total, epochs, dataset)
         shutil.rmtree(cache, ignore_errors=True)
 
 
 def row(
-    name: str, share: float, copied: Copied, total: int, epochs: int, start: Callable[[], Any]
+    name: str, share: float, copied: Copied, total: int, epochs: int, dataset: Any
 ) -> dict[str, Any]:
     """What each epoch copied."""
     fetched = []
     for _ in range(epochs):
         before, count = copied.bytes, 0
-        for _ in start():
+        for _ in dataset:
             count += 1
         fetched.append(round((copied.bytes - before) / total, 3))
     return {"shuffle": name, "cache": share, "fetched": fetched, "items": count}

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from .core.arguments import check_bool, check_callable, check_choice
 from .errors import InvalidArgument
+from .formats.array_record import ArrayRecord
 from .formats.arrow import Arrow
 from .formats.csv import checked_dialect, open_csv
 from .formats.data_files import found_data_files
@@ -16,6 +17,7 @@ from .formats.files import Files
 from .formats.image_folder import ImageFolder, LabelledDecoder
 from .formats.io.paths import Paths, repeatable
 from .formats.jsonl import parse_json_line
+from .formats.lance import Lance
 from .formats.lines import LINES, Lines, check_encoding, decode_line
 from .formats.megatron import Megatron, Tokens
 from .formats.parquet import Parquet
@@ -28,6 +30,14 @@ from .stages.map import Map
 from .views.explained import explained_by
 
 U = TypeVar("U")
+
+
+@explained_by(ArrayRecord)
+def array_record(
+    paths: Paths, *, storage_options: Mapping[str, Any] | None = None
+) -> Pipeline[bytes]:
+    """The records of ArrayRecord files; see `resumable.formats.array_record.ArrayRecord`."""
+    return Pipeline(ArrayRecord(paths, storage_options=storage_options))
 
 
 @explained_by(Arrow)
@@ -99,6 +109,18 @@ def csv(
     dialect = checked_dialect(delimiter, quotechar, encoding, check_bool("header", header))
     source, decode = open_csv(paths, dialect, columns, index_dir, storage_options)
     return Pipeline(Map(source, decode, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(Lance, dataset_version="version")
+def lance(
+    uri: str | os.PathLike[str],
+    columns: Sequence[str] | None = None,
+    *,
+    version: int | str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The rows of a Lance dataset as dicts; see `resumable.formats.lance.Lance`."""
+    return Pipeline(Lance(uri, columns, dataset_version=version, storage_options=storage_options))
 
 
 @explained_by(Lines)

@@ -203,6 +203,14 @@ def test_a_damaged_record_is_named_and_others_are_read(tmp_path: Path) -> None:
             next(iterator)
         assert iterator.get_state()["step"] == 7
     assert pipeline.gather(np.array([9, 8, 3])) == [found[9], found[8], found[3]]
+    assert holds_in_a_fork(lambda: refuses(pipeline, 7) and pipeline[8] == found[8])
+
+
+def refuses(pipeline: rs.Pipeline[bytes], index: int) -> bool:
+    try:
+        return not pipeline[index]
+    except rs.MalformedItem:
+        return True
 
 
 @pytest.mark.parametrize("content", [b"", b"no such file at all", bytes(70_000)])

@@ -40,7 +40,7 @@ class ArrayRecord(ItemsInParts[bytes]):
     pickled, opens the files anew. The package starts threads, so a process with another start method than fork
     is the safer one.
 
-    The package reads only files that have a path. So a remote file is copied to the folder of `tempfile`,
+    The package reads only files that have a path. So a remote file is copied to the folder of temporary files,
     as a whole, when the pipeline is built; every process that builds or unpickles it does that, while forks of
     that process share its copies. They are removed when it ends; if it is killed, they stay. There must be
     room for all files there.

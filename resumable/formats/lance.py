@@ -99,7 +99,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
         super().__post_init__()
         chosen = checked_columns(self.columns)
         uri = _checked_uri(self.uri)
-        _check_version(self.dataset_version)
+        version = _checked_version(self.dataset_version)
         _check_options(self.storage_options)
         try:
             import lance  # noqa: F401
@@ -107,7 +107,7 @@ class Lance(ItemsInParts[dict[str, Any]]):
             raise MissingDependency(
                 f"Lance needs pylance: pip install 'resumable-loader[lance]' ({error})"
             ) from error
-        found = LanceVersion(uri, self.dataset_version, self.storage_options)
+        found = LanceVersion(uri, version, self.storage_options)
         names = found.names if chosen is None else chosen
         check_names(uri, found.names, names)
         values: dict[str, Any] = {
@@ -176,13 +176,16 @@ def _checked_uri(uri: Any) -> str:
     return text if is_remote(text) else os.path.abspath(os.path.expanduser(text))
 
 
-def _check_version(version: Any) -> None:
+def _checked_version(version: Any) -> int | str | None:
     if version is None or isinstance(version, str):
-        return
+        return version
     if not isinstance(version, (int, np.integer)) or isinstance(version, bool):
         raise InvalidType(f"version must be a number or a tag, got {shorten(version)}")
     if not 1 <= version < 1 << 63:
-        raise InvalidArgument(f"version must be at least 1, and below 2**63, got {version}")
+        raise InvalidArgument(
+            f"version must be at least 1, and below 2**63, got {shorten(version)}"
+        )
+    return int(version)
 
 
 def _check_options(options: Any) -> None:

@@ -11,6 +11,7 @@ PAGES = sorted(DOCS.glob("**/*.md"))
 PACKAGES = {
     "guides/vision": "PIL",
     "guides/waiting": "prometheus_client",
+    "coming-from/lance": "lance",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/torchtitan": "torchtitan",

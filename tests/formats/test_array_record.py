@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -230,7 +231,17 @@ def test_a_file_that_is_cut_short_anywhere_is_refused(tmp_path: Path) -> None:
             rs.array_record(path)
 
 
-def test_errors_of_the_system_are_its_own(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_the_extra_is_named(
+    data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "array_record.python.array_record_module", None)
+    with pytest.raises(
+        rs.MissingDependency, match=r"pip install 'resumable-loader\[array-record\]'"
+    ):
+        source(data)
+
+
+def test_errors_of_the_system_are_its_own(data: Path) -> None:
     with pytest.raises(FileNotFoundError):
         rs.array_record(data / "none")
     with pytest.raises(rs.InvalidArgument, match="at least one file"):

@@ -226,6 +226,12 @@ def test_what_is_not_there_is_told(changing: Path) -> None:
         rs.lance("gopher://a")
 
 
+def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "lance", None)
+    with pytest.raises(rs.MissingDependency, match=r"pip install 'resumable-loader\[lance\]'"):
+        rs.lance("a.lance")
+
+
 def test_origins_and_exclusions_name_the_row(data: Path) -> None:
     origin: Any = rs.origins(mixed(data).shuffle(3))[4]
     assert same(mixed(data)[origin.record], mixed(data).shuffle(3)[4])

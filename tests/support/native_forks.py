@@ -9,10 +9,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from resumable.workers.fork import fork
+
 
 def holds_in_a_fork(check: Callable[[], bool]) -> bool:
     """Whether ``check`` returns True in a fork of this process, within a minute."""
-    child = os.fork()
+    child = fork()
     if not child:
         code = 70
         try:

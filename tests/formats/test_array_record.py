@@ -89,6 +89,7 @@ def test_records_are_those_that_the_package_reads(options: str, tmp_path: Path) 
     assert pipeline.gather(order) == [found[number] for number in order.tolist()]
     assert [pipeline[index] for index in (0, 699, -1)] == [found[0], found[699], found[699]]
     assert pipeline.gather(np.arange(5, 650)) == found[5:650]
+    assert pipeline.gather(np.array([4, 6, 5, 7])) == [found[number] for number in (4, 6, 5, 7)]
 
 
 def test_items_are_those_of_grains_data_source(data: Path) -> None:

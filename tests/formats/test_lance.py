@@ -163,6 +163,7 @@ def test_a_pipeline_reads_the_version_that_it_was_built_with(changing: Path) -> 
         lance.dataset(changing).delete("id < 5")
         rest = list(iterator)
     assert ids(pipeline) == ids(pickle.loads(pickle.dumps(pipeline))) == list(range(10))
+    assert holds_in_a_fork(lambda: ids(pipeline) == list(range(10)))
     assert ids(rs.lance(changing)) == list(range(5, 20))
     again = rs.lance(changing, version=1).shuffle(0)
     assert list(again.resume(rs.loads(state))) == rest

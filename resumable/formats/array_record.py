@@ -43,7 +43,7 @@ class ArrayRecord(ItemsInParts[bytes]):
     The package reads only files that have a path. So a remote file is copied to the folder of temporary files,
     as a whole, when the pipeline is built; every process that builds or unpickles it does that, while forks of
     that process share its copies. They are removed when it ends; if it is killed, they stay. There must be
-    room for all files there.
+    room for all files there. With a cache, copies are made out of it, so the network is asked once.
 
     State: O(1), the position. Random access. A resume reads the list of records, and the first and last
     4 KiB of each file (of at most 10,000).

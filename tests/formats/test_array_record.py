@@ -273,6 +273,19 @@ def test_remote_files_are_copied_once_and_read_as_local_ones(
     assert not [one for one in http_server.requests if one[0] == "GET" and one[2] != (0, 4095)]
 
 
+def test_another_process_makes_its_copies_out_of_the_cache(
+    data: Path, http_server: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    urls = served(http_server, data)
+    cache = rs.FileCache(tmp_path, max_bytes=1 << 26)
+    monkeypatch.setattr(local_copies, "_folder", None)
+    pipeline = rs.array_record(urls, storage_options={"retry": AT_ONCE}, cache=cache)
+    monkeypatch.setattr(local_copies, "_folder", None)  # as it is in another one
+    http_server.requests.clear()
+    assert list(pickle.loads(pickle.dumps(pipeline))) == list(pipeline) == ALL
+    assert not [one for one in http_server.requests if one[0] == "GET" and one[2] != (0, 4095)]
+
+
 def test_a_remote_file_that_changes_while_it_is_copied_is_refused(
     data: Path, http_server: FileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,7 +80,7 @@ def _copy(file: RemoteFile, path: str) -> None:
             end = min(start + PIECE, file.size)
             cuts = range(start, end, LARGEST_RANGE)
             spans = [Span(file, cut, min(cut + LARGEST_RANGE, end)) for cut in cuts]
-            for data in read_spans(spans, checked=False):
+            for data in read_spans(spans, checked=False, whole=True):
                 opened.write(data)
     # After the last byte, so that what was read is of one version.
     file.check_unchanged()

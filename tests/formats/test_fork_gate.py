@@ -10,6 +10,9 @@ from support.native_forks import holds_in_a_fork
 from resumable.formats.io import fork_gate
 from resumable.formats.io.fork_gate import UnforkableCall
 
+# Where the tests of Lance ran in this process, its warning comes at each fork.
+pytestmark = pytest.mark.filterwarnings("ignore:lance is not fork-safe")
+
 
 @pytest.fixture
 def called() -> tuple[threading.Event, threading.Event, threading.Thread]:

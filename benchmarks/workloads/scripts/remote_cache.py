@@ -122,12 +122,13 @@ def measure_bytes(folder: Path, items: int, size: int, epochs: int) -> Iterator[
         urls = [f"{address}/{name}" for name in names]
         index = tempfile.mkdtemp()
         rs.lines(urls, index_dir=index)
-        for how, options in (("global", {}), (f"block={items}", {"block": items})):
+        blocks: dict[str, int | None] = {"global": None, f"block={items}": items}
+        for how, block in blocks.items():
             for share in (0.1, 0.25, 0.5):
                 place = tempfile.mkdtemp()
                 cache = rs.FileCache(place, int(share * total), PART)
                 model = LastUse(int(share * total))
-                pipeline = rs.lines(urls, index_dir=index, cache=cache).shuffle(0, **options)
+                pipeline = rs.lines(urls, index_dir=index, cache=cache).shuffle(0, block=block)
                 fetched, by_last_use = [], []
                 with noting(model), iter(pipeline.repeat(epochs)) as iterator:
                     for _ in range(epochs):
@@ -205,6 +206,7 @@ def busy(passes: int) -> Any:
 
 
 def main() -> None:
+    """Print a line of JSON for each measurement."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["bytes", "speed"])
     parser.add_argument("--items", type=int, default=40, help="in a shard")

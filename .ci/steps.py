@@ -51,6 +51,10 @@ FILES = Environment(
     "3.11", "aiohttp", "av", "datasets", "google-crc32c", "moto[server]", "pillow", "protobuf", "pyarrow", "s3fs",
     "tenacity", "webdataset", "zstandard", *CORE, *TESTING, *TOOLS,
 )  # fmt: skip
+# No older ones are tested, and pylance has a new major version every month.
+LANCE = Environment(
+    "3.11", "array-record==0.8.*", "pylance==14.*", "aiohttp", "moto[server]", "s3fs", "tenacity", *CORE, *TESTING, *TOOLS,
+)  # fmt: skip
 DASK = Environment("3.11", *CORE, *TESTING, "loky", "psutil", "distributed")
 RAY = Environment(
     "3.11", "ray[train]==2.60.*", *CORE, *TESTING, *TYPES, "cloudpickle", "loky", "psutil",
@@ -151,12 +155,20 @@ source "$WORK/fresh/bin/activate"
     Step("files", "files of all formats, written by others, compressed and remote", FILES, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
-    --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py
+    --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py \\
+    --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
+"""),
+    Step("lance", "ArrayRecord files and Lance datasets", LANCE, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats/test_array_record.py tests/formats/test_lance.py
+python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
+python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
+python -m pytest --require-packages tests/docs -k "lance.md"
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
 PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"

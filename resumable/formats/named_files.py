@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -12,6 +14,30 @@ from ..core.left_out import AtPlaces
 from ..core.records import Records
 from ..errors import InvalidArgument, shorten
 from ..errors.public_urls import public_name
+from .io.paths import file_name
+
+
+class Sized(Protocol):
+    """A file, as it was found.
+
+    Attributes:
+      path: of it, or its URL.
+      size: in bytes.
+    """
+
+    @property
+    def path(self) -> str: ...
+
+    @property
+    def size(self) -> int: ...
+
+
+def files_in_words(files: Sequence[Sized], counted: str) -> str:
+    """``files``, at least one, and what is ``counted`` in them: equal for the same names and sizes."""
+    described = [f"{file_name(file.path)}:{file.size}" for file in files]
+    digest = hashlib.blake2b("\n".join(described).encode("utf-8", "surrogateescape"), digest_size=6)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    return f"{shorten(file_name(files[0].path), 24)}{more}, {counted}, {digest.hexdigest()}"
 
 
 def left_out_of_files(

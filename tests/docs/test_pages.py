@@ -15,6 +15,7 @@ PACKAGES = {
     "guides/media": "av",
     "guides/storage": "moto.server",
     "guides/waiting": "prometheus_client",
+    "coming-from/lance": "lance",
     "frameworks/pytorch": "torch",
     "frameworks/lightning": "lightning",
     "frameworks/torchtitan": "torchtitan",

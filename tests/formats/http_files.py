@@ -43,6 +43,7 @@ class FileServer(ThreadingHTTPServer):
       requests: what was asked for: method, path, and range.
       sizes: whether it tells the size of files.
       ranges: whether it knows what a range is.
+      refusal: a status and a body that answer every request, if any.
     """
 
     daemon_threads = True
@@ -56,6 +57,7 @@ class FileServer(ThreadingHTTPServer):
         self.often = 0.0
         self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
         self.sizes = self.ranges = True
+        self.refusal: tuple[int, str] | None = None
         self.dice = random.Random(0)
 
     @property
@@ -83,6 +85,9 @@ class Handler(BaseHTTPRequestHandler):
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
         span = (int(asked[1]), int(asked[2]) + 1) if asked and server.ranges else None
         server.requests.append((self.command, self.path, span))
+        if server.refusal is not None:
+            self._refuse(*server.refusal, with_body)
+            return
         fault = ""
         if server.dice.random() < server.often:
             fault = server.dice.choice(server.faults)
@@ -109,6 +114,15 @@ class Handler(BaseHTTPRequestHandler):
             select.select([self.connection], [], [], SLOW_SECONDS)
         if with_body:
             self.wfile.write(shown[: len(shown) // 2] if fault == "cut" else shown)
+
+    def _refuse(self, status: int, text: str, with_body: bool) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
 
 
 @contextmanager

@@ -163,7 +163,9 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
     except _Failed as failed:
         request, cause = failed.request, failed.__cause__
         assert cause is not None
-        request.explain()
+        # A server that is down or overloaded explains nothing.
+        if not failed.transient or (type(cause) is OSError and not statuses(cause)):
+            request.explain()
         cause = _told_with_body(request, cause, patience)
         raise _given_up(request, attempt, patience, cause, failed.transient) from cause
     return [found[number] for number in range(len(requests))]

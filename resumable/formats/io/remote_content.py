@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from .conditional import conditional_read, proves_content
 from .fetching import Request, fetch_all
 from .pieces import Start
 from .remote import RemoteFile, calling
@@ -31,7 +32,8 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
 
     Args:
       spans: of files of one file system.
-      checked: whether to ask for each file if it is what it was.
+      checked: whether to ask for each file if it is what it was. Where an answer says of which
+        content it is, that is always checked, and needs no request of its own.
 
     Raises:
       MalformedItem: if a file has changed.
@@ -41,6 +43,7 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
     if not spans:
         return []
     files = {span.file.path: span.file for span in spans} if checked else {}
+    files = {path: file for path, file in files.items() if not proves_content(file)}
     requests = [file.look() for file in files.values()]
     parts = []
     for file, start, end in spans:
@@ -57,6 +60,8 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
 def _request(file: RemoteFile, start: int, end: int) -> Request:
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)
+    if proves_content(file):
+        read = conditional_read(file, start, end, read)
     # A range may be missing because the size of the file has changed.
     return Request(file.path, partial(_whole, file, start, end, read), file.check_unchanged)
 
@@ -91,7 +96,8 @@ class RemotePieces:
         self._range = FIRST_RANGE
         self._largest = at_once * LARGEST_RANGE
         self._ended = False
-        file.check_unchanged()
+        if start >= file.size or not proves_content(file):
+            file.check_unchanged()
 
     def read_some(self, most: int) -> bytes:
         if not self._buffer:
@@ -113,7 +119,7 @@ class RemotePieces:
     def _fill(self) -> None:
         begin, end = self._position, min(self._position + self._range, self._file.size)
         if begin >= end:
-            if not self._ended:
+            if not self._ended and not proves_content(self._file):
                 self._file.check_unchanged()
             self._ended = True
             return

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, final
 
 from ..data_files import AnyFile
+from ..io.conditional import proves_content
 from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
 from ..io.remote_content import Span, read_spans
@@ -43,6 +44,10 @@ class TableFileAccess(ABC):
           MalformedItem: if it has changed.
           OSError: if it is not there.
         """
+
+    def check_around_read(self) -> None:
+        """The same, unless reading tells of a change. To be called before and after a read."""
+        self.check_unchanged()
 
     @abstractmethod
     def open(self) -> Any:
@@ -85,6 +90,10 @@ class RemoteFileAccess(TableFileAccess):
 
     def check_unchanged(self) -> None:
         self.file.check_unchanged()
+
+    def check_around_read(self) -> None:
+        if not proves_content(self.file):
+            self.check_unchanged()
 
     def open(self) -> Any:
         return RemoteBytes(self.file)

@@ -40,6 +40,8 @@ class Indexed(Generic[T]):
       every_epoch: whether the items are the same in every epoch.
       indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
         has an order of its own to be set up, so this bounds how many indices are planned ahead.
+      plans_far: whether many indices are to be planned from the first item on, since what is read for
+        one item may serve others.
     """
 
     __slots__ = (
@@ -53,6 +55,7 @@ class Indexed(Generic[T]):
         "indices_per_epoch",
         "item",
         "numbered_by",
+        "plans_far",
         "prepare",
         "prepared",
     )  # fmt: skip
@@ -67,6 +70,7 @@ class Indexed(Generic[T]):
         *,
         every_epoch: bool = False,
         indices_per_epoch: float = math.inf,
+        plans_far: bool = False,
     ) -> None:
         self.gather = gather
         self.gather_range = gather_range or (
@@ -77,6 +81,7 @@ class Indexed(Generic[T]):
         self.prepare = prepare
         self.every_epoch = every_epoch
         self.indices_per_epoch = indices_per_epoch
+        self.plans_far = plans_far
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, arithmetic_range is not None
         )
@@ -111,6 +116,7 @@ class Indexed(Generic[T]):
             prepare=lambda indices: base.prepared(index_map(indices)),
             every_epoch=every_epoch,
             indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
+            plans_far=base.plans_far,
         )
         indexed.base, indexed.index_map = base, index_map
         return indexed
@@ -148,6 +154,7 @@ class Indexed(Generic[T]):
             ),
             every_epoch=every_epoch,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            plans_far=any(each.plans_far for each in inputs),
         )
         indexed.numbered_by = inputs[0] if len(inputs) == 1 else numbered_by
         return indexed

@@ -7,6 +7,7 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -20,6 +21,7 @@ from ..core.indexed import Indexed
 from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
 from ..core.origin import Origin
+from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
@@ -30,7 +32,8 @@ from .io.paths import Paths, file_name
 from .named_files import left_out_of_files
 from .record import LocatedRecord
 from .record_file import AnyRecords, RecordFile
-from .remote_records import FewRequests, RemoteRecords, read_remote
+from .remote_records import ReadRemote, RemoteRecords, read_remote
+from .runs_ahead import KeptRuns, RecordLayout
 
 T = TypeVar("T")
 
@@ -154,12 +157,13 @@ class RecordFiles(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            size = sum(file.size for file in self._files)
-            reach = FewRequests(self._ends, max(size // max(self.length, 1), 1))
+            ahead = KeptRuns(self._layout, self._located)
+            gather = partial(self._gather_from_many, read=ahead.read)
             return Indexed(
                 self._gather,
-                prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
+                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned(indices)),
                 every_epoch=True,
+                plans_far=True,
             )
         return Indexed(
             self._gather,
@@ -180,7 +184,19 @@ class RecordFiles(LookedUp[T]):
         numbers = file.positions.among_all(indices) if self._passes_over else indices
         return self._items(file.read(numbers), repeat(0), numbers)
 
-    def _gather_from_many(self, indices: Indices) -> list[T]:
+    def _located(self, indices: Indices) -> tuple[Indices, Indices]:
+        """The number of the file of each item, and its number among all records there."""
+        files = np.searchsorted(self._ends, indices, side="right")
+        numbers = indices - self._begins[files]
+        if self._passes_over:
+            order, groups = grouped(files)
+            for place, start, stop in groups:
+                there, positions = order[start:stop], self._files[place].positions
+                if positions.passed_over:
+                    numbers[there] = positions.among_all(numbers[there])
+        return files, numbers
+
+    def _gather_from_many(self, indices: Indices, read: ReadRemote = read_remote) -> list[T]:
         in_files = np.searchsorted(self._ends, indices, side="right")
         # File by file, so that each is checked once.
         order = np.argsort(in_files, kind="stable")
@@ -198,7 +214,7 @@ class RecordFiles(LookedUp[T]):
             for file, start, stop in parts
             if isinstance(file, RemoteRecords)
         ]
-        fetched = iter(read_remote(remote, gather))
+        fetched = iter(read(remote, gather))
         for file, start, stop in parts:
             if isinstance(file, RemoteRecords):
                 found += next(fetched)
@@ -215,6 +231,11 @@ class RecordFiles(LookedUp[T]):
     def _is_remote(self) -> bool:
         """Whether any file is read over a network."""
         return any(isinstance(file, RemoteRecords) for file in self._files)
+
+    @derived
+    def _layout(self) -> RecordLayout:
+        """Where the records are among those of all files."""
+        return RecordLayout.of(self._files)
 
     @derived
     def _begins(self) -> Indices:

@@ -13,6 +13,7 @@ from formats.http_files import AT_ONCE, FileServer
 from support.s3_server import s3_server
 
 import resumable as rs
+from resumable.formats import runs_ahead
 from resumable.formats.io import conditional, remote_content
 
 pytest.importorskip("fsspec", reason="fsspec is not installed")
@@ -28,6 +29,7 @@ CHANGED = r"changed since the pipeline was built"
 def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
     monkeypatch.setattr(remote_content, "LARGEST_RANGE", 1 << 20)
+    monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 1 << 15)
     monkeypatch.setattr(conditional, "servers_without_tags", set())
 
 

@@ -39,6 +39,11 @@ class RemoteRecords(NamedTuple):
     file: RemoteFile
     positions: RecordIndex
 
+    def bounds(self, numbers: Indices, gather: object = None) -> tuple[Indices, Indices]:
+        """Where the records with ``numbers``, shape (n,), begin and end in the file."""
+        ends = self.positions.ends(numbers, gather)
+        return np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+
     def trimmed(self, found: list[bytes]) -> list[bytes]:
         """The records ``found`` as they are handed out."""
         return found
@@ -92,8 +97,7 @@ class _Cut(NamedTuple):
 
 
 def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> _Cut:
-    ends = records.positions.ends(numbers, gather)
-    starts, stops = np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+    starts, stops = records.bounds(numbers, gather)
     order = np.argsort(starts, kind="stable")
     first = starts[order]
     reached = np.maximum.accumulate(stops[order])

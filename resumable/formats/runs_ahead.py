@@ -296,9 +296,9 @@ class _RunPlan:
         for number in chosen:
             records = files[pieces.files[number]]
             assert isinstance(records, RemoteRecords)
-            first, last = pieces.firsts[number], pieces.lasts[number]
-            ends = records.positions.ends([first, last], gather)
-            span = Span(records.file, int(ends[first - 1]) if first else 0, int(ends[last]))
+            both = np.array([pieces.firsts[number], pieces.lasts[number]], np.int64)
+            starts, stops = records.bounds(both, gather)
+            span = Span(records.file, int(starts[0]), int(stops[1]))
             left -= span.end - span.start
             if left < 0:
                 break
@@ -354,8 +354,7 @@ def _cut_out(
     records: RemoteRecords, numbers: Indices, kept: list[_Kept | None], gather: object
 ) -> list[bytes]:
     """The records ``numbers``, as far as they are ``kept``; those that are not are empty."""
-    ends = records.positions.ends(numbers, gather)
-    starts, stops = np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+    starts, stops = records.bounds(numbers, gather)
     found = [
         b"" if one is None else one.content[start - one.begin : stop - one.begin]
         for one, start, stop in zip(kept, starts.tolist(), stops.tolist(), strict=True)

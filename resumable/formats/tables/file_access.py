@@ -8,10 +8,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Final, final
 
 from ..data_files import AnyFile
-from ..io.conditional import proves_content
 from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
-from ..io.remote_content import Span, read_spans
+from ..io.remote_content import Span, is_checked_by_reads, read_spans
 
 READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes that are read at once from a remote file if only headers are wanted."""
@@ -92,7 +91,7 @@ class RemoteFileAccess(TableFileAccess):
         self.file.check_unchanged()
 
     def check_around_read(self) -> None:
-        if not proves_content(self.file):
+        if not is_checked_by_reads(self.file):
             self.check_unchanged()
 
     def open(self) -> Any:
@@ -140,7 +139,7 @@ class RemoteBytes(io.RawIOBase):
             return b""
         if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
             end = min(max(stop, start + READ_AHEAD_BYTES), last)
-            (data,) = read_spans([Span(self._file, start, end)], checked=False)
+            (data,) = read_spans([Span(self._file, start, end)], checked=False, whole=True)
             if end == stop:
                 self._position = stop
                 return data

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -136,3 +139,31 @@ def test_an_option_that_a_web_client_does_not_know_is_refused_when_the_pipeline_
         rs.lines(url, storage_options={"heders": {}})
     with pytest.raises(rs.InvalidArgument, match=r"got \['token'\]: .* missing .*'org' and 'repo'"):
         rs.lines("github://a.txt", storage_options={"token": "secret"})
+
+
+@pytest.mark.parametrize("protocol", ["filecache", "simplecache", "blockcache", "cached"])
+def test_a_cache_of_fsspec_is_refused_with_what_to_use_in_its_place(
+    http_server: FileServer, protocol: str, tmp_path: Path
+) -> None:
+    pytest.importorskip("aiohttp", reason="aiohttp is not installed")
+    http_server.files = {"/a.txt": b"1"}
+    for start, options in (
+        (f"{protocol}::{http_server.address}", {protocol: {"cache_storage": str(tmp_path)}}),
+        (f"{protocol}://{http_server.address[7:]}", {"target_protocol": "http"}),
+    ):
+        with pytest.raises(rs.InvalidArgument) as raised:
+            rs.lines(f"{start}/a.txt", storage_options=options, index_dir=tmp_path)
+        message = str(raised.value)
+        assert message.startswith(
+            f"paths must not lead through a cache of fsspec, got '{start}/a.txt': "
+        )
+        assert message.endswith("; leave it out and pass cache=rs.FileCache(folder, max_bytes)")
+    assert not http_server.requests
+
+
+def test_a_file_within_an_archive_behind_a_url_is_no_cache(http_server: FileServer) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.txt", "1\n2")
+    http_server.files = {"/a.zip": packed.getvalue()}
+    assert list(rs.lines(f"zip://a.txt::{http_server.address}/a.zip")) == ["1", "2"]

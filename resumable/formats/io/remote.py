@@ -30,6 +30,14 @@ CACHE: Final = "cache"
 """The storage option that is a `FileCache`."""
 
 
+CACHES_OF_FSSPEC: Final[Mapping[str, str]] = {
+    "filecache": "fetches a whole file for each range, and hands out files that are not whole yet",
+    "simplecache": "does not notice that a file has changed, and hands out what it was",
+    "blockcache": "fetches everything several times, and keeps nothing of it",
+}
+"""What is wrong with them where ranges of a file are read at the same time."""
+
+
 @final
 class RemoteSystem:
     """A remote file system, opened once in each process, for all of its threads.
@@ -72,7 +80,7 @@ class RemoteSystem:
 
         Raises:
           MissingDependency: if fsspec, or the backend, is not installed.
-          InvalidArgument: if fsspec does not know the protocol.
+          InvalidArgument: if fsspec does not know the protocol or an option, or it is one of its caches.
         """
         opened = self._opened
         if opened is None or opened[0] != os.getpid():
@@ -95,7 +103,21 @@ class RemoteSystem:
             ) from error
         except TypeError as error:
             raise self.refused_options(error) from error
+        self._check_no_cache(system)
         return system, path
+
+    def _check_no_cache(self, system: Any) -> None:
+        from fsspec.implementations.cached import CachingFileSystem
+
+        if not isinstance(system, CachingFileSystem):
+            return
+        name = type(system).protocol
+        name = name if isinstance(name, str) else name[0]
+        raise InvalidArgument(
+            f"paths must not lead through a cache of fsspec, got {self.url!r}: {name} "
+            f"{CACHES_OF_FSSPEC.get(name, 'has been tried with no pipeline')}; leave it out and pass "
+            "cache=rs.FileCache(folder, max_bytes)"
+        )
 
     def refused_options(self, error: TypeError) -> InvalidArgument:
         """The error that says which of the options the file system does not take."""

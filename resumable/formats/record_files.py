@@ -26,7 +26,7 @@ from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
-from .ahead import ReadAheadItems
+from .ahead import ReadAheadItems, Turns
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import part_uses
 from .io.open_files import ReadingAhead
@@ -159,11 +159,11 @@ class RecordFiles(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            ahead = KeptRuns(self._layout, self._located)
+            ahead, turns = KeptRuns(self._layout, self._located), Turns()
             gather = partial(self._gather_from_many, read=ahead.read)
             return Indexed(
                 self._gather,
-                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned(indices)),
+                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, turns),
                 every_epoch=True,
                 plans_far=True,
                 needs=self._needs if self._is_cached else None,

@@ -25,7 +25,7 @@ from .io.remote_content import Span, read_spans
 from .record_file import AnyRecords
 from .remote_records import RemoteRecords, read_remote
 
-SMALL_GAP: Final = 1 << 12
+SMALL_GAP: Final = 1 << 13
 """Bytes between two records that are read with them."""
 LARGEST_PIECE: Final = 1 << 23
 """Bytes above which a run is read by several requests, each when it is needed."""

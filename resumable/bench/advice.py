@@ -13,6 +13,8 @@ from ..core.function_state import CallsFunction
 from ..core.graph import walk
 from ..core.lookup import looks_up
 from ..core.stage import Stage, runs_ahead
+from ..formats.io.remote import RemoteFile
+from ..formats.streams import RecordStream
 from ..sources.arrays import FromArrays
 from ..stages.batch import Batch
 from ..stages.concatenate import Concatenate
@@ -75,6 +77,8 @@ def advise(
         hint = _partition_hint(stage, partition, cpu_share)
     elif runs_ahead(stage) and kind not in (Prefetch, Partition):
         hint = _workers_hint(stage, cpu_share)
+    elif _waits_for_files(stage, cpu_share):
+        hint = _files_hint(stage)
     elif kind in CALLED_BY:
         hint = _map_hint(stage, above, cpu_share)
     elif kind is Batch:
@@ -244,6 +248,23 @@ def _batch_hint(stage: Stage[Any]) -> str:
             "A function before it takes the columns apart: map whole batches with it, after batch."
         )
     return "It copies whole columns already: only smaller rows cost less."
+
+
+def _waits_for_files(stage: Stage[Any], cpu_share: float | None) -> bool:
+    """Whether ``stage`` reads one file after another, and mostly waits for a network or what its function opens."""
+    if isinstance(stage, RecordStream):
+        return len(stage.found) > 1 and any(isinstance(file, RemoteFile) for file in stage.found)
+    waits = cpu_share is not None and cpu_share < IDLE
+    opens_others = isinstance(stage, (FlatMap, InterleaveMap))
+    return waits and opens_others and stage.inputs[0].random_access
+
+
+def _files_hint(stage: Stage[Any]) -> str:
+    start, fn = ("rs.files(paths).", "read") if isinstance(stage, RecordStream) else ("", "fn")
+    return (
+        "It waits for one file after another, and workers can wait for several together: "
+        f"{start}partition(n, lambda part: part.flat_map({fn}), workers=n)."
+    )
 
 
 def _source_hint(above: list[Stage[Any]], cpu_share: float | None) -> str:

@@ -42,6 +42,8 @@ class Indexed(Generic[T]):
       every_epoch: whether the items are the same in every epoch.
       indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
         has an order of its own to be set up, so this bounds how many indices are planned ahead.
+      plans_far: whether many indices are to be planned from the first item on, since what is read for
+        one item may serve others.
       needs: tells which parts of files in a cache the items need; None if they need none.
     """
 
@@ -57,6 +59,7 @@ class Indexed(Generic[T]):
         "item",
         "needs",
         "numbered_by",
+        "plans_far",
         "prepare",
         "prepared",
     )  # fmt: skip
@@ -71,6 +74,7 @@ class Indexed(Generic[T]):
         *,
         every_epoch: bool = False,
         indices_per_epoch: float = math.inf,
+        plans_far: bool = False,
         needs: Needs | None = None,
     ) -> None:
         self.gather = gather
@@ -82,6 +86,7 @@ class Indexed(Generic[T]):
         self.prepare = prepare
         self.every_epoch = every_epoch
         self.indices_per_epoch = indices_per_epoch
+        self.plans_far = plans_far
         self.needs = needs
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, arithmetic_range is not None
@@ -117,6 +122,7 @@ class Indexed(Generic[T]):
             prepare=lambda indices: base.prepared(index_map(indices)),
             every_epoch=every_epoch,
             indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
+            plans_far=base.plans_far,
             needs=base.needs_of(index_map),
         )
         indexed.base, indexed.index_map = base, index_map
@@ -155,6 +161,7 @@ class Indexed(Generic[T]):
             ),
             every_epoch=every_epoch,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            plans_far=any(each.plans_far for each in inputs),
             needs=_needs_of_all([each.needs for each in inputs if each.needs is not None]),
         )
         indexed.numbered_by = inputs[0] if len(inputs) == 1 else numbered_by

@@ -140,7 +140,8 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         # `_base` holds the items; the maps lead from our indices to its indices.
         indexed = by_index(stage, epoch)
         self._base, self._maps = indexed.flattened()
-        self._first_block = indexed.most_ahead(FIRST_BLOCK)
+        first = LARGEST_BLOCK if indexed.plans_far else FIRST_BLOCK
+        self._first_block = indexed.most_ahead(first)
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))

@@ -3,13 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, final
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar, final
+
+import numpy as np
 
 from ..core.block import Block, Indices, block_items, copy_block, slice_block
 from ..core.prepared_items import PreparedItems
 from .io.open_files import ReadingAhead
 
 T = TypeVar("T")
+
+
+Reach: TypeAlias = Callable[[Indices, int], int]
+"""How many items to make at once: called with the indices from the next item on, and how many are asked for."""
+
+NO_PLACES: Final = range(0)
+
+MOST_CHANGES: Final = 4
+"""Times that a pattern of turns may turn out to be another one before there is none."""
+
+
+@dataclass
+class Turns:
+    """Which items an iterator is asked for, if it skips others again and again, as a worker of several does.
+
+    Attributes:
+      taken: how many are taken at each turn.
+      every: from how many; the same as `taken` if none are skipped.
+      changes: how often that has changed.
+    """
+
+    taken: int = 1
+    every: int = 1
+    changes: int = 0
+
+    @property
+    def are_all(self) -> bool:
+        """Whether no item is skipped."""
+        return self.taken == self.every
+
+    def change(self, taken: int, every: int) -> None:
+        """Take ``taken`` of ``every`` items from now on."""
+        self.taken, self.every, self.changes = taken, every, self.changes + 1
 
 
 @final
@@ -21,25 +57,33 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
     Args:
       gather: makes a block of the items at some indices.
       indices: of the items, shape (places,), int64.
-      reach: how many items to make at once, if no more are asked for: called with the indices from the
-        next item on, and how many are asked for.
+      plan: returns a `Reach` for the indices of the items that are asked for, shape (n,), int64.
+      turns: which these are, as far as it is known; for all items of an iterator.
     """
 
     def __init__(
         self,
         gather: Callable[[Indices], Block],
         indices: Indices,
-        reach: Callable[[Indices, int], int],
+        plan: Callable[[Indices], Reach],
+        turns: Turns,
     ) -> None:
         self._gather = gather
-        self._indices = indices
-        self._reach = reach
-        self._block: Block = []  # of the places from `_first` to `_stop`; those before `_next` are gone
+        self._all = indices
+        self._plan = plan
+        self._turns = turns
+        # The places that were asked for last; the first place that is planned for.
+        self._taken, self._from = NO_PLACES, 0
+        # Of the places from `_first` to `_stop`, among those planned for; those before `_next` are gone.
+        self._block: Block = []
         self._first = self._next = self._stop = 0
-        self._items = iter(list[T]())
+        self._items: Iterator[T] = iter(())
         self._items_next = self._items_stop = 0
+        self._begin(0)
 
     def gather(self, places: range) -> Block:
+        self._watch(places)
+        places = self._among_own(places)
         if places.start < self._next or places.stop > self._stop:
             self._block, self._stop = self._made(places)
             self._first = places.start
@@ -51,11 +95,55 @@ class ReadAheadItems(PreparedItems[T], Generic[T]):
         return map(self._item, places)
 
     def _item(self, place: int) -> T:
+        self._taken = NO_PLACES
+        if not self._turns.are_all:
+            self._turns.change(1, 1)
+            self._begin(place)
+        elif place < self._from:
+            self._begin(place)
+        place -= self._from
         if place != self._items_next or place >= self._items_stop:
             block, self._items_stop = self._made(range(place, place + 1))
             self._items = iter(block_items(block))
         self._items_next = place + 1
         return next(self._items)
+
+    def _watch(self, places: range) -> None:
+        """See which items are skipped, and plan anew for the others if these have changed."""
+        last, turns = self._taken, self._turns
+        self._taken = places
+        skips = len(last) == len(places) and last.stop < places.start
+        if turns.are_all and skips and turns.changes < MOST_CHANGES:
+            turns.change(len(places), places.start - last.start)
+            self._begin(places.start)
+        elif (
+            not turns.are_all
+            and (places.start - self._from) % turns.every + len(places) > turns.taken
+        ):
+            turns.change(1, 1)
+            self._begin(places.start)
+        elif places.start < self._from:
+            self._begin(places.start)
+
+    def _among_own(self, places: range) -> range:
+        """The places among the items that are planned."""
+        first = places.start - self._from
+        if not self._turns.are_all:
+            turn, within = divmod(first, self._turns.every)
+            first = turn * self._turns.taken + within
+        return range(first, first + len(places))
+
+    def _begin(self, place: int) -> None:
+        """Plan for the items from ``place`` on that will be asked for."""
+        self._from = place
+        self._indices = self._all[place:]
+        if not self._turns.are_all:
+            within = np.arange(len(self._indices)) % self._turns.every
+            self._indices = self._indices[within < self._turns.taken]
+        self._reach = self._plan(self._indices)
+        self._block, self._items = [], iter(())
+        self._first = self._next = self._stop = 0
+        self._items_next = self._items_stop = 0
 
     def _made(self, places: range) -> tuple[Block, int]:
         """A block of ``places`` and of more behind them, and where it ends."""

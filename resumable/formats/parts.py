@@ -15,7 +15,7 @@ from ..core.lookup import LookedUp
 from ..core.prepared_items import grouped
 from ..core.stage import MOST_ITEMS
 from ..errors import MalformedItem
-from .ahead import ReadAheadItems
+from .ahead import ReadAheadItems, Turns
 
 T = TypeVar("T")
 
@@ -88,9 +88,12 @@ class ItemsInParts(FoundInParts[T]):
         return places
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
+        turns = Turns()
         return Indexed(
             self._gather,
-            prepare=lambda indices: ReadAheadItems(self._gather, indices, lambda *_: self._at_once),
+            prepare=lambda indices: ReadAheadItems(
+                self._gather, indices, lambda _: lambda *_: self._at_once, turns
+            ),
             every_epoch=True,
         )
 

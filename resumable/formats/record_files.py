@@ -6,6 +6,7 @@ import bisect
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from itertools import pairwise, repeat
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -23,7 +24,7 @@ from ..core.origin import Origin
 from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
-from .ahead import ReadAheadItems
+from .ahead import ReadAheadItems, Turns
 from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import part_uses
 from .io.open_files import ReadingAhead
@@ -32,7 +33,8 @@ from .io.remote import RemoteFile
 from .named_files import files_in_words, left_out_of_files
 from .record import LocatedRecord
 from .record_file import AnyRecords, RecordFile
-from .remote_records import FewRequests, RemoteRecords, read_remote
+from .remote_records import ReadRemote, RemoteRecords, read_remote
+from .runs_ahead import KeptRuns, RecordLayout
 
 T = TypeVar("T")
 
@@ -156,12 +158,13 @@ class RecordFiles(LookedUp[T]):
 
     def indexed(self, epoch: int = 0) -> Indexed[T]:
         if self._is_remote:
-            size = sum(file.size for file in self._files)
-            reach = FewRequests(self._ends, max(size // max(self.length, 1), 1))
+            ahead, turns = KeptRuns(self._layout, self._located), Turns()
+            gather = partial(self._gather_from_many, read=ahead.read)
             return Indexed(
                 self._gather,
-                prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
+                prepare=lambda indices: ReadAheadItems(gather, indices, ahead.planned, turns),
                 every_epoch=True,
+                plans_far=True,
                 needs=self._needs if self._is_cached else None,
             )
         return Indexed(
@@ -183,7 +186,19 @@ class RecordFiles(LookedUp[T]):
         numbers = file.positions.among_all(indices) if self._passes_over else indices
         return self._items(file.read(numbers), repeat(0), numbers)
 
-    def _gather_from_many(self, indices: Indices) -> list[T]:
+    def _located(self, indices: Indices) -> tuple[Indices, Indices]:
+        """The number of the file of each item, and its number among all records there."""
+        files = np.searchsorted(self._ends, indices, side="right")
+        numbers = indices - self._begins[files]
+        if self._passes_over:
+            order, groups = grouped(files)
+            for place, start, stop in groups:
+                there, positions = order[start:stop], self._files[place].positions
+                if positions.passed_over:
+                    numbers[there] = positions.among_all(numbers[there])
+        return files, numbers
+
+    def _gather_from_many(self, indices: Indices, read: ReadRemote = read_remote) -> list[T]:
         in_files = np.searchsorted(self._ends, indices, side="right")
         # File by file, so that each is checked once.
         order = np.argsort(in_files, kind="stable")
@@ -201,7 +216,7 @@ class RecordFiles(LookedUp[T]):
             for file, start, stop in parts
             if isinstance(file, RemoteRecords)
         ]
-        fetched = iter(read_remote(remote, gather))
+        fetched = iter(read(remote, gather))
         for file, start, stop in parts:
             if isinstance(file, RemoteRecords):
                 found += next(fetched)
@@ -218,6 +233,11 @@ class RecordFiles(LookedUp[T]):
     def _is_remote(self) -> bool:
         """Whether any file is read over a network."""
         return any(isinstance(file, RemoteRecords) for file in self._files)
+
+    @derived
+    def _layout(self) -> RecordLayout:
+        """Where the records are among those of all files."""
+        return RecordLayout.of(self._files)
 
     @derived
     def _is_cached(self) -> bool:

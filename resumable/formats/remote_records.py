@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple, final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeAlias, final
 
 import numpy as np
 
@@ -72,6 +72,12 @@ def read_remote(
         records.trimmed(cut.of([next(contents) for _ in cut.spans]))
         for (records, _), cut in zip(wanted, cuts, strict=True)
     ]
+
+
+ReadRemote: TypeAlias = Callable[
+    [Sequence[tuple[RemoteRecords, Indices]], object], list[list[bytes]]
+]
+"""A function such as `read_remote`."""
 
 
 class _Cut(NamedTuple):

@@ -186,3 +186,24 @@ def test_partitions_as_the_bottleneck_get_an_advice_of_their_own() -> None:
     threads = in_partitions(lambda part: part.map(alike), workers=2)
     assert "give partition more of them" in advice(threads, "Partition")
     assert "hands items on" in advice(in_partitions(lambda part: part.map(alike)), "Partition")
+
+
+def test_remote_streams_are_read_by_the_workers_of_partitions() -> None:
+    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+    pytest.importorskip("tenacity", reason="tenacity is not installed")
+    urls = [f"memory://advice/{number}.txt" for number in range(4)]
+    for url in urls:
+        fsspec.filesystem("memory").pipe_file(url.removeprefix("memory:/"), b"1\n2")
+    several = "partition(n, lambda part: part.flat_map(fn), workers=n)"
+    for lines in (rs.lines(urls), rs.lines(urls).batch(2).prefetch(2)):
+        told = advice(lines, "RecordStream", cpu_share=0.1)
+        assert f"rs.files(paths).{several.replace('fn', 'read')}." in told
+        assert "interleave" not in told
+    assert "prefetch(n)" in advice(rs.lines(urls[0]), "RecordStream", cpu_share=0.1)
+    files = rs.files(urls)
+    opened = files.flat_map(rs.lines)
+    assert f"together: {several}." in advice(opened, "FlatMap", cpu_share=0.1)
+    assert several not in advice(opened, "FlatMap", cpu_share=0.9)
+    assert several in advice(files.interleave(rs.lines, cycle_length=2), "InterleaveMap", 0.1)
+    dealt = files.partition(4, lambda part: part.flat_map(rs.lines), workers=4)
+    assert several not in advice(dealt, "FlatMap", cpu_share=0.1)

@@ -21,6 +21,8 @@ def http_server(one_http_server: FileServer) -> FileServer:
     one_http_server.files, one_http_server.tags = {}, {}
     one_http_server.faults, one_http_server.often = FAULTS, 0.0
     one_http_server.sizes = one_http_server.ranges = True
+    one_http_server.conditions, one_http_server.tags_of_bodies = "kept", True
+    one_http_server.refusal = None
     one_http_server.requests.clear()
     one_http_server.authorizations.clear()
     one_http_server.dice.seed(0)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Literal
 
 CAUSES = {
     "reset": "Disconnected|reset",
@@ -37,13 +37,16 @@ class FileServer(ThreadingHTTPServer):
 
     Attributes:
       files: contents by path.
-      tags: ETags by path, as far as there are any.
+      tags: ETags by path, or by method and path, as far as there are any.
       faults: which ones happen, each as likely as the others.
       often: how likely a request fails, from 0 to 1.
       requests: what was asked for: method, path, and range.
       authorizations: the headers of that name.
       sizes: whether it tells the size of files.
       ranges: whether it knows what a range is.
+      conditions: whether it looks at `If-Match`, and else whether it refuses all of them.
+      tags_of_bodies: whether it tells the ETag with what it sends, and not only for a HEAD.
+      refusal: a status and a body that answer every request, if any.
     """
 
     daemon_threads = True
@@ -58,6 +61,9 @@ class FileServer(ThreadingHTTPServer):
         self.requests: list[tuple[str, str, tuple[int, int] | None]] = []
         self.authorizations = set[str | None]()
         self.sizes = self.ranges = True
+        self.conditions: Literal["kept", "unknown", "refused"] = "kept"
+        self.tags_of_bodies = True
+        self.refusal: tuple[int, str] | None = None
         self.dice = random.Random(0)
 
     @property
@@ -86,6 +92,9 @@ class Handler(BaseHTTPRequestHandler):
         span = (int(asked[1]), int(asked[2]) + 1) if asked and server.ranges else None
         server.authorizations.add(self.headers.get("Authorization"))
         server.requests.append((self.command, self.path, span))
+        if server.refusal is not None:
+            self._refuse(*server.refusal, with_body)
+            return
         fault = ""
         if server.dice.random() < server.often:
             fault = server.dice.choice(server.faults)
@@ -99,19 +108,36 @@ class Handler(BaseHTTPRequestHandler):
         if fault == "503" or content is None:
             self.send_error(503 if fault else 404)
             return
+        expected = self.headers.get("If-Match")
+        tag = server.tags.get(f"{self.command} {self.path}", server.tags.get(self.path))
+        met = expected in (None, tag) and server.conditions != "refused"
+        if expected is not None and server.conditions != "unknown" and not met:
+            self.send_error(412)
+            return
         body = content if span is None else content[slice(*span)]
         shown = body[: len(body) // 2] if fault == "short" and with_body else body
         self.send_response(200 if span is None else 206)
         if server.sizes:
             self.send_header("Content-Length", str(len(shown)))
-        if self.path in server.tags:
-            self.send_header("ETag", server.tags[self.path])
+        if span is not None:
+            self.send_header("Content-Range", f"bytes {span[0]}-{span[1] - 1}/{len(content)}")
+        if tag is not None and (server.tags_of_bodies or not with_body):
+            self.send_header("ETag", tag)
         self.end_headers()
         if fault == "slow":
             # Until the client hangs up, so that no test depends on how fast either of them is.
             select.select([self.connection], [], [], SLOW_SECONDS)
         if with_body:
             self.wfile.write(shown[: len(shown) // 2] if fault == "cut" else shown)
+
+    def _refuse(self, status: int, text: str, with_body: bool) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
 
 
 @contextmanager

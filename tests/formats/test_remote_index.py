@@ -17,7 +17,7 @@ from support.s3_server import s3_server
 from support.tiers import is_deep
 
 import resumable as rs
-from resumable.formats import remote_records
+from resumable.formats import remote_records, runs_ahead
 from resumable.formats.index.pages import loaded_pages
 from resumable.formats.io import remote_content
 from resumable.testing.laws import (
@@ -51,8 +51,10 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sizes in proportion to the files of the tests."""
     monkeypatch.setattr(remote_content, "FIRST_RANGE", 512)
     monkeypatch.setattr(remote_content, "LARGEST_RANGE", 4096)
-    monkeypatch.setattr(remote_records, "MOST_BYTES_AHEAD", 1 << 16)
     monkeypatch.setattr(remote_records, "NEAR", 64)
+    monkeypatch.setattr(runs_ahead, "LARGEST_PIECE", 4096)
+    monkeypatch.setattr(runs_ahead, "SMALL_GAP", 64)
+    monkeypatch.setattr(runs_ahead, "KEPT_BYTES", 1 << 16)
 
 
 @pytest.fixture(params=sorted(FILES))

@@ -17,19 +17,13 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from ...core.process_counts import process_counts
 from ...errors import InvalidArgument, InvalidType, MissingDependency, ReadError, shorten
 from ...errors.public_urls import public_errors
+from .failures import described, has_no_body, is_transient, statuses
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 GRACE: Final = 5.0
 """Seconds beyond the limit after which not even the event loop is believed to answer."""
-
-PERMANENT: Final = (
-    FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError,
-    NotImplementedError, TypeError, AttributeError, ImportError, AssertionError,
-)  # fmt: skip
-TRANSIENT_STATUS: Final = (408, 425, 429)
-"""Answers of HTTP below 500 that ask to come back later."""
 
 
 class Patience(NamedTuple):
@@ -94,11 +88,14 @@ class Request(NamedTuple):
       url: for messages.
       call: made in another thread; a coroutine that it returns is run there.
       explain: called when the request has failed for good; raises a better reason, if there is one.
+      again: a call for the same whose answer has a body, if that to ``call`` has none: it is made once
+        when the request has failed for good, to learn what the server says.
     """
 
     url: str
     call: Callable[[], Any]
     explain: Callable[[], None] = lambda: None
+    again: Callable[[], Any] | None = None
 
 
 class _Failed(Exception):
@@ -158,7 +155,7 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
             if error is None:
                 found[number] = value
             elif failed is None or failed.transient:
-                failed = _Failed(requests[number], _is_transient(error))
+                failed = _Failed(requests[number], is_transient(error))
                 failed.__cause__ = error
         if failed is not None:
             raise failed
@@ -167,10 +164,12 @@ def fetch_all(requests: Sequence[Request], patience: Patience) -> list[Any]:
         retrying(once)
     except _Failed as failed:
         request, cause = failed.request, failed.__cause__
-        request.explain()
-        if isinstance(cause, FileNotFoundError) and not failed.transient:
-            raise FileNotFoundError(ENOENT, f"there is no {request.url}") from cause
-        raise _spent(request.url, attempt, patience, cause) from cause
+        assert cause is not None
+        # A server that is down or overloaded explains nothing.
+        if not failed.transient or (type(cause) is OSError and not statuses(cause)):
+            request.explain()
+        cause = _told_with_body(request, cause, patience)
+        raise _given_up(request, attempt, patience, cause, failed.transient) from cause
     return [found[number] for number in range(len(requests))]
 
 
@@ -180,26 +179,29 @@ def map_at_once(function: Callable[[T], U], values: Sequence[T]) -> list[U]:
         return list(executor.map(function, values))
 
 
-def _spent(url: str, attempt: int, patience: Patience, error: BaseException | None) -> ReadError:
-    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
-        error = error.__cause__
-    described = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+def _given_up(
+    request: Request, attempt: int, patience: Patience, error: BaseException, transient: bool
+) -> OSError:
+    """The error that says why ``request`` is not made again."""
     if isinstance(error, asyncio.TimeoutError):
-        described = f"no answer within {patience.timeout:g} seconds"
-    return ReadError(
-        f"{url} could not be read: attempt {attempt} of {patience.attempts} ended with {described}"
-    )
+        reason = f"no answer within {patience.timeout:g} seconds"
+    else:
+        reason = described(error)
+    if transient:
+        ended = f"attempt {attempt} of {patience.attempts} ended with {reason}"
+        return ReadError(f"{request.url} could not be read: {ended}")
+    if isinstance(error, FileNotFoundError) and statuses(error) <= {404, 410}:
+        why = "" if error.__cause__ is None else f": {reason}"
+        return FileNotFoundError(ENOENT, f"there is no {request.url}{why}")
+    return ReadError(f"{request.url} could not be read, and trying again would not help: {reason}")
 
 
-def _is_transient(error: BaseException) -> bool:
-    """Whether it may help to try again."""
-    if isinstance(error, FileNotFoundError) and error.__cause__ is not None:
-        # If a request for the size of a file fails, fsspec says that there is no such file.
-        return _is_transient(error.__cause__)
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and 400 <= status < 500:
-        return status in TRANSIENT_STATUS
-    return not isinstance(error, PERMANENT)
+def _told_with_body(request: Request, error: BaseException, patience: Patience) -> BaseException:
+    """``error``, or what the server says of it in an answer that has a body."""
+    if request.again is None or not has_no_body(error):
+        return error
+    ((_, other),) = _answers([request.again], patience.timeout)
+    return other if other is not None and statuses(other) & statuses(error) else error
 
 
 Answer: TypeAlias = "tuple[Any, BaseException | None]"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
@@ -15,6 +16,7 @@ from ...errors import InvalidArgument, MalformedItem, MissingDependency
 from ...errors.public_urls import public_errors, public_url
 from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
+from .failures import root_of
 from .fetching import Patience, Request, fetch, fetch_all
 from .paths import file_name, without_query
 
@@ -27,6 +29,14 @@ TIMES: Final = (
 
 CACHE: Final = "cache"
 """The storage option that is a `FileCache`."""
+
+
+CACHES_OF_FSSPEC: Final[Mapping[str, str]] = {
+    "filecache": "fetches a whole file for each range, and hands out files that are not whole yet",
+    "simplecache": "does not notice that a file has changed, and hands out what it was",
+    "blockcache": "fetches everything several times, and keeps nothing of it",
+}
+"""What is wrong with them where ranges of a file are read at the same time."""
 
 
 @final
@@ -71,7 +81,7 @@ class RemoteSystem:
 
         Raises:
           MissingDependency: if fsspec, or the backend, is not installed.
-          InvalidArgument: if fsspec does not know the protocol.
+          InvalidArgument: if fsspec does not know the protocol or an option, or it is one of its caches.
         """
         opened = self._opened
         if opened is None or opened[0] != os.getpid():
@@ -83,7 +93,7 @@ class RemoteSystem:
         try:
             import fsspec
 
-            system, path = fsspec.url_to_fs(self.url, **self._options)
+            system, path = fsspec.url_to_fs(self.url, **_without_retries(self.url, self._options))
         except ImportError as error:
             raise MissingDependency(
                 f"{public_url(self.url)!r} needs fsspec and its backend: pip install "
@@ -93,7 +103,44 @@ class RemoteSystem:
             raise InvalidArgument(
                 f"paths must be URLs that fsspec knows, got {self.url!r}: {error}"
             ) from error
+        except TypeError as error:
+            raise self.refused_options(error) from error
+        self._check_no_cache(system)
         return system, path
+
+    def _check_no_cache(self, system: Any) -> None:
+        from fsspec.implementations.cached import CachingFileSystem
+
+        if not isinstance(system, CachingFileSystem):
+            return
+        name = type(system).protocol
+        name = name if isinstance(name, str) else name[0]
+        raise InvalidArgument(
+            f"paths must not lead through a cache of fsspec, got {self.url!r}: {name} "
+            f"{CACHES_OF_FSSPEC.get(name, 'has been tried with no pipeline')}; leave it out and pass "
+            "cache=rs.FileCache(folder, max_bytes)"
+        )
+
+    def refused_options(self, error: TypeError) -> InvalidArgument:
+        """The error that says which of the options the file system does not take."""
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        # Names only, since values may be secrets.
+        got = str(sorted(self._options)) if unknown is None else f"the unknown {unknown[1]!r}"
+        return InvalidArgument(
+            f"storage_options must be what the file system of {self.url!r} takes, got {got}: {error}"
+        )
+
+
+def _without_retries(url: str, options: dict[str, Any]) -> dict[str, Any]:
+    """``options`` with which botocore asks once, unless they say how often it shall.
+
+    It would ask five times, up to a minute, before it tells us the first error, and five times that
+    often for each of our attempts.
+    """
+    config = options.get("config_kwargs", {})
+    if not url.startswith(("s3://", "s3a://")) or "session" in options:
+        return options
+    return options | {"config_kwargs": {"retries": {"total_max_attempts": 1}} | config}
 
 
 def calling(system: Any, method: str, *arguments: Any, **options: Any) -> Callable[[], Any]:
@@ -169,7 +216,7 @@ class RemoteFile(NamedTuple):
         """Asks for what `is_unchanged` compares."""
         opened, _ = self.system.open()
         opened.invalidate_cache(opened._parent(self.key))
-        return Request(self.path, calling(opened, "info", self.key))
+        return _asking_for_info(opened, self.path, self.key)
 
     def is_unchanged(self, info: Mapping[str, Any]) -> bool:
         """Whether the file is what it was, by the answer to `look`."""
@@ -225,7 +272,14 @@ def found_remote_files(
     patterns = [expanded(url) for url in urls]
     each = list(chain.from_iterable(patterns))
     systems = [RemoteSystem.of(url, storage_options) for url in each]
-    answers = fetch_all([_search(system) for system in systems], systems[0].patience)
+    try:
+        answers = fetch_all([_search(system) for system in systems], systems[0].patience)
+    except OSError as error:
+        # Some file systems hand options on, and only a request shows that they are unknown.
+        cause = error.__cause__ and root_of(error.__cause__)
+        if isinstance(cause, TypeError) and "unexpected keyword argument" in str(cause):
+            raise systems[0].refused_options(cause) from cause
+        raise
     found = [
         _matches(system, answer, is_left_out)
         for system, answer in zip(systems, answers, strict=True)
@@ -276,7 +330,13 @@ def _search(system: RemoteSystem) -> Request:
     opened.dircache.clear()  # needed for HTTP, whose `invalidate_cache` does nothing
     if _has_magic(path):
         return Request(system.url, calling(opened, "glob", path, detail=True))
-    return Request(system.url, calling(opened, "info", path))
+    return _asking_for_info(opened, system.url, path)
+
+
+def _asking_for_info(opened: Any, url: str, key: str) -> Request:
+    """Asks what the file system says of the file ``key``, and for its first byte if that is refused."""
+    again = calling(opened, "cat_file", key, start=0, end=1)
+    return Request(url, calling(opened, "info", key), again=again)
 
 
 def _with_sizes(matches: list[_Match]) -> list[_Match]:
@@ -286,7 +346,7 @@ def _with_sizes(matches: list[_Match]) -> list[_Match]:
     for number in lacking:
         system, key, _ = matches[number]
         opened, _ = system.open()
-        requests.append(Request(matches[number].url, calling(opened, "info", key)))
+        requests.append(_asking_for_info(opened, matches[number].url, key))
     for number, info in zip(lacking, fetch_all(requests, matches[0].system.patience), strict=True):
         matches[number] = matches[number]._replace(info=info)
     return matches

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, final
 from ...file_cache.local import reader_of
 from ...file_cache.parts import WantedBytes
 from ...file_cache.reading import Done
+from .conditional import conditional_read, proves_content
 from .fetching import Request, begin, fetch_all
 from .pieces import Start
 from .remote import RemoteFile, calling
@@ -55,6 +56,11 @@ def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = Fal
     return [next(from_cache if span.file.is_cached else directly) for span in spans]
 
 
+def is_checked_by_reads(file: RemoteFile) -> bool:
+    """Whether each read of ``file`` tells if it has changed. What a cache has says nothing of that."""
+    return proves_content(file) and not file.is_cached
+
+
 @final
 class _Uncached:
     """Reads what is not in a cache."""
@@ -81,7 +87,8 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
 
     Args:
       spans: of files of one file system.
-      checked: whether to ask for each file if it is what it was.
+      checked: whether to ask for each file if it is what it was. Where an answer says of which
+        content it is, that is always checked, and needs no request of its own.
 
     Raises:
       MalformedItem: if a file has changed.
@@ -91,6 +98,7 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
     if not spans:
         return []
     files = {span.file.path: span.file for span in spans} if checked else {}
+    files = {path: file for path, file in files.items() if not proves_content(file)}
     requests = [file.look() for file in files.values()]
     parts = []
     for file, start, end in spans:
@@ -107,6 +115,8 @@ def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
 def _request(file: RemoteFile, start: int, end: int) -> Request:
     opened, _ = file.system.open()
     read = calling(opened, "cat_file", file.key, start=start, end=end)
+    if proves_content(file):
+        read = conditional_read(file, start, end, read)
     # A range may be missing because the size of the file has changed.
     return Request(file.path, partial(_whole, file, start, end, read), file.check_unchanged)
 
@@ -141,7 +151,8 @@ class RemotePieces:
         self._range = FIRST_RANGE
         self._largest = at_once * LARGEST_RANGE
         self._ended = False
-        file.check_unchanged()
+        if start >= file.size or not is_checked_by_reads(file):
+            file.check_unchanged()
 
     def read_some(self, most: int) -> bytes:
         if not self._buffer:
@@ -163,7 +174,7 @@ class RemotePieces:
     def _fill(self) -> None:
         begin, end = self._position, min(self._position + self._range, self._file.size)
         if begin >= end:
-            if not self._ended:
+            if not self._ended and not is_checked_by_reads(self._file):
                 self._file.check_unchanged()
             self._ended = True
             return

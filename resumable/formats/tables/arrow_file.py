@@ -60,7 +60,7 @@ class ArrowFile:
     def read(self, group: int, columns: Sequence[str]) -> Rows:
         where = f"record batch {group}"
         message = self._batches[group]
-        self.access.check_unchanged()
+        self.access.check_around_read()
         with malformed_if_damaged(self.access, where):
             fields = [self.names.index(name) for name in columns]
             batch, map_begin = self._batch(group, fields)
@@ -68,7 +68,7 @@ class ArrowFile:
             for array in arrays:
                 _check(array, message.rows)
         if self.access.is_remote:
-            self.access.check_unchanged()
+            self.access.check_around_read()
         held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
         return Rows(f"{self.access.path}, {where}", columns, arrays, held)
 

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from ..data_files import AnyFile
 from ..io.open_files import DataFile
 from ..io.remote import RemoteFile
-from ..io.remote_content import Span, read_spans
+from ..io.remote_content import Span, is_checked_by_reads, read_spans
 
 READ_AHEAD_BYTES: Final = 1 << 16
 """Bytes that are read at once from a remote file if only headers are wanted."""
@@ -43,6 +43,10 @@ class TableFileAccess(ABC):
           MalformedItem: if it has changed.
           OSError: if it is not there.
         """
+
+    def check_around_read(self) -> None:
+        """The same, unless reading tells of a change. To be called before and after a read."""
+        self.check_unchanged()
 
     @abstractmethod
     def open(self) -> Any:
@@ -85,6 +89,10 @@ class RemoteFileAccess(TableFileAccess):
 
     def check_unchanged(self) -> None:
         self.file.check_unchanged()
+
+    def check_around_read(self) -> None:
+        if not is_checked_by_reads(self.file):
+            self.check_unchanged()
 
     def open(self) -> Any:
         return RemoteBytes(self.file)

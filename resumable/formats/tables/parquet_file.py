@@ -104,7 +104,7 @@ class ParquetFile(Shelved[Any]):
         row_group, first = int(self._row_group[group]), int(self._first[group])
         count = int(self.rows[group])
         where = f"row group {row_group}"
-        self.access.check_unchanged()
+        self.access.check_around_read()
         with malformed_if_damaged(self.access, where):
             if self._part is None:
                 with self.access.open() as file:
@@ -115,7 +115,7 @@ class ParquetFile(Shelved[Any]):
                 at_end = group + 1 == len(self.rows) or self._first[group + 1] == 0
                 table = self._read_part(row_group, first, count, columns, at_end)
             arrays = [joined_chunks(table.column(name)) for name in columns]
-        self.access.check_unchanged()
+        self.access.check_around_read()
         if table.num_rows != count:
             raise MalformedItem(
                 f"{self.access.path}, {where}: {table.num_rows} rows instead of {count}"
@@ -160,7 +160,7 @@ class ParquetFile(Shelved[Any]):
             return footer
         import pyarrow.parquet as pq
 
-        self.access.check_unchanged()
+        self.access.check_around_read()
         with self.access.open() as file:
             footer = pq.read_metadata(file)
         footers.put(self, footer, DECODED_FOOTER * footer.serialized_size)

@@ -1,0 +1,161 @@
+"""Read ranges of remote files only if the content is what it was when the pipeline was built."""
+
+# The answer to a GET carries the ETag of the content that its bytes are from, so no HEAD is needed to
+# learn whether the file has changed. `If-Match` spares the body if it has. Not every server knows it, so
+# the ETag of the answer is what counts. An answer without one proves nothing: a HEAD follows then, and
+# from there on that server is asked by HEADs.
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from .failures import statuses
+
+if TYPE_CHECKING:
+    from .remote import RemoteFile
+
+PRECONDITION_FAILED: Final = 412
+
+
+class _Content(NamedTuple):
+    """What a server answered.
+
+    Attributes:
+      data: the bytes of the range; None if the condition was not met.
+      tag: the ETag of the content that they are from; None if it was not told.
+      span: what of the content they are, as the header Content-Range says it.
+    """
+
+    data: bytes | None = None
+    tag: str | None = None
+    span: str | None = None
+
+    def is_of(self, file: RemoteFile) -> bool:
+        """Whether the bytes are known to be from the content that ``file`` had."""
+        assert file.tag is not None
+        if self.data is None or self.tag is None:
+            return False
+        size = (self.span or "").rpartition("/")[2]
+        return _strong(self.tag) == _strong(file.tag[1]) and size in ("", "*", str(file.size))
+
+
+_Asking: TypeAlias = "Callable[[Any, RemoteFile, int, int], Awaitable[_Content]]"
+
+servers_without_tags: Final = set[str]()
+"""Those whose answers have proved nothing, by the beginning of their URLs."""
+
+
+def proves_content(file: RemoteFile) -> bool:
+    """Whether each read of ``file`` by `conditional_read` tells if it has changed."""
+    return (
+        file.tag is not None
+        and file.tag[0] == "ETag"
+        and _asking_of(file) is not None
+        and _server(file) not in servers_without_tags
+    )
+
+
+def conditional_read(
+    file: RemoteFile, start: int, end: int, otherwise: Callable[[], Any]
+) -> Callable[[], Any]:
+    """A function that returns a coroutine, which reads ``file`` from ``start`` to ``end``.
+
+    The coroutine raises `MalformedItem` if the file has changed since it was found.
+
+    Args:
+      file: for which `proves_content` holds.
+      start: of the range.
+      end: of the range.
+      otherwise: reads the same without a condition.
+    """
+    asking = _asking_of(file)
+    assert asking is not None
+    return partial(_read, asking, file, start, end, otherwise)
+
+
+async def _read(
+    asking: _Asking, file: RemoteFile, start: int, end: int, otherwise: Callable[[], Any]
+) -> bytes:
+    assert file.tag is not None
+    system, _ = file.system.open()
+    found = await asking(system, file, start, end)
+    if found.data is not None and found.is_of(file):
+        return found.data
+    # An answer that was cut short may tell another size, so a change is asked for twice.
+    for _ in range(2):
+        if file.is_unchanged(await file.look().call()):
+            break
+    else:
+        raise file.changed()
+    if found.tag is not None:
+        raise OSError(
+            f"a range has the ETag {found.tag} in place of {file.tag[1]}, which a HEAD tells"
+        )
+    servers_without_tags.add(_server(file))
+    data: bytes = await otherwise() if found.data is None else found.data
+    return data
+
+
+async def _ask_by_http(system: Any, file: RemoteFile, start: int, end: int) -> _Content:
+    assert file.tag is not None
+    options = dict(system.kwargs)
+    headers = dict(options.pop("headers", None) or {})
+    # Only the content as it is stored has the ETag that a HEAD tells.
+    headers |= {"Range": f"bytes={start}-{end - 1}", "Accept-Encoding": "identity"}
+    if not file.tag[1].startswith("W/"):
+        headers["If-Match"] = file.tag[1]
+    session = await system.set_session()
+    async with session.get(system.encode_url(file.key), headers=headers, **options) as answer:
+        if answer.status == PRECONDITION_FAILED:
+            return _Content()
+        system._raise_not_found_for_status(answer, file.key)
+        return _Content(
+            await answer.read(), answer.headers.get("ETag"), answer.headers.get("Content-Range")
+        )
+
+
+async def _ask_s3(system: Any, file: RemoteFile, start: int, end: int) -> _Content:
+    assert file.tag is not None
+    bucket, key, version = system.split_path(file.key)
+    options = {"VersionId": version} if version else {}
+    if not getattr(system, "local_expiry_check", False):  # set for servers without If-Match
+        options["IfMatch"] = file.tag[1]
+    span = f"bytes={start}-{end - 1}"
+    try:
+        answer = await system._call_s3("get_object", Bucket=bucket, Key=key, Range=span, **options)
+    except OSError as error:
+        if PRECONDITION_FAILED in statuses(error):
+            return _Content()
+        raise
+    try:
+        data = await answer["Body"].read()
+        return _Content(data, answer.get("ETag"), answer.get("ContentRange"))
+    finally:
+        answer["Body"].close()
+
+
+ASKING: Final[dict[str, _Asking]] = {
+    "fsspec.implementations.http.HTTPFileSystem": _ask_by_http,
+    "s3fs.core.S3FileSystem": _ask_s3,
+}
+"""How file systems, by the names of their classes, are asked under a condition."""
+
+
+def _asking_of(file: RemoteFile) -> _Asking | None:
+    # A class derived from these may read in another way.
+    kind = type(file.system.open()[0])
+    return ASKING.get(f"{kind.__module__}.{kind.__qualname__}")
+
+
+def _server(file: RemoteFile) -> str:
+    parts = urlsplit(file.path)
+    endpoint = getattr(file.system.open()[0], "endpoint_url", None)
+    return str(endpoint or f"{parts.scheme}://{parts.netloc}")
+
+
+def _strong(tag: str) -> str:
+    """``tag`` without the mark of a weak one, which a server may add to the same content."""
+    return tag.removeprefix("W/")

@@ -73,7 +73,7 @@ def litdata_files(
         chunks.append(
             {"chunk_bytes": len(content), "chunk_size": len(part), "dim": None, "filename": name}
         )
-    leaf = {"type": None, "context": None, "children_spec": []}
+    leaf: dict[str, Any] = {"type": None, "context": None, "children_spec": []}
     tree = {"type": "builtins.tuple", "context": "null", "children_spec": [leaf] * len(data_format)}
     described = {
         "compression": "zstd" if pack else None, "compression_level": None, "data_format": list(data_format),

@@ -25,6 +25,7 @@ from .shard import (
     ShardDirectory,
     checked_offsets,
 )
+from .table_chunk import MAGIC as TABLE_MAGIC
 from .table_chunk import TAIL, table_directory, table_start
 from .unpacking import unpacked
 
@@ -138,7 +139,7 @@ class ItemChunk(DataShard):
     def has_table(self) -> Reading[bool]:
         """Whether its items are the rows of a table."""
         (tail,) = yield Ranges.of((max(self.file.size - TAIL, 0), self.file.size))
-        return table_start(tail, self.file.size) is not None
+        return tail.endswith(TABLE_MAGIC)
 
     def _in_memory(self, content: bytes) -> ShardDirectory:
         if len(content) != self._chunk.size:

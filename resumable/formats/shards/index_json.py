@@ -46,6 +46,18 @@ class IndexPart:
         """The error that says what is wrong with the index."""
         return MalformedItem(f"{self.file}: a damaged index, or of another kind: {reason}")
 
+    def check_size(self, file: AnyFile, size: int) -> None:
+        """Check that a ``file``, which this part describes, has so many bytes.
+
+        Raises:
+          MalformedItem: naming both.
+        """
+        if file.size != size:
+            raise MalformedItem(
+                f"{file.path}: it has {file.size} bytes, and {size} by {self.place} of {self.file}; was it "
+                "cut short, or written anew?"
+            )
+
     def has(self, name: str) -> bool:
         """Whether there is a member of this name, and it is not null."""
         return self._members.get(name) is not None

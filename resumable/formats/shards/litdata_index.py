@@ -80,10 +80,8 @@ def found_litdata(
     found = []
     for number, (chunk, file) in enumerate(zip(chunks, files, strict=True)):
         packed = chosen[number][1]
-        if not packed and file.size != chunk.size:
-            raise parts[number].refused(
-                f"{file.path} has {file.size} bytes, and {chunk.size} by {parts[number].place}"
-            )
+        if not packed:
+            parts[number].check_size(file, chunk.size)
         tokens = token_tables[number] if is_tokens else None
         found.append(ItemChunk(file, chunk, packed, level, tokens))
     described = [f"{chunk.name}:{chunk.size}:{chunk.items}" for chunk in chunks]

@@ -101,8 +101,7 @@ def found_mds(
     files = found_files_below(folder, [name for name, _, _ in chosen], options)
     found = []
     for part, shard, file, (_, size, compression) in zip(parts, shards, files, chosen, strict=True):
-        if file.size != size:
-            raise part.refused(f"{file.path} has {file.size} bytes, and {size} by {part.place}")
+        part.check_size(file, size)
         if compression and compression not in DECODERS:
             raise InvalidArgument(
                 f"{file.path} is compressed by {compression!r}, which is not read; of the compressions of "

@@ -23,6 +23,9 @@ TABLES_BUDGET: Final = 1 << 26
 CONTENTS_BUDGET: Final = 1 << 28
 """Bytes of tables of offsets, and of decompressed contents, that a process keeps."""
 
+OVERHEAD: Final = 500
+"""Bytes that the objects around a table take."""
+
 Offsets = npt.NDArray[np.uint32]
 
 
@@ -144,7 +147,7 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
                 directory = yield from self._opening()
                 cache = contents if directory.holds_content else tables
                 # However large it is, the one in use is kept.
-                cache.put(self, directory, min(directory.nbytes, cache.most))
+                cache.put(self, directory, min(directory.nbytes + OVERHEAD, cache.most))
             return (yield from directory.reading(numbers))
         except MalformedItem:
             raise

@@ -69,6 +69,10 @@ TF_OLD = Environment(
 TF_NEW = Environment(
     "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", *CORE, *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
+# LitData and MosaicML Streaming, which imports torchvision: `tests/formats/of_mosaicml.py` says how.
+OTHERS = Environment(
+    "3.11", PYTORCH, "litdata==0.2.76", "mosaicml-streaming==0.13.0", "pillow", "pyarrow", "zstandard", *CORE, *TESTING, *TOOLS,
+)  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 JAX = Environment(
     "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec", "loky",
@@ -151,12 +155,17 @@ source "$WORK/fresh/bin/activate"
     Step("files", "files of all formats, written by others, compressed and remote", FILES, """
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
-    --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py
+    --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py \\
+    --ignore tests/formats/test_shards_of_others.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md"
 python -m pytest --require-packages tests/test_documentation.py -k examples
 python -m pytest --require-packages -m deep tests/test_benchmarks.py -k "parquet or tar or tfrecord"
+"""),
+    Step("formats-of-others", "files that other loaders have written", OTHERS, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats/test_shards_of_others.py
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
 PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"

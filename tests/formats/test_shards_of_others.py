@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from formats import of_litdata, of_mosaicml
+from support.pages import DOCS, blocks
 
 import resumable as rs
 
@@ -109,6 +110,30 @@ def test_samples_are_those_of_a_streaming_dataset(streaming: Any, tmp_path: Path
     streaming.base.util.clean_stale_shared_memory()
     # It has decompressed the shards, and left the compressed ones where they were, or not.
     check_same(list(rs.mds(folder)), expected)
+
+
+def ported(page: str, call: str) -> str:
+    """The lines of a ``page`` that begin with this ``call``, which replace those of the other loader."""
+    texts = [block.text for block in blocks(DOCS / "coming-from" / page) if block.info == "py"]
+    (text,) = [each for each in texts if f"pipeline = {call}" in each]
+    return text.replace("    ...", "    batches.append(batch)")
+
+
+def test_what_the_pages_show_is_read(
+    streaming: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("litdata", reason="litdata is not installed")
+    monkeypatch.chdir(tmp_path)
+    items = [{"x": number, "a": np.full(2, number)} for number in range(100)]
+    of_mosaicml.write(tmp_path / "mds", items, {"x": "int", "a": "ndarray"})
+    of_litdata.write(tmp_path / "data", items, 30)
+    for page, call in (("mosaicml.md", 'rs.mds("mds")'), ("litdata.md", 'rs.litdata("data")')):
+        batches: list[Any] = []
+        for rank in range(2):
+            exec(ported(page, call), {"rs": rs, "rank": rank, "ranks": 2, "batches": batches})
+        found = np.concatenate([batch["x"] for batch in batches])
+        assert sorted(found.tolist()) == list(range(100))
+        assert all((batch["a"] == batch["x"][:, None]).all() for batch in batches)
 
 
 def test_a_compression_that_is_not_read_is_refused(streaming: Any, tmp_path: Path) -> None:

@@ -208,6 +208,17 @@ def test_a_damaged_head_makes_every_sample_of_the_shard_malformed(
     assert read[3] == as_dicts(SOME)[3]
 
 
+def test_bytes_that_belong_to_no_sample_are_damage(folder: Path) -> None:
+    """Such as those of a shard that was written over a longer one."""
+    files = mds_files(SOME, 3)
+    index = json.loads(files["index.json"])
+    index["shards"][0]["raw_data"]["bytes"] += 2
+    files["shard.00000.mds"] += b"no"
+    read = rs.mds(write_files(folder, files | {"index.json": json.dumps(index).encode()}))
+    with pytest.raises(rs.MalformedItem, match=r"its records end at byte \d+, and must at \d+"):
+        read[0]
+
+
 @pytest.mark.parametrize(
     ("new", "message"),
     [

@@ -18,18 +18,19 @@ from .source import FoundShards, ShardedFiles
 class Mds(ShardedFiles):
     """The samples of an MDS dataset of MosaicML Streaming, which are dicts: column -> value.
 
-    A dataset is a folder that ``MDSWriter`` has written: an ``index.json``, and the shards that it lists. Values are
-    those that ``StreamingDataset`` gives, of the same types; arrays may be written to. Images are those
-    of Pillow, which decodes the pixels when they are first used. Shards stay where they are: of uncompressed
-    ones the ranges of samples are read, behind URLs too. Compressed ones (``zstd``, ``gz``, ``bz2``) are
-    decompressed as a whole; a process keeps 256 MiB of their contents.
+    A dataset is a folder that ``MDSWriter`` has written: an ``index.json``, and the shards that it
+    lists. Values are those that ``StreamingDataset`` gives, of the same types; arrays may be written
+    to. Images are those of Pillow, which decodes the pixels when they are first used. Shards stay where
+    they are: of uncompressed ones the ranges of samples are read, behind URLs too. Compressed ones
+    (``zstd``, ``gz``, ``bz2``) are decompressed as a whole; a process keeps 256 MiB of their contents.
 
-    Opening reads the index, and checks the sizes of the shards against it. The offsets of the samples of a
-    shard (4 bytes a sample) are read when one of them is first asked for; a process keeps 64 MiB of them.
+    Opening reads the index, and checks the sizes of the shards against it. The offsets of the samples
+    of a shard (4 bytes a sample) are read when one of them is first asked for; a process keeps 64 MiB
+    of them.
 
-    State: O(1), the position. Random access, so a global ``shuffle(seed)`` suits it; compressed shards are
-    better shuffled within a ``window``. A resume reads the index, and the first and last 4 KiB of the shards, of at most
-    10,000, and of the shards nothing if all are remote and have an ETag.
+    State: O(1), the position. Random access, so a global ``shuffle(seed)`` suits it; compressed shards
+    are better shuffled by ``block``. A resume reads the index, and the first and last 4 KiB of the
+    shards, of at most 10,000, and of the shards nothing if all are remote and have an ETag.
 
     Args:
       path: a folder, or its URL; that of a split, if there are several.
@@ -43,8 +44,8 @@ class Mds(ShardedFiles):
       MissingDependency: if a URL or a compression needs a package that is not installed; while
         iterating, if images do.
       OSError: if the index or a shard is not there, or cannot be read.
-      MalformedItem: if the index is damaged, or a shard has another size; while iterating, if a shard is
-        damaged, or has changed since the pipeline was built.
+      MalformedItem: if the index is damaged, or a shard has another size; while iterating, if a shard
+        is damaged, or has changed since the pipeline was built.
       InvalidType: if an argument has the wrong type.
 
     >>> list(rs.mds("s3://bucket/dataset/train"))  # doctest: +SKIP

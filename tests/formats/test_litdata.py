@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from collections import OrderedDict
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -62,6 +63,18 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 NEEDS = {"batch": "zstandard", "chunk": "zstandard", "sample": "zstandard", "tokens zstd": "zstandard"}  # fmt: skip
 NEEDS |= {"table": "pyarrow", "table zstd": "pyarrow", "images": "PIL"}
+
+
+@pytest.mark.parametrize("name", ["batch", "chunk", "sample", "tokens zstd", "table"])
+def test_a_package_that_is_missing_is_named_when_the_dataset_is_opened(
+    theirs: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    package = NEEDS[name]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        rs.MissingDependency, match=f"needs? {package}: pip install 'resumable-loader"
+    ):
+        rs.litdata(theirs / name, block_size=4 if name.startswith("tokens") else None)
 
 
 def skip_without_package(name: str) -> None:
@@ -165,6 +178,7 @@ def test_a_decompressed_chunk_is_read_in_place_of_the_compressed_one(
     files["index.json"] = (theirs / "chunk" / "index.json").read_bytes()
     read = rs.litdata(write_files(tmp_path, files))
     assert all(map(same, read, map(numbers, range(COUNT))))
+    skip_without_package("chunk")
     assert repr(read) == repr(rs.litdata(theirs / "chunk"))
 
 

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,14 @@ def test_every_encoding_is_decoded_as_streaming_encoded_it(theirs: Path, name: s
     for item, expected in zip(found, SAMPLES, strict=True):
         assert item.keys() == expected.keys()
         assert same(list(item.values()), [expected[key] for key in item]), item
+
+
+def test_a_compression_whose_package_is_missing_is_refused_when_the_dataset_is_opened(
+    theirs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "zstandard", None)
+    with pytest.raises(rs.MissingDependency, match="zstd needs zstandard: pip install"):
+        rs.mds(theirs / "zstd")
 
 
 def test_images_are_those_of_pillow(theirs: Path) -> None:

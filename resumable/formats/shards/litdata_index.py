@@ -14,7 +14,9 @@ from .litdata_items import ItemDecoder, RowDecoder, TokenDecoder, TreeDecoder
 from .litdata_leaves import leaves_of, number_dtype, pickle_refused
 from .ranges import read_at_once
 from .source import FoundShards
+from .table_chunk import check_tables_are_read
 from .treespec import tree_of
+from .unpacking import check_installed
 
 CHUNK, BATCH, SAMPLE = "chunk", "batch", "sample"
 """What is compressed as one: a whole file, some of its items, or each."""
@@ -86,7 +88,11 @@ def found_litdata(
         found.append(ItemChunk(file, chunk, packed, level, tokens))
     described = [f"{chunk.name}:{chunk.size}:{chunk.items}" for chunk in chunks]
     sizes = [chunk.size for chunk in chunks]
+    if level in (BATCH, SAMPLE) or any(packed for _, packed in chosen):
+        check_installed("zstd")
     has_tables = _begins_with_table(config, found[0])
+    if has_tables:
+        check_tables_are_read()
     # Where rows are read from a table, what was pickled for them is passed over.
     if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
         raise pickle_refused(config.file)

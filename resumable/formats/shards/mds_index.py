@@ -24,7 +24,7 @@ from .shard import (
     checked_offsets,
 )
 from .source import FoundShards
-from .unpacking import DECODERS, unpacked
+from .unpacking import DECODERS, check_installed, unpacked
 
 VERSION: Final = 2
 
@@ -107,6 +107,8 @@ def found_mds(
                 f"{file.path} is compressed by {compression!r}, which is not read; of the compressions of "
                 f"MDS these are: {', '.join(sorted(DECODERS))}"
             )
+        if compression:
+            check_installed(compression)
         found.append(MdsShard(file, shard, compression))
     described = [f"{shard.name}:{shard.size}:{shard.samples}" for shard in shards]
     decompressed = any(compression for _, _, compression in chosen)

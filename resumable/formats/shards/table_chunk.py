@@ -101,12 +101,11 @@ class TableDirectory(ShardDirectory):
         ]
 
 
-def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:
-    """The rows of the table in ``data``, the last part of the chunk at ``path``.
+def check_tables_are_read() -> None:
+    """Check that what reads tables is installed.
 
     Raises:
-      MalformedItem, ValueError: if it is damaged, or has not so many ``items``.
-      MissingDependency: if pyarrow is not installed.
+      MissingDependency: if it is not.
     """
     try:
         import pyarrow  # noqa: F401
@@ -114,6 +113,16 @@ def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:
         raise MissingDependency(
             f"chunks of LitData with Arrow tables need pyarrow: pip install 'resumable-loader[arrow]' ({error})"
         ) from error
+
+
+def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:
+    """The rows of the table in ``data``, the last part of the chunk at ``path``.
+
+    Raises:
+      MalformedItem, ValueError: if it is damaged, or has not so many ``items``.
+      MissingDependency: if pyarrow is not installed.
+    """
+    check_tables_are_read()
     table = ArrowFile(BytesAccess(data, f"{path}, its table"))
     if table.rows.sum() != items:
         raise ValueError(f"its table has {table.rows.sum()} rows, and {items} by the index")

@@ -18,6 +18,15 @@ DECODERS: Final[Mapping[str, Callable[[], MemberDecoder]]] = {
 """By the names that writers give to compressions."""
 
 
+def check_installed(compression: str) -> None:
+    """Check that what ``compression``, a key of `DECODERS`, needs is installed.
+
+    Raises:
+      MissingDependency: if it is not.
+    """
+    DECODERS[compression]()
+
+
 def unpacked(data: bytes, compression: str, most: int) -> bytes:
     """The content of ``data``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import struct
 import sys
 from collections import OrderedDict
@@ -21,7 +22,9 @@ from hypothesis import strategies as st
 
 import resumable as rs
 from resumable.formats.shards import framed_chunk, shard, unpacking
+from resumable.formats.shards.index_json import IndexPart
 from resumable.formats.shards.litdata_json import nested_value
+from resumable.formats.shards.litdata_leaves import leaves_of
 from resumable.testing.comparing import same
 
 
@@ -146,6 +149,15 @@ def test_nothing_is_unpickled_unless_that_is_allowed(theirs: Path) -> None:
     ):
         rs.litdata(theirs / "pickled")
     assert list(rs.litdata(theirs / "pickled", allow_pickle=True)) == [{1, 2}, {3}]
+
+
+def test_no_leaf_unpickles_whatever_was_seen_when_the_dataset_was_opened() -> None:
+    config = IndexPart("index.json", {"data_format": ["pickle"]})
+    (leaf,) = leaves_of(config, as_torch=False, allow_pickle=False)
+    with pytest.raises(rs.InvalidArgument, match="allow_pickle=True"):
+        leaf.decode(pickle.dumps(1))
+    (leaf,) = leaves_of(config, as_torch=False, allow_pickle=True)
+    assert leaf.decode(pickle.dumps(1)) == 1
 
 
 def test_what_stands_in_no_table_is_not_unpickled_either(theirs: Path, tmp_path: Path) -> None:

@@ -146,6 +146,7 @@ REFUSED: list[tuple[Change, type[Exception], str]] = [
     (lambda index: index["shards"][1].update(samples=2**31), rs.MalformedItem, "too few for 2147483648 samples"),
     (lambda index: index["shards"][1].update(samples=-1), rs.MalformedItem, "from 0 to 4294967295, got -1"),
     (lambda index: index["shards"][1]["raw_data"].update(bytes=4000), rs.MalformedItem, r"shard.00001.mds: it has 165 bytes, and 4000 by shards\[1\]"),
+    (lambda index: index["shards"][1]["raw_data"].update(bytes=150), rs.MalformedItem, "it has 165 bytes, and 150 by"),
     (lambda index: index["shards"][0]["raw_data"].update(basename="../a"), rs.MalformedItem, "path below the folder"),
     (lambda index: index["shards"][0]["raw_data"].update(basename="/a"), rs.MalformedItem, "path below the folder"),
     (lambda index: index["shards"][0]["raw_data"].update(basename="a*"), rs.MalformedItem, "path below the folder"),

@@ -3,7 +3,7 @@
 # The folders and modules, each importing only from those before it: `errors`; `state`, a value and
 # its bytes; `core`, what a stage is and how items move; `order`, every random choice; `views`,
 # stages and states for people; `windows`, `groups` and `workers`, the machinery of shuffled streams,
-# of groups of items and of parallel work; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
+# of groups of items and of parallel work; `file_cache`, parts of remote files on a disk; `sources`, `formats` (files) and `stages` (one operation a module); `pipeline`, the
 # builder; `from_files`, pipelines over files; `triggers`, when to save; `checkpoint`, where; `monitoring`, for tools that show how a run is doing; `consumed`, for adapters that run ahead;
 # then the tools.
 
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .errors import UnencodableState as UnencodableState
     from .errors import UnknownLength as UnknownLength
     from .errors import WorkerError as WorkerError
+    from .file_cache.cache import FileCache as FileCache
     from .formats import decoders as decoders
     from .formats.image_folder import image_classes as image_classes
     from .from_files import arrow as arrow
@@ -100,6 +101,7 @@ _NAMES_OF = {
     "errors": "CorruptCheckpoint ExternalStateError InvalidArgument InvalidType IteratorClosed "
     "MalformedItem MissingDependency NameInUse NewerFormat NoValidCheckpoint ReadError ResumableError SaveError "
     "StateMismatch UnencodableState UnknownLength WorkerError",
+    "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
     "from_files": "arrow csv files image_folder jsonl lines litdata mds megatron parquet tar tfrecord",

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 
 from .core.arguments import check_bool, check_callable, check_choice
 from .errors import InvalidArgument
+from .file_cache.cache import FileCache
 from .formats.arrow import Arrow
 from .formats.csv import checked_dialect, open_csv
-from .formats.data_files import found_data_files
+from .formats.data_files import found_data_files, with_cache
 from .formats.files import Files
 from .formats.image_folder import ImageFolder, LabelledDecoder
 from .formats.io.paths import Paths, repeatable
@@ -33,14 +34,19 @@ U = TypeVar("U")
 
 
 @explained_by(Arrow)
-def arrow(
+def arrow(  # noqa: D417  # the others stand below
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Arrow files as dicts; see `resumable.formats.arrow.Arrow`."""
-    return Pipeline(Arrow(paths, columns, storage_options=storage_options))
+    """The rows of Arrow files as dicts; see `resumable.formats.arrow.Arrow`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    return Pipeline(Arrow(paths, columns, storage_options=with_cache(storage_options, cache)))
 
 
 def csv(
@@ -55,6 +61,7 @@ def csv(
     on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[dict[str, str]]:
     r"""The rows of CSV files as dicts: column -> field, a string. Blank lines are left out.
 
@@ -79,6 +86,7 @@ def csv(
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
+      cache: of remote files on a local disk.
 
     Raises:
       MalformedItem: with file and record, counted from 1 with the header and blank lines: while iterating, if
@@ -99,7 +107,9 @@ def csv(
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     dialect = checked_dialect(delimiter, quotechar, encoding, check_bool("header", header))
-    source, decode = open_csv(paths, dialect, columns, index_dir, storage_options)
+    source, decode = open_csv(
+        paths, dialect, columns, index_dir, with_cache(storage_options, cache)
+    )
     return Pipeline(Map(source, decode, on_error=on_error, on_skip=on_skip))
 
 
@@ -112,6 +122,7 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
     skip_blank: bool = False,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Any]:
     """The lines of text files; see `resumable.formats.lines.Lines`.
 
@@ -119,10 +130,12 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
 
     Args:
       storage_options: of remote files, for `fsspec`.
+      cache: of remote files on a local disk.
     """
     check_encoding(encoding, errors)
     check_bool("skip_blank", skip_blank)
     paths = repeatable(paths)
+    storage_options = with_cache(storage_options, cache)
     found = found_data_files(paths, storage_options, LINES)
     stream = stream_of(found, LINES, passes_over=skip_blank, index_dir=index_dir)
     if stream is not None:
@@ -141,11 +154,19 @@ def lines(  # noqa: D417  # the others stand below, from `Lines`
 
 
 @explained_by(Files)
-def files(
-    paths: Paths, *, read: bool = False, storage_options: Mapping[str, Any] | None = None
+def files(  # noqa: D417  # the others stand below
+    paths: Paths,
+    *,
+    read: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """Whole files, on a disk or behind URLs; see `resumable.formats.files.Files`."""
-    return Pipeline(Files(paths, read=read, storage_options=storage_options))
+    """Whole files, on a disk or behind URLs; see `resumable.formats.files.Files`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    return Pipeline(Files(paths, read=read, storage_options=with_cache(storage_options, cache)))
 
 
 def image_folder(
@@ -208,6 +229,7 @@ def jsonl(
     on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Any]:
     """The values of JSON lines, in UTF-8. Empty lines are left out.
 
@@ -224,6 +246,7 @@ def jsonl(
       index_dir: folder of the cached line indexes; beside the data by default. Remote files have an index
         only if there is one.
       storage_options: of remote files, for `fsspec`.
+      cache: of remote files on a local disk.
 
     Raises:
       MalformedItem: while iterating, with file, line number and column.
@@ -239,51 +262,71 @@ def jsonl(
     [{'id': 1}, {'id': 2}]
     """
     check_choice("on_error", on_error, ("raise", "skip"))
-    located = records(LINES, paths, index_dir=index_dir, storage_options=storage_options)
+    located = records(
+        LINES, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
+    )
     return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
 
 
 @explained_by(LitData)
-def litdata(
+def litdata(  # noqa: D417  # the others stand below
     path: str | os.PathLike[str],
     *,
     block_size: int | None = None,
     tensors: str = "numpy",
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Any]:
-    """The items of a dataset that LitData has optimised; see `resumable.formats.shards.litdata.LitData`."""
+    """The items of a dataset that LitData has optimised; see `resumable.formats.shards.litdata.LitData`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
     return Pipeline(
         LitData(
             path,
             block_size=block_size,
             tensors=tensors,
             allow_pickle=allow_pickle,
-            storage_options=storage_options,
+            storage_options=with_cache(storage_options, cache),
         )
     )
 
 
 @explained_by(Mds)
-def mds(
+def mds(  # noqa: D417  # the others stand below
     path: str | os.PathLike[str],
     *,
     allow_pickle: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The samples of an MDS dataset of MosaicML Streaming as dicts; see `resumable.formats.shards.mds.Mds`."""
-    return Pipeline(Mds(path, allow_pickle=allow_pickle, storage_options=storage_options))
+    """The samples of an MDS dataset of MosaicML Streaming as dicts; see `resumable.formats.shards.mds.Mds`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    options = with_cache(storage_options, cache)
+    return Pipeline(Mds(path, allow_pickle=allow_pickle, storage_options=options))
 
 
 @explained_by(Megatron)
-def megatron(
+def megatron(  # noqa: D417  # the others stand below
     paths: Paths,
     *,
     items: str = "document",
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Tokens]:
-    """The documents or sequences of Megatron-LM's token files; see `resumable.formats.megatron.Megatron`."""
-    return Pipeline(Megatron(paths, items=items, storage_options=storage_options))
+    """The documents or sequences of Megatron-LM's token files; see `resumable.formats.megatron.Megatron`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    return Pipeline(
+        Megatron(paths, items=items, storage_options=with_cache(storage_options, cache))
+    )
 
 
 def tar(
@@ -294,6 +337,7 @@ def tar(
     on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
     """The samples of tar archives, as WebDataset writes them.
 
@@ -326,6 +370,7 @@ def tar(
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
+      cache: of remote files on a local disk.
 
     Raises:
       MalformedItem: while iterating, with file and number of the sample.
@@ -347,20 +392,34 @@ def tar(
     """
     check_choice("on_error", on_error, ("raise", "skip"))
     make = DecodeSample(decode)
-    located = records(TAR, paths, index_dir=index_dir, storage_options=storage_options)
+    located = records(
+        TAR, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
+    )
     return Pipeline(Map(located, make, on_error=on_error, on_skip=on_skip))
 
 
 @explained_by(Parquet)
-def parquet(
+def parquet(  # noqa: D417  # the others stand below
     paths: Paths,
     columns: Sequence[str] | None = None,
     *,
     batch_rows: int | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[dict[str, Any]]:
-    """The rows of Parquet files as dicts; see `resumable.formats.parquet.Parquet`."""
-    return Pipeline(Parquet(paths, columns, batch_rows=batch_rows, storage_options=storage_options))
+    """The rows of Parquet files as dicts; see `resumable.formats.parquet.Parquet`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    return Pipeline(
+        Parquet(
+            paths,
+            columns,
+            batch_rows=batch_rows,
+            storage_options=with_cache(storage_options, cache),
+        )
+    )
 
 
 def tfrecord(
@@ -371,6 +430,7 @@ def tfrecord(
     on_skip: Callable[..., object] | None = None,
     index_dir: str | os.PathLike[str] | None = None,
     storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
 ) -> Pipeline[Any]:
     """The records of TFRecord files, as bytes or decoded, without TensorFlow.
 
@@ -393,6 +453,7 @@ def tfrecord(
       index_dir: folder of the cached indexes; beside the data by default. Remote files have an index only
         if there is one, and are otherwise streams.
       storage_options: of remote files.
+      cache: of remote files on a local disk.
 
     Raises:
       MalformedItem: while iterating, with file and number of the record, if it is damaged, or ``decode``
@@ -415,5 +476,7 @@ def tfrecord(
     if decode is not None:
         check_callable("decode", decode)
     decoder = RecordDecoder(decode)
-    located = records(TFRECORD, paths, index_dir=index_dir, storage_options=storage_options)
+    located = records(
+        TFRECORD, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
+    )
     return Pipeline(Map(located, decoder, on_error=on_error, on_skip=on_skip))

@@ -23,7 +23,7 @@ CHAIN = [
     {"state"},
     {"core"},
     {"order", "views", "shadows"},
-    {"windows", "workers", "groups"},
+    {"windows", "workers", "groups", "file_cache"},
     {"sources", "formats", "stages"},
     {"pipeline", "triggers"},
     {"from_files", "consumed", "checkpoint", "monitoring"},
@@ -35,7 +35,7 @@ CHAIN = [
 ]
 PUBLIC = {
     "AtEnd", "AtSteps", "Checkpoint", "CheckpointListener", "Checkpointer", "CorruptCheckpoint",
-    "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "InvalidArgument",
+    "Directory", "EverySeconds", "EverySteps", "ExternalStateError", "FileCache", "InvalidArgument",
     "InvalidType", "IteratorClosed", "MalformedItem", "Memory", "MissingDependency",
     "NameInUse", "NewerFormat", "NoValidCheckpoint", "OnSignal", "Pipeline", "PipelineIterator", "Progress", "ReadError",
     "ResumableError", "Remote", "Retention", "SaveError", "Stage", "StageIterator", "StateMismatch",

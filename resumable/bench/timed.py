@@ -96,7 +96,11 @@ class Timed(PassThrough[T]):
         if found.prepare is not None:
             prepare = partial(self._prepare, partial(call, found.prepare))
         return Indexed(
-            partial(call, found.gather), partial(call, found.item), found.arithmetic_range, prepare
+            partial(call, found.gather),
+            partial(call, found.item),
+            found.arithmetic_range,
+            prepare,
+            needs=found.needs,
         )
 
     def _prepare(

@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import stat
-import sys
 import time
 import warnings
 import weakref
@@ -21,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, final
 
+from ..core.file_locks import lock, lock_shared, unlock
 from ..core.home_process import HomeProcess
 from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
 from ..errors import NameInUse, shorten
@@ -56,8 +56,8 @@ def lock_file(path: Path, what: str) -> StoreLock:
       OSError: if ``path`` is not a regular file, or the system refuses.
     """
     try:
-        lock = FileLock(path)
-        lock.acquire()
+        held = FileLock(path)
+        held.acquire()
     except BlockingIOError as error:
         raise _in_use(path, what) from error
     except OSError as error:
@@ -66,7 +66,7 @@ def lock_file(path: Path, what: str) -> StoreLock:
         elif error.errno not in NOT_ALLOWED:
             raise
         return StoreLock()
-    return lock
+    return held
 
 
 def check_unlocked(path: Path, what: str) -> None:
@@ -84,9 +84,9 @@ def check_unlocked(path: Path, what: str) -> None:
     except OSError:  # it is gone, or what is there is no lock
         return
     try:
-        _lock_shared(descriptor)
+        lock_shared(descriptor)
         # Closing alone would leave the lock to a fork that has inherited the descriptor meanwhile.
-        _unlock(descriptor)
+        unlock(descriptor)
     except BlockingIOError as error:
         raise _in_use(path, what) from error
     except OSError as error:
@@ -116,7 +116,7 @@ class FileLock(StoreLock):
         try:
             if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):
                 raise FileExistsError(errno.EEXIST, "it must be a regular file", str(self._path))
-            _lock(self._descriptor)
+            lock(self._descriptor)
             with suppress(OSError):  # the lock is held all the same
                 os.ftruncate(self._descriptor, 0)
                 os.write(self._descriptor, _signature())
@@ -154,7 +154,7 @@ def _let_go(process: HomeProcess) -> None:
         return
     # In this order a fork between any two lines inherits nothing that is locked.
     with suppress(OSError):
-        _unlock(descriptor)
+        unlock(descriptor)
     del _descriptors[process]
     with suppress(OSError):
         os.close(descriptor)
@@ -170,38 +170,6 @@ def _close_inherited() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_inherited)
-
-if sys.platform == "win32":
-    import msvcrt
-
-    # Nobody can read a byte that is locked, so it is one far behind the content.
-    FAR: Final = 1 << 30
-
-    def _lock(descriptor: int) -> None:
-        os.lseek(descriptor, FAR, os.SEEK_SET)
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except PermissionError as error:
-            raise BlockingIOError(error.errno, error.strerror) from error
-        os.lseek(descriptor, 0, os.SEEK_SET)
-
-    _lock_shared = _lock  # no other kind of lock is there
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, FAR, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
-    def _lock_shared(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-
-    def _unlock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
 
 
 def _in_use(path: Path, what: str) -> NameInUse:

@@ -20,7 +20,7 @@ def add_commands(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for add in (
         *(_add_demo, _add_verify, _add_bench, _add_report, _add_inspect, _add_diff, _add_amend),
-        *(_add_trace, _add_top, _add_show, _add_index),
+        *(_add_trace, _add_top, _add_show, _add_index, _add_cache),
     ):
         add(commands)
 
@@ -318,6 +318,19 @@ def _add_show(commands: Any) -> None:
     )
     _add_target(parser)
     parser.add_argument("--mermaid", action="store_true", help="print a graph for Mermaid instead")
+
+
+def _add_cache(commands: Any) -> None:
+    parser = commands.add_parser(
+        "cache",
+        help="show what a cache of remote files holds, or empty it",
+        description=(
+            "Shows the remote files of which an rs.FileCache keeps parts in a folder, how much of each, and "
+            "how many processes use it. Removes nothing that a cache has not written."
+        ),
+    )
+    parser.add_argument("folder", metavar="DIR", help="the folder of the cache")
+    parser.add_argument("--clear", action="store_true", help="remove all parts")
 
 
 def _add_index(commands: Any) -> None:

@@ -102,6 +102,7 @@ def fanned_out(upstream: Indexed[Any], size: int, expand: Callable[[Any], Block]
         prepare=lambda indices: _FannedOut(upstream, size, expand, indices),
         every_epoch=upstream.every_epoch,
         indices_per_epoch=upstream.indices_per_epoch * size,
+        needs=upstream.needs_of(lambda indices: indices // size),
     )
 
 

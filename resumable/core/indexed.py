@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from operator import methodcaller
 from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from .block import Block, Indices, block_items
-from .prepared_items import JoinedItems, PlainItems, PreparedItems, choose
+from .foreseen import Needs, PartUses
+from .prepared_items import JoinedItems, PlainItems, PreparedItems, choose, grouped
 
 T = TypeVar("T")
 
@@ -40,6 +42,7 @@ class Indexed(Generic[T]):
       every_epoch: whether the items are the same in every epoch.
       indices_per_epoch: about how many consecutive indices lie in one epoch of a `repeat`. Each epoch
         has an order of its own to be set up, so this bounds how many indices are planned ahead.
+      needs: tells which parts of files in a cache the items need; None if they need none.
     """
 
     __slots__ = (
@@ -52,6 +55,7 @@ class Indexed(Generic[T]):
         "index_map",
         "indices_per_epoch",
         "item",
+        "needs",
         "numbered_by",
         "prepare",
         "prepared",
@@ -67,6 +71,7 @@ class Indexed(Generic[T]):
         *,
         every_epoch: bool = False,
         indices_per_epoch: float = math.inf,
+        needs: Needs | None = None,
     ) -> None:
         self.gather = gather
         self.gather_range = gather_range or (
@@ -77,6 +82,7 @@ class Indexed(Generic[T]):
         self.prepare = prepare
         self.every_epoch = every_epoch
         self.indices_per_epoch = indices_per_epoch
+        self.needs = needs
         self.prepared = prepare or partial(
             PlainItems, gather, self.item, arithmetic_range is not None
         )
@@ -111,6 +117,7 @@ class Indexed(Generic[T]):
             prepare=lambda indices: base.prepared(index_map(indices)),
             every_epoch=every_epoch,
             indices_per_epoch=base.indices_per_epoch / stride if stride else math.inf,
+            needs=base.needs_of(index_map),
         )
         indexed.base, indexed.index_map = base, index_map
         return indexed
@@ -148,6 +155,7 @@ class Indexed(Generic[T]):
             ),
             every_epoch=every_epoch,
             indices_per_epoch=min(each.indices_per_epoch for each in inputs),
+            needs=_needs_of_all([each.needs for each in inputs if each.needs is not None]),
         )
         indexed.numbered_by = inputs[0] if len(inputs) == 1 else numbered_by
         return indexed
@@ -172,6 +180,14 @@ class Indexed(Generic[T]):
         def prepare(indices: Indices) -> PreparedItems[T]:
             return choose(*route(indices), lambda number, within: input_at(number).prepared(within))
 
+        def needs(indices: Indices, at: Indices) -> Iterator[PartUses]:
+            numbers, within = route(indices)
+            order, groups = grouped(numbers)
+            for number, first, last in groups:
+                places, chosen = order[first:last], input_at(number)
+                if chosen.needs is not None:
+                    yield from chosen.needs(within[places], at[places])
+
         def item(index: int) -> T:
             numbers, indices = route(np.array([index], np.int64))
             return input_at(int(numbers[0])).item(int(indices[0]))
@@ -181,6 +197,7 @@ class Indexed(Generic[T]):
             item,
             prepare=prepare,
             indices_per_epoch=indices_per_epoch,
+            needs=needs,
         )
         indexed.choice = input_at, route
         return indexed
@@ -198,6 +215,11 @@ class Indexed(Generic[T]):
             return input_at(int(numbers[0])), int(indices[0])
         return self.numbered_by and (self.numbered_by, index)
 
+    def needs_of(self, index_map: Callable[[Indices], Indices]) -> Needs | None:
+        """`needs` by other indices, which ``index_map`` turns into ours, both of shape (n,)."""
+        needs = self.needs
+        return needs and (lambda indices, at: needs(index_map(indices), at))
+
     def most_ahead(self, indices: int) -> int:
         """How many of up to ``indices`` consecutive ones are planned at once, at least 1."""
         return max(int(min(indices, EPOCHS_AHEAD * self.indices_per_epoch)), 1)
@@ -209,6 +231,13 @@ class Indexed(Generic[T]):
             maps.append(indexed.index_map)
             indexed = indexed.base
         return indexed, maps
+
+
+def _needs_of_all(needs: Sequence[Needs]) -> Needs | None:
+    """What items made from several need."""
+    if len(needs) <= 1:
+        return needs[0] if needs else None
+    return lambda indices, at: chain.from_iterable(each(indices, at) for each in needs)
 
 
 def _one_by(gather: Callable[[Indices], Block]) -> Callable[[int], Any]:

@@ -431,7 +431,7 @@ class PipelineIterator(StageIterator[T]):
         - ``bytes_read``, ``requests``: bytes from remote file systems, and requests to these, of this
           process. Local files are mapped, and worker processes count for themselves; neither is included.
         - ``worker_restarts``: how often processes of workers were started again because one had died.
-        - ``cache_hits``, ``cache_misses``: where a cache counts them.
+        - ``cache_hits``, ``cache_misses``: parts of remote files that an `rs.FileCache` had, or had not.
 
         The last four groups count the whole process from when the iterator was made. After an error or an
         interrupt, and in another thread than the loop's, ``inputs`` and ``skipped`` may be those of an item shortly

@@ -22,6 +22,7 @@ import numpy as np
 from ..errors import InvalidArgument
 from ..state.value import State, unpack, unpack_position
 from .block import NO_INDICES, Block, Indices, block_items
+from .foreseen import PartUses, foreseeing
 from .left_out import AtPlaces, LeftOut
 from .prepared_items import PreparedItems
 from .reach import Reach, reached_by_index
@@ -143,6 +144,8 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
         self._largest_block = indexed.most_ahead(LARGEST_BLOCK)
         self._plain = not self._maps and self._base.prepare is None
         self._length = int(min(known_length(stage), MOST_ITEMS))
+        if indexed.needs is not None:
+            foreseeing.add(self)
         # Invariant: position == _end - (indices left in _cursor).
         self._end = 0
         self._cursor: Iterator[Any] = iter(())
@@ -265,6 +268,19 @@ class IndexedIterator(DefersState[T], MovesInBlocks[T], SourceIterator[T]):
     def position(self) -> int:
         """Index of the next item."""
         return self._end - length_hint(self._cursor)
+
+    def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
+        """What the items from ``start`` to ``stop`` need of files, counted from the next one, up to the end of the next epoch."""
+        length, begin = self._length, self.position + start
+        end = min(begin - start + stop, 2 * length)
+        while begin < end and length:
+            later, first = divmod(begin, length)
+            last = min(first + end - begin, length)
+            needs = by_index(self._stage, self._epoch + later).needs
+            if needs is not None:
+                indices = np.arange(first, last, dtype=np.int64)
+                yield from needs(indices, indices + (later * length - self.position))
+            begin += last - first
 
     def _move(self, position: int) -> None:
         self._end = position

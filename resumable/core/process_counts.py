@@ -17,12 +17,16 @@ class ProcessCounts:
     Attributes:
       bytes_read: bytes that requests to remote file systems have brought.
       requests: requests to remote file systems, those that failed too.
+      cache_hits: parts of files that were found in an `rs.FileCache`.
+      cache_misses: parts that were not.
       worker_restarts: how often a pool of processes was started again because one of them had died.
     """
 
     def __init__(self) -> None:
         self.bytes_read = 0
         self.requests = 0
+        self.cache_hits = 0
+        self.cache_misses = 0
         self.worker_restarts = 0
 
     def now(self) -> Mapping[str, int]:

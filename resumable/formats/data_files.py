@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from ..errors import InvalidArgument, InvalidType, shorten
+from ..file_cache.cache import FileCache, check_cache
 from .index.names import is_cache
 from .io.open_files import DataFile, found_file
 from .io.paths import Paths, found_files, given_paths, is_remote
-from .io.remote import RemoteFile, found_remote_files
+from .io.remote import CACHE, RemoteFile, found_remote_files
 from .record import Format
 
 AnyFile: TypeAlias = DataFile | RemoteFile
@@ -41,7 +42,7 @@ def found_data_files(
     if storage_options is not None and not isinstance(storage_options, Mapping):
         raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
     if not any(map(is_remote, given)):
-        if storage_options is not None:
+        if storage_options is not None and storage_options.keys() != {CACHE}:
             raise InvalidArgument(
                 f"storage_options must be None for local files, got {shorten(storage_options)}"
             )
@@ -53,3 +54,21 @@ def found_data_files(
     for path in given:
         found += remote.get(path) or map(look, found_files(path, is_left_out))
     return found
+
+
+def with_cache(
+    storage_options: Mapping[str, Any] | None, cache: FileCache | None
+) -> Mapping[str, Any] | None:
+    """``storage_options`` of files that have ``cache``, if there is one.
+
+    Raises:
+      InvalidArgument: if both name a cache.
+      InvalidType: if one of them has the wrong type.
+    """
+    if check_cache(cache) is None:
+        return storage_options
+    if storage_options is not None and not isinstance(storage_options, Mapping):
+        raise InvalidType(f"storage_options must be a dict, got {shorten(storage_options)}")
+    if CACHE in (storage_options or {}):
+        raise InvalidArgument("cache must be None if storage_options have one, got both")
+    return {**(storage_options or {}), CACHE: cache}

@@ -6,7 +6,7 @@ import hashlib
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, ClassVar, TypeVar, final
@@ -17,6 +17,7 @@ from ..core.arguments import check_bool
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.left_out import LeftOut
@@ -28,6 +29,7 @@ from ..errors import InvalidArgument, shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of
 from .data_files import AnyFile, found_data_files
+from .io.cached_parts import part_uses
 from .io.open_files import DataFile
 from .io.paths import Paths, file_name, without_query
 from .io.remote import RemoteFile
@@ -93,8 +95,18 @@ class WholeFiles(LookedUp[T]):
                 self._gather,
                 prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
                 every_epoch=True,
+                needs=self._needs if any(map(_is_cached, self._files)) else None,
             )
         return Indexed(self._gather, lambda index: self._items([index])[0], every_epoch=True)
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the files with these numbers need of a cache, used at the times ``at``."""
+        files = [file for file in self._files if isinstance(file, RemoteFile) and file.is_cached]
+        cached = np.array(list(map(_is_cached, self._files)))
+        place_of, remote = np.cumsum(cached) - 1, cached[indices]
+        file_of = place_of[indices[remote]]
+        ends = np.array([file.size for file in files], np.int64)[file_of]
+        yield part_uses(files, file_of, np.zeros_like(ends), ends, at[remote])
 
     @derived
     def _reads_remote(self) -> bool:
@@ -179,6 +191,10 @@ class Files(WholeFiles[Any]):
 
     def _items(self, indices: list[int]) -> list[Any]:
         return self._read(indices) if self.read else [self._files[index].path for index in indices]
+
+
+def _is_cached(file: AnyFile) -> bool:
+    return isinstance(file, RemoteFile) and file.is_cached
 
 
 def _content(file: DataFile) -> bytes:

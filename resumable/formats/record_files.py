@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import hashlib
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise, repeat
 from typing import Any, ClassVar, Final, TypeVar
@@ -15,16 +15,19 @@ import numpy as np
 from ..core.block import Block, Indices
 from ..core.derived import derived
 from ..core.evidence import Evidence
+from ..core.foreseen import PartUses
 from ..core.identity import IdentityFields
 from ..core.indexed import Indexed
 from ..core.left_out import LeftOut
 from ..core.lookup import LookedUp
 from ..core.origin import Origin
+from ..core.prepared_items import grouped
 from ..core.records import Records
 from ..core.reliance import ALWAYS
 from ..errors import shorten
 from .ahead import ReadAheadItems
 from .contents import FILES, evidence_of_indexes
+from .io.cached_parts import part_uses
 from .io.open_files import ReadingAhead
 from .io.paths import Paths, file_name
 from .named_files import left_out_of_files
@@ -160,6 +163,7 @@ class RecordFiles(LookedUp[T]):
                 self._gather,
                 prepare=lambda indices: ReadAheadItems(self._gather, indices, reach),
                 every_epoch=True,
+                needs=self._needs if self._is_cached else None,
             )
         return Indexed(
             self._gather,
@@ -215,6 +219,24 @@ class RecordFiles(LookedUp[T]):
     def _is_remote(self) -> bool:
         """Whether any file is read over a network."""
         return any(isinstance(file, RemoteRecords) for file in self._files)
+
+    @derived
+    def _is_cached(self) -> bool:
+        """Whether a cache keeps parts of any file."""
+        return any(isinstance(file, RemoteRecords) and file.file.is_cached for file in self._files)
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the items at ``indices`` need of files in a cache, used at the times ``at``."""
+        order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
+        gather = object()
+        for place, first, last in groups:
+            file, chosen = self._files[place], order[first:last]
+            if isinstance(file, RemoteRecords) and file.file.is_cached:
+                numbers = indices[chosen] - self._begins[place]
+                if self._passes_over:
+                    numbers = file.positions.among_all(numbers)
+                bounds = file.bounds(numbers, gather)
+                yield part_uses([file.file], np.zeros_like(chosen), *bounds, at[chosen])
 
     @derived
     def _begins(self) -> Indices:

@@ -39,6 +39,11 @@ class RemoteRecords(NamedTuple):
     file: RemoteFile
     positions: RecordIndex
 
+    def bounds(self, numbers: Indices, gather: object = None) -> tuple[Indices, Indices]:
+        """Where the records with ``numbers``, shape (n,), begin and end in the file."""
+        ends = self.positions.ends(numbers, gather)
+        return np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+
     def trimmed(self, found: list[bytes]) -> list[bytes]:
         """The records ``found`` as they are handed out."""
         return found
@@ -86,8 +91,7 @@ class Cut(NamedTuple):
 
 
 def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> Cut:
-    ends = records.positions.ends(numbers, gather)
-    return cut_ranges(records.file, np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers])
+    return cut_ranges(records.file, *records.bounds(numbers, gather))
 
 
 def cut_ranges(file: RemoteFile, starts: Indices, stops: Indices) -> Cut:

@@ -40,6 +40,7 @@ from ..core import (
     known_length,
     stacked_layout,
 )
+from ..core.foreseen import Needs, PartUses
 from ..core.identity import BATCH_SIZE_HINT
 from ..core.lookup import FIRST_BLOCK, LARGEST_BLOCK
 from ..core.stage import InputShadows
@@ -137,6 +138,7 @@ class Batch(CallsFunction[Any]):
             item,
             prepare=partial(Batches, self.collated, size, size, upstream, countable(items)),
             indices_per_epoch=upstream.indices_per_epoch / size,
+            needs=needs_of_batches(upstream, size, size, countable(items)),
         )
 
     @derived
@@ -198,13 +200,34 @@ class Batches(PreparedItems[Any]):
         count = most // size
         numbers = self._indices[place : place + max(count, 1)]
         check_reach(min(int(numbers.max()) * shift + size, self._items) - 1)
-        starts = numbers * shift
-        lengths = np.minimum(self._items - starts, size)
-        ends = np.cumsum(lengths)
-        offsets = np.repeat(starts - (ends - lengths), lengths)
-        self._prepared = self._upstream.prepared(offsets + np.arange(len(offsets)))
-        self._bounds = [0, *ends.tolist()]
+        indices, lengths = _items_of_batches(numbers, size, shift, self._items)
+        self._prepared = self._upstream.prepared(indices)
+        self._bounds = [0, *np.cumsum(lengths).tolist()]
         self._known = range(place, place + len(numbers))
+
+
+def _items_of_batches(
+    numbers: Indices, size: int, shift: int, items: int
+) -> tuple[Indices, Indices]:
+    """The indices of the items of batches, one after another, and how many each batch has."""
+    starts = numbers * shift
+    lengths = np.minimum(items - starts, size)
+    ends = np.cumsum(lengths)
+    offsets = np.repeat(starts - (ends - lengths), lengths)
+    return offsets + np.arange(len(offsets)), lengths
+
+
+def needs_of_batches(upstream: Indexed[Any], size: int, shift: int, items: int) -> Needs | None:
+    """What batches need of files, where ``upstream`` has ``items`` items; arguments as of `Batches`."""
+    needs = upstream.needs
+    if needs is None:
+        return None
+
+    def of_batches(indices: Indices, at: Indices) -> Iterator[PartUses]:
+        numbers, lengths = _items_of_batches(indices, size, shift, items)
+        return needs(numbers, np.repeat(at, lengths))
+
+    return of_batches
 
 
 class _BatchIterator(TransformIterator[Any]):

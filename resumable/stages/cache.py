@@ -148,6 +148,7 @@ class Cache(IndexedTransform[T]):
             prepare=None
             if upstream.prepare is None
             else partial(_PreparedCachedItems, kept, upstream),
+            needs=upstream.needs,
         )
 
 

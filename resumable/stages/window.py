@@ -47,7 +47,7 @@ from ..core.reach import Reach
 from ..core.stage import InputShadows
 from ..shadows.traced import Each, rows_alike
 from ..state.value import State, unpack, unpack_count
-from .batch import Batches
+from .batch import Batches, needs_of_batches
 
 
 @final
@@ -157,6 +157,7 @@ class Window(Transform[Any]):
             item,
             prepare=prepare if upstream.prepare is not None else None,
             indices_per_epoch=upstream.indices_per_epoch / step,
+            needs=needs_of_batches(upstream, size, step, countable(items)),
         )
 
     def windows_of(self, items: int) -> int:

@@ -176,7 +176,7 @@ def main() -> int:
         def refuse(descriptor: int) -> None:
             raise OSError(38, "Function not implemented")
 
-        locking._lock = refuse
+        vars(locking)["lock"] = refuse
         warnings.simplefilter("ignore", RuntimeWarning)
     run = partial(campaign, options.seconds, options.seed, locks=not options.no_locks)
     return run_campaign(run, "two-writers", options.folder, printed="{report}")

@@ -197,6 +197,8 @@ def test_without_measuring_there_are_counts_and_no_times() -> None:
         "bytes_read": 0,
         "requests": 0,
         "worker_restarts": 0,
+        "cache_hits": 0,
+        "cache_misses": 0,
     }
     iterator.measure(Clock())
     assert "wait_share" not in iterator.stats(), "no time has gone by"

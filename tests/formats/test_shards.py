@@ -177,6 +177,25 @@ def test_what_fails_for_the_moment_is_tried_again(server: FileServer) -> None:
     assert list(rs.litdata(f"{server.address}/litdata", **REMOTE).shuffle(2)) == expected
 
 
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_cache_keeps_of_shards_is_not_read_again(
+    server: FileServer, tmp_path: Path, name: str
+) -> None:
+    files, read = KINDS[name]
+    folder = name.replace(" ", "-")
+    server.tags = {f"/{folder}/{key}": '"1"' for key in files}
+    cache = rs.FileCache(tmp_path / "cache", max_bytes=1 << 26)
+    local = list(read(write_files(tmp_path / "data", files)).shuffle(3))
+    for epoch in range(2):
+        shard.tables.clear()
+        shard.contents.clear()
+        server.requests.clear()
+        remote = read(f"{server.address}/{folder}", cache=cache, **REMOTE)
+        assert all(map(same, remote.shuffle(3), local))
+        read_shards = [path for method, path, span in server.requests if span]
+        assert bool(read_shards) == (epoch == 0)
+
+
 def test_a_remote_shard_that_has_changed_is_refused(server: FileServer) -> None:
     server.tags = {f"/mds/{name}": '"1"' for name in KINDS["mds"][0]}
     read = rs.mds(f"{server.address}/mds", **REMOTE)

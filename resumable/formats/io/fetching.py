@@ -246,6 +246,40 @@ def _answers(calls: Sequence[Callable[[], Any]], timeout: float) -> list[Answer]
     return [found.get(number, late) for number in range(len(calls))]
 
 
+def begin(requests: Sequence[Request], timeout: float, done: Callable[[int, Any], None]) -> None:
+    """Begin to make ``requests``, once each.
+
+    Args:
+      requests: some of which are made at once.
+      timeout: seconds that one may take.
+      done: called in the thread of fsspec's event loop with the place of each request, and with what its
+        call returned, or None if it failed.
+    """
+    from fsspec.asyn import get_loop
+
+    loop = get_loop()
+    gate = asyncio.Semaphore(AT_ONCE)
+    tasks = set[asyncio.Task[None]]()
+
+    async def run(place: int, call: Callable[[], Any]) -> None:
+        answer = None
+        try:
+            async with gate:
+                answer = await asyncio.wait_for(_called(call), timeout)
+        except Exception:  # whoever needs it asks again, and gets the error
+            pass
+        finally:
+            await asyncio.to_thread(done, place, answer)
+
+    def start() -> None:
+        for place, request in enumerate(requests):
+            task = loop.create_task(run(place, request.call))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+
+    loop.call_soon_threadsafe(start)
+
+
 async def _called(call: Callable[[], Any]) -> Any:
     process_counts.requests += 1
     made = call()

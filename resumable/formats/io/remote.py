@@ -7,19 +7,25 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, final
 
 from ...errors import InvalidArgument, MalformedItem, MissingDependency
+from ...file_cache.cache import FileCache, cache_of_environment, check_cache
 from .braces import expanded
 from .fetching import Patience, Request, fetch, fetch_all
-from .paths import file_name
+from .paths import file_name, without_query
 
 VERSIONS: Final = ("ETag", "etag", "generation", "blob_id", "md5", "Content-MD5")
 TIMES: Final = (
     "LastModified", "Last-Modified", "last_modified", "mtime", "modified", "updated", "created",
 )  # fmt: skip
 """What file systems call the value that tells a changed file, the best first."""
+
+
+CACHE: Final = "cache"
+"""The storage option that is a `FileCache`."""
 
 
 @final
@@ -30,11 +36,15 @@ class RemoteSystem:
       url: of a file, or a pattern of files.
       options: of the file system.
       patience: with it.
+      cache: of its files on a local disk, if there is one.
     """
 
-    def __init__(self, url: str, options: dict[str, Any], patience: Patience) -> None:
+    def __init__(
+        self, url: str, options: dict[str, Any], patience: Patience, cache: FileCache | None = None
+    ) -> None:
         self.url = url
         self.patience = patience
+        self.cache = cache
         self._options = options
         self._opened: tuple[int, Any, str] | None = None
 
@@ -43,15 +53,17 @@ class RemoteSystem:
         """The file system of ``url``.
 
         Raises:
-          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"``.
-          InvalidType: if that is no dict of numbers.
+          InvalidArgument: if ``storage_options`` ask for an impossible ``"retry"``, or the environment
+            for an impossible cache.
+          InvalidType: if that is no dict of numbers, or ``"cache"`` is no `FileCache`.
         """
         options = dict(storage_options or {})
         patience = Patience.of(options.pop("retry", {}))
-        return cls(url, options, patience)
+        cache = check_cache(options.pop(CACHE, None)) or cache_of_environment(os.environ)
+        return cls(url, options, patience, cache)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteSystem, (self.url, self._options, self.patience)
+        return RemoteSystem, (self.url, self._options, self.patience, self.cache)
 
     def open(self) -> tuple[Any, str]:
         """The file system, and the path in it of `url`.
@@ -123,6 +135,20 @@ class RemoteFile(NamedTuple):
     def version_tag(self) -> tuple[str, str] | None:
         """The tag, unless it is the time of the last change, which a copy does not keep."""
         return self.tag if self.tag is not None and self.tag[0] in VERSIONS else None
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether a cache keeps parts of it; it must have something that tells another content apart."""
+        return self.system.cache is not None and self.tag is not None
+
+    @property
+    def content_name(self) -> str:
+        """32 hexadecimal digits for the file, its version, and the size of its parts in the cache."""
+        cache = self.system.cache
+        assert cache is not None
+        # The query of a signed URL is another one each time; a version tells the contents apart.
+        path = self.path if self.version_tag is None else without_query(self.path)
+        return _content_name(path, self.tag, self.size, cache.part_bytes)
 
     @property
     def owner(self) -> None:
@@ -254,6 +280,12 @@ def _file(match: _Match) -> RemoteFile:
         )
     tag = next(((name, _tag_text(info[name])) for name in VERSIONS + TIMES if info.get(name)), None)
     return RemoteFile(system, key, match.url, int(info["size"]), tag)
+
+
+@lru_cache(1 << 16)
+def _content_name(path: str, tag: tuple[str, str] | None, size: int, part_bytes: int) -> str:
+    described = repr((path, tag, size, part_bytes)).encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(described, digest_size=16).hexdigest()
 
 
 def _tag_text(tag: Any) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, final
 
-from .fetching import Request, fetch_all
+from ...file_cache.local import reader_of
+from ...file_cache.parts import WantedBytes
+from ...file_cache.reading import Done
+from .fetching import Request, begin, fetch_all
 from .pieces import Start
 from .remote import RemoteFile, calling
 
@@ -26,8 +29,55 @@ class Span(NamedTuple):
     end: int
 
 
-def read_spans(spans: Sequence[Span], *, checked: bool = True) -> list[bytes]:
-    """The bytes of ``spans``, read at the same time.
+def read_spans(spans: Sequence[Span], *, checked: bool = True, whole: bool = False) -> list[bytes]:
+    """The bytes of ``spans``, from the cache if the files have one, or read at the same time.
+
+    Args:
+      spans: of files of one file system.
+      checked: whether to ask for each file that is read if it is what it was.
+      whole: whether what is next to each span will be wanted soon, so that it is worth a place in a cache.
+
+    Raises:
+      MalformedItem: if a file has changed.
+      ReadError: if one cannot be read.
+      FileNotFoundError: if one is no longer there.
+    """
+    cached = [span for span in spans if span.file.is_cached]
+    if not cached:
+        return _fetched(spans, checked=checked)
+    cache = cached[0].file.system.cache
+    assert cache is not None
+    found = reader_of(cache).read(cached, _Uncached(checked), whole=whole)
+    if len(cached) == len(spans):
+        return found
+    from_cache = iter(found)
+    directly = iter(_fetched([span for span in spans if not span.file.is_cached], checked=checked))
+    return [next(from_cache if span.file.is_cached else directly) for span in spans]
+
+
+@final
+class _Uncached:
+    """Reads what is not in a cache."""
+
+    def __init__(self, checked: bool) -> None:
+        self._checked = checked
+
+    def read(self, wanted: Sequence[WantedBytes]) -> list[bytes]:
+        return _fetched(list(map(_as_span, wanted)), checked=self._checked)
+
+    def begin(self, wanted: Sequence[WantedBytes], done: Done) -> None:
+        spans = list(map(_as_span, wanted))
+        if spans:
+            patience = spans[0].file.system.patience
+            begin([_request(*span) for span in spans], patience.timeout, done)
+
+
+def _as_span(wanted: WantedBytes) -> Span:
+    return Span(wanted.file, wanted.start, wanted.end)
+
+
+def _fetched(spans: Sequence[Span], *, checked: bool) -> list[bytes]:
+    """The bytes of ``spans``, without a cache.
 
     Args:
       spans: of files of one file system.
@@ -117,7 +167,7 @@ class RemotePieces:
                 self._file.check_unchanged()
             self._ended = True
             return
-        (data,) = read_spans([Span(self._file, begin, end)], checked=False)
+        (data,) = read_spans([Span(self._file, begin, end)], checked=False, whole=True)
         self._buffer = memoryview(data)
         self._position = end
         self._range = min(2 * self._range, self._largest)

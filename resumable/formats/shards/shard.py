@@ -85,12 +85,12 @@ class RecordsInFile(ShardDirectory):
     def __init__(
         self, positions: Positions, unpack: Callable[[bytes], bytes] | None = None
     ) -> None:
-        self._positions = positions
+        self.positions = positions
         self._unpack = unpack
         self.nbytes = positions.nbytes
 
     def reading(self, numbers: Indices) -> Reading[list[Any]]:
-        found = yield self._positions.ranges(numbers)
+        found = yield self.positions.ranges(numbers)
         return found if self._unpack is None else list(map(self._unpack, found))
 
 
@@ -131,6 +131,15 @@ class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
         Raises:
           ValueError: if the shard is damaged.
         """
+
+    def likely_ranges(self, numbers: Indices) -> Ranges:
+        """Where in the file the records with these ``numbers`` are, shape (n,), as far as that is known without reading."""
+        directory = self.kept
+        if isinstance(directory, RecordsInFile):
+            return directory.positions.ranges(numbers)
+        size, items = self.file.size, max(self.items, 1)
+        starts = numbers * size // items
+        return Ranges(starts, np.minimum(starts + size // items + 1, size))
 
     @final
     def reading(self, numbers: Indices) -> Reading[list[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple
@@ -15,18 +15,20 @@ import numpy as np
 from ...core.block import Block, Indices
 from ...core.derived import derived
 from ...core.evidence import Evidence
+from ...core.foreseen import PartUses
 from ...core.identity import IdentityFields
 from ...core.indexed import Indexed
 from ...core.left_out import LeftOut
 from ...core.lookup import LookedUp
 from ...core.origin import Origin
-from ...core.prepared_items import PreparedItems
+from ...core.prepared_items import PreparedItems, grouped
 from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
 from ..ahead import ReadAheadItems
 from ..contents import FILES, evidence_of
 from ..data_files import AnyFile
+from ..io.cached_parts import part_uses
 from ..io.paths import file_name
 from ..io.remote import RemoteFile
 from ..named_files import left_out_of_files
@@ -155,7 +157,23 @@ class ShardedFiles(LookedUp[Any]):
             lambda index: self._gather(np.array([index], np.int64))[0],
             prepare=self._prepared,
             every_epoch=True,
+            needs=self._needs if self._is_cached else None,
         )
+
+    @derived
+    def _is_cached(self) -> bool:
+        """Whether a cache keeps parts of any shard."""
+        files = [shard.file for shard in self._found.shards]
+        return any(isinstance(file, RemoteFile) and file.is_cached for file in files)
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
+        order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
+        for place, first, last in groups:
+            shard, chosen = self._found.shards[place], order[first:last]
+            if isinstance(shard.file, RemoteFile) and shard.file.is_cached:
+                ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
+                yield part_uses([shard.file], np.zeros_like(chosen), *ranges, at[chosen])
 
     def _prepared(self, indices: Indices) -> PreparedItems[Any]:
         mean = max(sum(self._found.sizes) // max(self.length, 1), 1)

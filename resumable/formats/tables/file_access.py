@@ -131,7 +131,7 @@ class RemoteBytes(io.RawIOBase):
             return b""
         if not self._kept_from <= start <= stop <= self._kept_from + len(self._kept):
             end = min(max(stop, start + READ_AHEAD_BYTES), last)
-            (data,) = read_spans([Span(self._file, start, end)], checked=False)
+            (data,) = read_spans([Span(self._file, start, end)], checked=False, whole=True)
             if end == stop:
                 self._position = stop
                 return data

@@ -1,0 +1,46 @@
+"""`resumable cache`: what a cache of remote files holds."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+
+from ..file_cache.contents import clear, kept_files, users
+from ..views.table import table_lines
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show or empty the cache in ``options.folder``; returns the exit status."""
+    folder = os.path.abspath(options.folder)
+    try:
+        if options.clear:
+            print(f"{clear(folder):,} bytes removed from {folder}")
+        else:
+            _show(folder)
+    except OSError as error:
+        print(f"resumable cache: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _show(folder: str) -> None:
+    files = kept_files(folder)
+    rows = [
+        [
+            file.url,
+            f"{file.parts:,}",
+            f"{file.kept:,}",
+            f"{min(100 * file.kept // file.size, 100)} %" if file.size else "?",
+            time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(file.used)),
+        ]
+        for file in files
+    ]
+    if rows:
+        header = ["file", "parts", "bytes", "share", "last used"]
+        print(*table_lines([header, *rows], "<>>>"), sep="\n")
+    kept, parts = sum(file.kept for file in files), sum(file.parts for file in files)
+    print(
+        f"{parts:,} parts of {len(files):,} files, {kept:,} bytes; used by {users(folder)} processes"
+    )

@@ -1,0 +1,53 @@
+"""Lock and unlock an open file; the system unlocks it when the last process that has it open ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+if sys.platform == "win32":
+    import msvcrt
+    from typing import Final
+
+    # Nobody can read a byte that is locked, so it is one far behind the content.
+    FAR: Final = 1 << 30
+
+    def lock(descriptor: int) -> None:
+        """Lock the file for this holder alone.
+
+        Raises:
+          BlockingIOError: if it is locked.
+        """
+        os.lseek(descriptor, FAR, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except PermissionError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+    lock_shared = lock  # no other kind of lock is there
+
+    def unlock(descriptor: int) -> None:
+        """Unlock the file, for all that share the opened file."""
+        os.lseek(descriptor, FAR, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def lock(descriptor: int) -> None:
+        """Lock the file for this holder alone.
+
+        Raises:
+          BlockingIOError: if it is locked.
+          OSError: if the file system has no locks.
+        """
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def lock_shared(descriptor: int) -> None:
+        """Lock the file, together with others who do the same; raises what `lock` raises."""
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+    def unlock(descriptor: int) -> None:
+        """Unlock the file, for all that share the opened file."""
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

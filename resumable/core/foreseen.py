@@ -1,0 +1,51 @@
+"""What the iterators of this process will need of files, from the orders that they go through."""
+
+# An order is a pure function of the position, so what comes next can be asked for without reading
+# anything. A cache on a disk keeps what is needed soonest, and fetches what is needed next.
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+from weakref import WeakSet
+
+from .block import Indices
+
+
+class PartUses(NamedTuple):
+    """Uses of parts of files, each use of a part by an item.
+
+    Attributes:
+      cache: keeps the parts.
+      files: which they are of.
+      file_of: the place in ``files`` of the file of each use, shape (n,).
+      parts: the number of the part in its file, shape (n,).
+      sizes: bytes that the use needs of the part, shape (n,).
+      at: when it is used, in items from now, shape (n,).
+    """
+
+    cache: Any
+    files: Sequence[Any]
+    file_of: Indices
+    parts: Indices
+    sizes: Indices
+    at: Indices
+
+
+Needs: TypeAlias = Callable[[Indices, Indices], Iterator[PartUses]]
+"""Tells what the items at some indices, shape (n,), need; they are used at the times of the second argument."""
+
+
+class Foresees(Protocol):
+    """An iterator whose order is known."""
+
+    def foreseen(self, start: int, stop: int) -> Iterator[PartUses]:
+        """What its items from ``start`` to ``stop`` need, counted from the next one, up to the end of the next epoch."""
+
+    @property
+    def position(self) -> int:
+        """How many items of the epoch are behind it."""
+
+
+foreseeing: WeakSet[Any] = WeakSet()
+"""The iterators in use that read from a cache, each a `Foresees`."""

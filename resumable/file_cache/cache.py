@@ -1,0 +1,108 @@
+"""Parts of remote files on a local disk: what a user says about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from ..core.arguments import check_choice, check_int
+from ..errors import InvalidArgument, InvalidType, shorten
+from .part_file import HEADER
+
+LEAST_PARTS: Final = 4
+"""Parts that a cache must have room for."""
+
+FOLDER_VARIABLE: Final = "RESUMABLE_CACHE_DIR"
+BYTES_VARIABLE: Final = "RESUMABLE_CACHE_BYTES"
+
+
+@final
+@dataclass(frozen=True)
+class FileCache:
+    """Keeps parts of remote files on a local disk, for all processes of a machine that name the folder.
+
+    What is needed last by the orders of the pipelines in use is removed first, and the next parts of these
+    orders are fetched ahead. Of parts that nobody knows the next use of, those used last go first: an
+    epoch uses each item once, so whatever is kept over its end saves its own size in the next. Parts of
+    files that no living process reads go before all others.
+
+    A part is fetched once, by one of the processes, and believed only if its digest is right. Nothing is
+    removed that a cache has not written, and a process that is killed leaves nothing that another one
+    waits for. Files without an ETag or another version, and without a time of their last change, are
+    read without the cache.
+
+    Args:
+      folder: on a local disk; made if it is not there.
+      max_bytes: that all parts may take, room for 4 parts at least.
+      part_bytes: size of a part, from 64 KiB to 64 MiB.
+      read_ahead: bytes to fetch ahead of the items that are asked for; 0 for none.
+      on_full: what to do when the disk is full or cannot be written to: ``"warn"`` once and read on
+        without the cache, or ``"error"``.
+
+    Raises:
+      InvalidArgument: if a number is out of range.
+      InvalidType: if an argument has the wrong type.
+      ReadError: while reading, if the disk is full or cannot be written to, and ``on_full`` is ``"error"``.
+
+    >>> cache = rs.FileCache("/tmp/parts", max_bytes=2**30)
+    >>> cache.read_ahead
+    67108864
+    """
+
+    folder: str | os.PathLike[str]
+    max_bytes: int
+    part_bytes: int = 1 << 20
+    read_ahead: int = 1 << 26
+    on_full: str = "warn"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.folder, (str, os.PathLike)):
+            raise InvalidType(f"folder must be a path, got {shorten(self.folder)}")
+        object.__setattr__(self, "folder", os.path.abspath(os.path.expanduser(self.folder)))
+        part = check_int("part_bytes", self.part_bytes, minimum=1 << 16)
+        if part > 1 << 26:
+            raise InvalidArgument(f"part_bytes must be at most 2**26, got {part}")
+        most = check_int("max_bytes", self.max_bytes, minimum=0)
+        least = LEAST_PARTS * (part + HEADER.size)
+        if most < least:
+            raise InvalidArgument(
+                f"max_bytes must be at least {least}, room for {LEAST_PARTS} parts of {part} bytes, got {most}"
+            )
+        check_int("read_ahead", self.read_ahead, minimum=0)
+        check_choice("on_full", self.on_full, ("warn", "error"))
+
+    @property
+    def path(self) -> str:
+        """The folder, absolute."""
+        return os.fspath(self.folder)
+
+
+def cache_of_environment(environ: Mapping[str, str]) -> FileCache | None:
+    """The cache that the environment names, if it does.
+
+    Raises:
+      InvalidArgument: if one of the two variables is missing or wrong.
+    """
+    folder, most = environ.get(FOLDER_VARIABLE), environ.get(BYTES_VARIABLE)
+    if not folder and not most:
+        return None
+    if not folder or not most:
+        raise InvalidArgument(
+            f"{FOLDER_VARIABLE} and {BYTES_VARIABLE} must both be set, or neither"
+        )
+    if not most.isdecimal():
+        raise InvalidArgument(f"{BYTES_VARIABLE} must be a number of bytes, got {shorten(most)}")
+    return FileCache(folder, int(most))
+
+
+def check_cache(cache: Any) -> FileCache | None:
+    """``cache``, if it is one or None.
+
+    Raises:
+      InvalidType: if it is something else.
+    """
+    if cache is not None and not isinstance(cache, FileCache):
+        raise InvalidType(f"cache must be a rs.FileCache or None, got {shorten(cache)}")
+    return cache

@@ -1,0 +1,152 @@
+"""The right to fetch a part: one process at a time has it, and it ends with the process."""
+
+# The content is written to a file that is locked meanwhile, and given its name when it is whole. Who
+# waits for the lock opens that same file; when the lock is free, the part is there under its name, or
+# whoever had the lock failed or died, and the next one fetches.
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from typing import Final, final
+
+from ..core.file_locks import lock
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from .part_file import ENDING, HEADER, MAGIC, UNFINISHED, ForeignFile, header_of
+
+OPEN: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+
+_open: Final[set[int]] = set()
+"""Descriptors of the claims of this process. A forked child closes its copies, which leaves the locks."""
+
+
+@final
+class Claim:
+    """A part that this process fetches; ends with `commit` or `give_up`.
+
+    Args:
+      path: of the part.
+      descriptor: of the locked file that its content is written to.
+      size: of the part, in bytes.
+    """
+
+    def __init__(self, path: str, descriptor: int, size: int) -> None:
+        self.size = size
+        self._path = path
+        self._descriptor = descriptor
+        self._ended = False
+
+    @classmethod
+    def of(cls, path: str, size: int) -> Claim | None:
+        """Claim the part at ``path``, of ``size`` bytes; None if another one has claimed it.
+
+        Raises:
+          ForeignFile: if something else lies where its content would be written.
+          OSError: if the file cannot be made or locked.
+        """
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        unfinished = path.removesuffix(ENDING) + UNFINISHED
+        while True:
+            descriptor = os.open(unfinished, OPEN, 0o666)
+            try:
+                lock(descriptor)
+                if _is_at(descriptor, unfinished):
+                    _check_own(descriptor, unfinished)
+                    _open.add(descriptor)
+                    return cls(path, descriptor, size)
+                os.close(descriptor)  # it was removed or given its name before it was locked
+            except BlockingIOError:
+                os.close(descriptor)
+                return None
+            except BaseException:
+                os.close(descriptor)
+                raise
+
+    def take_room(self) -> None:
+        """Let the file have its size, so that whoever adds up what is in the folder counts it in full.
+
+        Raises:
+          OSError: if the disk is full.
+        """
+        os.ftruncate(self._descriptor, HEADER.size + self.size)
+
+    def commit(self, content: bytes) -> None:
+        """Write the content, and give the file its name.
+
+        Raises:
+          OSError: if that fails; then nothing is left of it.
+        """
+        try:
+            os.lseek(self._descriptor, 0, os.SEEK_SET)
+            for piece in (header_of(content), content):
+                rest = memoryview(piece)
+                while rest:
+                    rest = rest[os.write(self._descriptor, rest) :]
+            os.ftruncate(self._descriptor, HEADER.size + len(content))
+            os.replace(self._unfinished, self._path)
+        except BaseException:
+            self.give_up()
+            raise
+        self._close()
+
+    def give_up(self) -> bool:
+        """Let another one fetch the part; whether it was not ended before."""
+        if self._ended:
+            return False
+        with suppress(OSError):
+            os.unlink(self._unfinished)
+        self._close()
+        return True
+
+    @property
+    def _unfinished(self) -> str:
+        return self._path.removesuffix(ENDING) + UNFINISHED
+
+    def _close(self) -> None:
+        self._ended = True
+        _open.discard(self._descriptor)
+        os.close(self._descriptor)
+
+
+def remove_if_dead(unfinished: str) -> bool:
+    """Remove what a process that has ended left of a part; whether it has."""
+    try:
+        descriptor = os.open(unfinished, os.O_RDWR | NO_FOLLOW | CLOSE_ON_EXEC | BINARY)
+    except OSError:
+        return False
+    try:
+        lock(descriptor)
+        if not _is_at(descriptor, unfinished):
+            return False
+        _check_own(descriptor, unfinished)
+        os.unlink(unfinished)
+        return True
+    except (OSError, ForeignFile):
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _check_own(descriptor: int, path: str) -> None:
+    """Refuse a file that no cache has begun to write: it has another beginning."""
+    begin = os.read(descriptor, len(MAGIC))
+    if begin.strip(b"\0") and begin != MAGIC:
+        raise ForeignFile(path)
+
+
+def _is_at(descriptor: int, path: str) -> bool:
+    """Whether the open file is still the one at ``path``."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
+def _close_inherited() -> None:
+    while _open:
+        with suppress(OSError):
+            os.close(_open.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)

@@ -1,0 +1,127 @@
+"""What is in the folder of a cache, and how to empty it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections import defaultdict
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from .part_file import ForeignFile, PartFile
+from .parts import CachedFile
+from .plan import PLANS, plans_of_others
+from .room import IN_USE, KeptPart, kept_parts
+
+ENDING: Final = ".file.json"
+NAME: Final = re.compile(r"[0-9a-f]{32}\.file\.json")
+
+
+class KeptFile(NamedTuple):
+    """A remote file of which some parts are kept.
+
+    Attributes:
+      url: without user, password and query.
+      size: of the whole file, in bytes.
+      parts: how many are kept.
+      kept: bytes of these.
+      used: when one of them was used last, in seconds since the epoch of Unix.
+    """
+
+    url: str
+    size: int
+    parts: int
+    kept: int
+    used: float
+
+
+def note_file(folder: str, file: CachedFile) -> None:
+    """Write down which file the parts with a content name are of.
+
+    Raises:
+      OSError: if that cannot be written.
+    """
+    path = os.path.join(folder, file.content_name[:2], file.content_name + ENDING)
+    if os.path.exists(path):
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    described = json.dumps({"url": _shown_url(file.path), "size": file.size})
+    unfinished = f"{path}.{os.getpid()}-{time.monotonic_ns()}.tmp"
+    with open(unfinished, "x", encoding="utf-8") as written:
+        written.write(described)
+    os.replace(unfinished, path)
+
+
+def kept_files(folder: str) -> list[KeptFile]:
+    """The files of which parts are in ``folder``, by their URLs.
+
+    Raises:
+      OSError: if the folder cannot be read.
+    """
+    by_content = defaultdict[str, list[KeptPart]](list)
+    for part in kept_parts(folder)[0]:
+        by_content[part.name.content].append(part)
+    found = [_kept_file(folder, content, parts) for content, parts in by_content.items()]
+    return sorted(found)
+
+
+def users(folder: str) -> int:
+    """How many living processes use the cache in ``folder``."""
+    return len(plans_of_others(folder, ""))
+
+
+def clear(folder: str) -> int:
+    """Remove all that caches have written into ``folder``, and nothing else; returns the bytes of the parts.
+
+    Raises:
+      OSError: if something cannot be removed.
+    """
+    parts, _ = kept_parts(folder)
+    removed = 0
+    for part in parts:
+        with suppress(ForeignFile, FileNotFoundError):
+            if not PartFile.is_foreign(part.path):
+                os.unlink(part.path)
+                removed += part.size
+    for path in {os.path.dirname(part.path) for part in parts} | set(_folders(folder)):
+        for name in os.listdir(path):
+            if NAME.fullmatch(name):
+                os.unlink(os.path.join(path, name))
+        with suppress(OSError):  # something else is in it, or a part that is being fetched
+            os.rmdir(path)
+    if not users(folder):
+        with suppress(FileNotFoundError):
+            os.unlink(os.path.join(folder, IN_USE))
+        with suppress(OSError):
+            os.rmdir(os.path.join(folder, PLANS))
+    return removed
+
+
+def _folders(folder: str) -> list[str]:
+    with os.scandir(folder) as entries:
+        return [
+            entry.path
+            for entry in entries
+            if re.fullmatch("[0-9a-f]{2}", entry.name) and entry.is_dir()
+        ]
+
+
+def _kept_file(folder: str, content: str, parts: list[KeptPart]) -> KeptFile:
+    url, size = f"({content})", 0
+    with (
+        suppress(OSError, ValueError, KeyError, TypeError),
+        open(os.path.join(folder, content[:2], content + ENDING), encoding="utf-8") as file,
+    ):
+        described = json.load(file)
+        url, size = str(described["url"]), int(described["size"])
+    used = max(part.used_ns for part in parts) / 1e9
+    return KeptFile(url, size, len(parts), sum(part.size for part in parts), used)
+
+
+def _shown_url(url: str) -> str:
+    """``url`` without what may be a secret in it."""
+    split = urlsplit(url)
+    return split._replace(netloc=split.netloc.rpartition("@")[2], query="", fragment="").geturl()

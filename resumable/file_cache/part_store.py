@@ -1,0 +1,137 @@
+"""The parts that are on the disk, and the right to add one."""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, final
+
+from .claim import Claim
+from .part_file import ForeignFile, PartFile
+from .parts import FilePart
+from .room import NoRoom, Room, Victims
+
+
+class DiskFailure(Exception):
+    """The disk of the cache refused something; the cause says what."""
+
+
+class Refusal(enum.Enum):
+    """Why a part cannot be claimed."""
+
+    ELSEWHERE = enum.auto()
+    """Another one fetches it, or just has."""
+
+    NO_ROOM = enum.auto()
+    """There is no room for it, or something else lies where it would be."""
+
+
+@contextmanager
+def on_disk() -> Iterator[None]:
+    """Raise errors of the system as `DiskFailure`."""
+    try:
+        yield
+    except OSError as error:
+        raise DiskFailure from error
+
+
+@final
+class PartStore:
+    """The parts in ``folder``.
+
+    Args:
+      folder: of the cache.
+      most: bytes that all parts may take.
+    """
+
+    def __init__(self, folder: str, most: int) -> None:
+        self._folder: Final = folder
+        self._room = Room(folder, most)
+        # What is known to be whole, by path.
+        self._checked: dict[str, tuple[int, int, int]] = {}
+
+    def read(self, part: FilePart, size: int, start: int, end: int) -> bytes | None:
+        """The bytes of a part of ``size`` bytes from ``start`` to ``end``; None if it is not there, or damaged.
+
+        Raises:
+          DiskFailure: if it cannot be read.
+        """
+        path = part.name.path(self._folder)
+        with on_disk():
+            try:
+                opened = PartFile.opened(path)
+            except ForeignFile:
+                return None
+            if opened is None:
+                return None
+            try:
+                if self._checked.get(path) == opened.identity:
+                    data = opened.read(start, end)
+                else:
+                    content = opened.read_whole(size)
+                    data = None if content is None else content[start:end]
+                if data is None:
+                    self._checked.pop(path, None)
+                    return None
+                self._checked[path] = opened.identity
+                opened.note_use()
+            finally:
+                opened.close()
+        return data
+
+    def has(self, part: FilePart) -> bool:
+        """Whether a file is where ``part`` would be."""
+        return os.path.exists(part.name.path(self._folder))
+
+    def has_room(self, size: int) -> bool:
+        """Whether there seems to be room for a part of ``size`` bytes."""
+        return self._room.has_room(size)
+
+    def claim(self, part: FilePart, size: int, victims: Victims) -> Claim | Refusal:
+        """Claim a part that was not there; ``victims`` are removed if there is no room.
+
+        Raises:
+          DiskFailure: if its file cannot be made.
+        """
+        path = part.name.path(self._folder)
+        with on_disk():
+            try:
+                if PartFile.is_foreign(path):
+                    return Refusal.NO_ROOM
+                claim = Claim.of(path, size)
+                if claim is None:
+                    return Refusal.ELSEWHERE
+            except ForeignFile:
+                return Refusal.NO_ROOM
+            try:
+                if self.read(part, size, 0, 0) is not None:  # it has come meanwhile
+                    claim.give_up()
+                    return Refusal.ELSEWHERE
+                self._room.reserve(size, victims, claim.take_room)
+            except NoRoom:
+                claim.give_up()
+                return Refusal.NO_ROOM
+            except BaseException:
+                claim.give_up()
+                raise
+        return claim
+
+    def commit(self, claim: Claim, content: bytes) -> None:
+        """Add the part that was claimed.
+
+        Raises:
+          DiskFailure: if it cannot be written; then it is given up.
+        """
+        try:
+            with on_disk():
+                claim.commit(content)
+        except BaseException:
+            self._room.release(claim.size)
+            raise
+
+    def give_up(self, claim: Claim) -> None:
+        """Let another one fetch the part; may be called again, or after `commit`."""
+        if claim.give_up():
+            self._room.release(claim.size)

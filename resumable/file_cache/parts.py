@@ -1,0 +1,129 @@
+"""Which parts of files some wanted bytes are in, and the bytes put together of them again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, final
+
+from .part_file import PartName
+
+
+class CachedFile(Protocol):
+    """A remote file whose parts a cache keeps."""
+
+    @property
+    def path(self) -> str:
+        """Its URL."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+    @property
+    def content_name(self) -> str:
+        """32 hexadecimal digits for the file and its version."""
+
+
+class WantedBytes(Protocol):
+    """Some bytes of a file."""
+
+    @property
+    def file(self) -> Any: ...
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+class FilePart(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+      content: names the file and its version.
+      number: of the part, from 0.
+    """
+
+    content: str
+    number: int
+
+    @property
+    def name(self) -> PartName:
+        """The name of its file."""
+        return PartName(self.content, self.number)
+
+
+class Piece(NamedTuple):
+    """Some bytes of a part.
+
+    Attributes:
+      start: where they begin in the part.
+      data: the bytes.
+    """
+
+    start: int
+    data: bytes
+
+
+class WantedPart(NamedTuple):
+    """What is wanted of a part.
+
+    Attributes:
+      file: which the part is of.
+      size: of the part, in bytes.
+      start: where the first wanted byte is in it.
+      end: where the last one ends.
+      total: how many bytes are wanted.
+    """
+
+    file: CachedFile
+    size: int
+    start: int
+    end: int
+    total: int
+
+
+@final
+class PartCutter:
+    """Cuts files into parts of ``part_bytes``; the last part of each is shorter."""
+
+    def __init__(self, part_bytes: int) -> None:
+        self.part_bytes = part_bytes
+
+    def size_of(self, file: CachedFile, number: int) -> int:
+        """Bytes of a part."""
+        return min(self.part_bytes, file.size - number * self.part_bytes)
+
+    def wanted_parts(self, wanted: Sequence[WantedBytes]) -> dict[FilePart, WantedPart]:
+        """The parts that ``wanted`` bytes are in."""
+        size, found = self.part_bytes, dict[FilePart, WantedPart]()
+        for span in wanted:
+            for number in self._numbers(span):
+                start = max(span.start - number * size, 0)
+                end = min(span.end - number * size, size)
+                part = FilePart(span.file.content_name, number)
+                before = found.get(part)
+                if before is not None:
+                    total = before.total + end - start
+                    start, end = min(start, before.start), max(end, before.end)
+                else:
+                    total = end - start
+                found[part] = WantedPart(
+                    span.file, self.size_of(span.file, number), start, end, total
+                )
+        return found
+
+    def joined(self, span: WantedBytes, pieces: Mapping[FilePart, Piece]) -> bytes | None:
+        """The bytes of ``span``, out of pieces of the parts that it is in; None if one is missing."""
+        size, found = self.part_bytes, list[bytes]()
+        for number in self._numbers(span):
+            piece = pieces.get(FilePart(span.file.content_name, number))
+            if piece is None:
+                return None
+            start = max(span.start - number * size, 0) - piece.start
+            found.append(piece.data[start : min(span.end - number * size, size) - piece.start])
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def _numbers(self, span: WantedBytes) -> range:
+        return range(span.start // self.part_bytes, -(-span.end // self.part_bytes))

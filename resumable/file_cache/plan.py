@@ -1,0 +1,179 @@
+"""When the parts of a cache are needed next, by the orders of the processes that use it."""
+
+# Each process writes what it knows of the future into a file that it keeps locked, so that whoever must
+# make room, in any process, removes what is needed last by all of them. The file of a process that has
+# ended is not locked; it counts no longer, and is removed.
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final, NamedTuple, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ..core.block import Indices
+from ..core.file_locks import lock, lock_shared, unlock
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+
+Codes: TypeAlias = npt.NDArray[np.uint64]
+
+PLANS: Final = "plans"
+MAGIC: Final = b"resumable plan 1"
+ENDING: Final = ".plan"
+FLAGS: Final = os.O_RDWR | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+_DTYPE: Final = np.dtype("<u8")
+
+
+class NextUses(NamedTuple):
+    """When parts are needed next.
+
+    Attributes:
+      codes: of the parts, ascending, shape (n,), uint64.
+      at: how many items come before, shape (n,), int64.
+      contents: codes of the contents in use, whether they are needed soon or not, ascending, shape (m,), uint64.
+    """
+
+    codes: Codes
+    at: Indices
+    contents: Codes
+
+    @classmethod
+    def first_of(cls, codes: Codes, at: Indices, contents: Codes) -> NextUses:
+        """The first of some uses of parts, columns of shape (n,) in any order, of contents of shape (m,)."""
+        order = np.lexsort((at, codes))
+        first, places = np.unique(codes[order], return_index=True)
+        return cls(first, at[order][places], np.unique(contents))
+
+    @classmethod
+    def joined(cls, all_uses: Iterable[NextUses]) -> NextUses:
+        """The first uses by any of several processes."""
+        uses = [NO_USES, *all_uses]
+        return cls.first_of(*(np.concatenate(column) for column in zip(*uses, strict=True)))
+
+    def of(self, codes: Codes) -> Indices:
+        """When ``codes`` are needed next; -1 where it is not known, shape (n,)."""
+        if not len(self.codes):
+            return np.full(len(codes), -1, np.int64)
+        places = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        found: Indices = np.where(self.codes[places] == codes, self.at[places], -1)
+        return found
+
+    def to_bytes(self) -> bytes:
+        """For `from_bytes`."""
+        counts = np.array([len(self.codes), len(self.contents)], _DTYPE)
+        columns = (counts, self.codes, self.at.astype(_DTYPE), self.contents)
+        return MAGIC + b"".join(column.astype(_DTYPE).tobytes() for column in columns)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> NextUses | None:
+        """What `to_bytes` wrote; None if it is not that, or not whole."""
+        if not data.startswith(MAGIC) or (len(data) - len(MAGIC)) % 8:
+            return None
+        numbers = np.frombuffer(data, _DTYPE, offset=len(MAGIC)).astype(np.uint64)
+        if len(numbers) < 2:
+            return None
+        uses, contents = map(int, numbers[:2])
+        if len(numbers) != 2 + 2 * uses + contents:
+            return None
+        codes, at, rest = np.split(numbers[2:], [uses, 2 * uses])
+        return cls(codes, at.astype(np.int64), rest)
+
+
+NO_USES: Final = NextUses(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint64))
+
+
+@final
+class PlanFile:
+    """The file in which this process says what it needs; it is locked until the process ends."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = os.path.join(folder, PLANS)
+        self._path = ""
+        self._descriptor: int | None = None
+
+    def write(self, uses: NextUses) -> None:
+        """Say that ``uses`` come next, in place of what it said before.
+
+        Raises:
+          OSError: if the file cannot be written.
+        """
+        if self._descriptor is None:
+            self._open()
+        assert self._descriptor is not None
+        data = uses.to_bytes()
+        # Whoever reads it meanwhile finds that it is not whole, and takes it for empty.
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, data)
+        os.ftruncate(self._descriptor, len(data))
+
+    def _open(self) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        self._path = os.path.join(self._folder, f"{uuid.uuid4().hex}{ENDING}")
+        descriptor = os.open(self._path, FLAGS | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            lock(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
+
+    @property
+    def name(self) -> str:
+        """Of the file; empty before the first `write`."""
+        return os.path.basename(self._path)
+
+    def abandon(self) -> None:
+        """Let go of what a fork has inherited, so that the file ends with the process that writes it."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor, self._path = None, ""
+
+    def close(self) -> None:
+        """Need nothing any longer; may be called again."""
+        if self._descriptor is not None:
+            with suppress(OSError):
+                os.unlink(self._path)
+        self.abandon()
+
+
+def plans_of_others(folder: str, own: str) -> list[NextUses]:
+    """What the other living processes need; files of dead ones are removed.
+
+    Args:
+      folder: of the cache.
+      own: the name of this process's file.
+    """
+    found: list[NextUses] = []
+    with suppress(OSError), os.scandir(os.path.join(folder, PLANS)) as entries:
+        for entry in entries:
+            if entry.name != own and entry.name.endswith(ENDING):
+                uses = _plan_at(entry.path)
+                if uses is not None:
+                    found.append(uses)
+    return found
+
+
+def _plan_at(path: str) -> NextUses | None:
+    """The plan of a living process, which is empty while that writes it."""
+    try:
+        descriptor = os.open(path, FLAGS)
+    except OSError:
+        return None
+    try:
+        try:
+            lock_shared(descriptor)
+        except BlockingIOError:  # the process lives
+            size = os.fstat(descriptor).st_size
+            return NextUses.from_bytes(os.read(descriptor, size)) or NO_USES
+        if os.read(descriptor, len(MAGIC)) in (MAGIC, b""):
+            os.unlink(path)
+        unlock(descriptor)
+        return None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,183 @@
+"""What the parts in a folder may take in all, for all processes that use it."""
+
+# The number of bytes in use stands in a file, which is changed under a lock. It is raised before a part
+# is written and lowered after one was removed, so a process that is killed leaves it too large, never
+# too small. Whoever finds no room looks at all files, and sets it right.
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final, NamedTuple, TypeAlias, final
+
+from ..core.file_locks import lock, unlock
+from ..core.regular_files import BINARY, CLOSE_ON_EXEC, NO_FOLLOW
+from .claim import remove_if_dead
+from .part_file import HEADER, PartFile, PartName, found_name
+
+FLAGS: Final = os.O_RDWR | os.O_CREAT | NO_FOLLOW | CLOSE_ON_EXEC | BINARY
+IN_USE: Final = ".in-use"
+DIGITS: Final = 20
+
+SPARE: Final = 64
+"""The share of the room that is emptied at once."""
+
+PATIENCE: Final = 10.0
+"""Seconds to wait for a process that holds the lock, and seems to be stopped."""
+
+
+class KeptPart(NamedTuple):
+    """A part in the folder.
+
+    Attributes:
+      name: which.
+      path: its file.
+      size: of the file, in bytes.
+      used_ns: when it was used last, in nanoseconds since the epoch of Unix.
+    """
+
+    name: PartName
+    path: str
+    size: int
+    used_ns: int
+
+
+Victims: TypeAlias = Callable[[Sequence[KeptPart]], Sequence[KeptPart]]
+"""Chooses parts that may be removed; the first ones first."""
+
+
+class NoRoom(Exception):
+    """There is no room for a part, and nothing that may be removed for it."""
+
+
+@final
+class Room:
+    """The room in a folder.
+
+    Args:
+      folder: of the cache; it exists.
+      most: bytes that all parts may take, with their headers.
+    """
+
+    def __init__(self, folder: str, most: int) -> None:
+        self._folder = folder
+        self._most = most
+
+    def reserve(self, size: int, victims: Victims, take: Callable[[], None]) -> None:
+        """Take room for a part of ``size`` bytes; removes ``victims`` as far as they are needed.
+
+        Args:
+          size: of the part.
+          victims: chooses what may be removed.
+          take: called when there is room; lets the unfinished file of the part have its size.
+
+        Raises:
+          NoRoom: if these are not enough, or another process does not let go of the lock.
+          OSError: if the folder cannot be written to.
+        """
+        needed = HEADER.size + size
+        with self._in_use() as (used, write):
+            if used + needed > self._most:
+                parts, unfinished = kept_parts(self._folder)
+                used = unfinished + sum(part.size for part in parts)
+                if used + needed > self._most:
+                    # A little more, since looking at all files takes longer than fetching a part.
+                    most = self._most - max(needed, self._most // SPARE)
+                    used = self._remove(victims(parts), used, most)
+            if used + needed > self._most:
+                write(used)
+                raise NoRoom
+            write(used + needed)
+            take()
+
+    def release(self, size: int) -> None:
+        """Give back what was reserved for a part that was not written."""
+        with suppress(NoRoom, OSError), self._in_use() as (used, write):
+            write(max(used - HEADER.size - size, 0))
+
+    def has_room(self, size: int) -> bool:
+        """Whether there seems to be room without removing anything."""
+        try:
+            with open(os.path.join(self._folder, IN_USE), "rb") as file:
+                return int(file.read(DIGITS) or 0) + HEADER.size + size <= self._most
+        except (OSError, ValueError):
+            return True
+
+    @staticmethod
+    def _remove(victims: Sequence[KeptPart], used: int, most: int) -> int:
+        for part in victims:
+            if used <= most:
+                break
+            if _is_own(part.path):
+                with suppress(FileNotFoundError):
+                    os.unlink(part.path)
+                used -= part.size
+        return used
+
+    @contextmanager
+    def _in_use(self) -> Iterator[tuple[int, Callable[[int], None]]]:
+        """The number of bytes in use, and a function that sets it, under the lock."""
+        descriptor = os.open(os.path.join(self._folder, IN_USE), FLAGS, 0o666)
+        try:
+            _wait_for(descriptor)
+            try:
+                digits = os.read(descriptor, DIGITS)
+                # What is no number was not written here, or not to its end.
+                used = int(digits) if digits.isdigit() else self._most
+
+                def write(number: int) -> None:
+                    os.lseek(descriptor, 0, os.SEEK_SET)
+                    os.write(descriptor, str(number).zfill(DIGITS).encode())
+
+                yield used, write
+            finally:
+                unlock(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _is_own(path: str) -> bool:
+    """Whether the file is a part, and nothing that has only the name of one."""
+    try:
+        return not PartFile.is_foreign(path)
+    except OSError:
+        return False
+
+
+def _wait_for(descriptor: int) -> None:
+    deadline, pause = time.monotonic() + PATIENCE, 1e-4
+    while True:
+        try:
+            return lock(descriptor)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise NoRoom from None
+            time.sleep(pause)
+            pause = min(2 * pause, 0.02)
+
+
+def kept_parts(folder: str) -> tuple[list[KeptPart], int]:
+    """The parts in ``folder``, and the bytes of those that are being fetched.
+
+    What processes that have ended left unfinished is removed.
+    """
+    parts, unfinished = list[KeptPart](), 0
+    with os.scandir(folder) as entries:
+        folders = [entry.path for entry in entries if len(entry.name) == 2 and entry.is_dir()]
+    for path in folders:
+        with suppress(FileNotFoundError), os.scandir(path) as entries:
+            for entry in entries:
+                found = found_name(entry.name)
+                if found is None or not entry.is_file(follow_symlinks=False):
+                    continue
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    name, finished = found
+                    if finished:
+                        kept = KeptPart(name, entry.path, status.st_size, status.st_atime_ns)
+                        parts.append(kept)
+                    elif not remove_if_dead(entry.path):
+                        unfinished += status.st_size
+    return parts, unfinished

@@ -16,7 +16,7 @@ from ...core.block import Block, Indices
 from ...core.derived import derived
 from ...core.evidence import Evidence
 from ...core.foreseen import PartUses
-from ...core.identity import IdentityFields
+from ...core.identity import IdentityField, IdentityFields
 from ...core.indexed import Indexed
 from ...core.left_out import LeftOut
 from ...core.lookup import LookedUp
@@ -26,7 +26,7 @@ from ...core.records import Records
 from ...core.reliance import ALWAYS
 from ...errors import shorten
 from ..ahead import ReadAheadItems
-from ..contents import FILES, evidence_of
+from ..contents import evidence_of
 from ..data_files import AnyFile
 from ..io.cached_parts import part_uses
 from ..io.paths import file_name
@@ -40,6 +40,12 @@ from .shard import DataShard
 
 LOCAL_BYTES_AHEAD: Final = 1 << 16
 """Bytes of local records that are read at once, as far as the mean size tells."""
+
+SHARDS: Final = IdentityField(
+    ALWAYS,
+    shown_as="shards of path",
+    hint="were shards added, removed, changed or listed in another order?",
+)
 
 MOST_ITEMS_AHEAD: Final = 512
 LARGEST_RUN: Final = 1 << 16
@@ -71,7 +77,7 @@ class ShardedFiles(LookedUp[Any]):
     A subclass finds the shards by the index, and makes items of records.
     """
 
-    identity: ClassVar[IdentityFields] = {"files": FILES, "contents": ALWAYS}
+    identity: ClassVar[IdentityFields] = {"files": SHARDS, "contents": ALWAYS}
     state_cost = "the position"
 
     path: str | os.PathLike[str]

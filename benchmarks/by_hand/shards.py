@@ -16,7 +16,7 @@ from benchmarks.by_hand.operator import Operator, cut
 __all__ = ["shard_operators"]
 
 TEXT: Final = "x" * 90
-LEAF: Final = {"type": None, "context": None, "children_spec": []}
+LEAF: Final[dict[str, Any]] = {"type": None, "context": None, "children_spec": []}
 
 
 def shard_operators(folder: Path, count: int) -> Iterator[Operator]:

@@ -21,6 +21,7 @@ from ..verify import CannotRun
 from ..verify.counted import counted
 from ..verify.report import stage_costs
 from .advice import advise, advise_on_loop
+from .cached import notes_on_caches
 from .ledger import Ledger, Totals
 from .partitioned import run_elsewhere, run_here
 from .report import AROUND, BenchReport, StageTime, percent
@@ -114,6 +115,7 @@ class _Measurement:
             whole = self._plain_runs()
             times, slowdown = self._staged_run(whole)
             saved = self._saved(range(whole.items // 2, whole.items))
+        self._notes += notes_on_caches(self._stage)
         part = whole.steady
         timeable = part.items and part.seconds > 0
         cpu_share = part.cpu_seconds / part.seconds if timeable else None

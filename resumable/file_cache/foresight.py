@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, final
 from weakref import WeakKeyDictionary
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..core.block import Indices
 from ..core.foreseen import PartUses, foreseeing
+from ..errors import ResumableError
 from .part_file import MIX
 from .parts import CachedFile
 from .plan import Codes, NextUses
@@ -17,7 +19,7 @@ from .plan import Codes, NextUses
 HORIZON: Final = 1 << 18
 """Items that are looked ahead, which takes tens of milliseconds for all of them."""
 
-RENEWED: Final = 8
+RENEWED: Final = 2
 """The share of the horizon after which it is looked at anew."""
 
 TRIES: Final = 8
@@ -96,12 +98,13 @@ class Foresight:
             iterators = _all_foreseeing()
             horizon = HORIZON // max(len(iterators), 1)
             self._positions = WeakKeyDictionary({each: each.position for each in iterators})
-            found = [
-                uses
-                for iterator in iterators
-                for uses in iterator.foreseen(0, horizon)
-                if uses.cache == self._cache
-            ]
+            found = []
+            # An error of a later item, such as a damaged index, is raised when the item is asked for.
+            with suppress(OSError, ResumableError):
+                for iterator in iterators:
+                    found += [
+                        uses for uses in iterator.foreseen(0, horizon) if uses.cache == self._cache
+                    ]
             self._uses, self._horizon = _in_order(found), horizon
         return self._uses
 

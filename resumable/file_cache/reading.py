@@ -249,27 +249,29 @@ class CacheReader:
         if 2 * most < self._cache.read_ahead or not most:
             return
         fetches: list[_Fetch] = []
-        for needed in self._foresight.upcoming(self._cache.read_ahead):
-            part, size = FilePart(needed.file.content_name, needed.number), 0
-            if part in self._in_flight or self._store.has(part):
-                continue
-            size = self._cutter.size_of(needed.file, needed.number)
-            if 2 * needed.bytes < size:
-                continue
-            if most < size:
-                break
-            claim = self._store.claim(part, size, self._eviction.needed_after(needed.at))
-            if claim is Refusal.NO_ROOM:
-                break
-            if isinstance(claim, Claim):
-                most -= size
-                self._in_flight[part] = Event()
-                fetches.append(_Fetch(part, needed.file, claim))
-        runs = self._runs(fetches)
-        if runs:
-            reader.begin(
-                [run for run, _ in runs], partial(self._keep, [parts for _, parts in runs])
-            )
+        try:
+            for needed in self._foresight.upcoming(self._cache.read_ahead):
+                size = self._cutter.size_of(needed.file, needed.number)
+                part = FilePart(needed.file.content_name, needed.number)
+                few = 2 * needed.bytes < size
+                if few or part in self._in_flight or self._store.has(part):
+                    continue
+                if most < size:
+                    break
+                claim = self._store.claim(part, size, self._eviction.needed_after(needed.at))
+                if claim is Refusal.NO_ROOM:
+                    break
+                if isinstance(claim, Claim):
+                    most -= size
+                    fetches.append(_Fetch(part, needed.file, claim))
+                    self._in_flight[part] = Event()
+            runs = self._runs(fetches)
+            if runs:
+                done = partial(self._keep, [parts for _, parts in runs])
+                reader.begin([run for run, _ in runs], done)
+        except BaseException:
+            self._end(fetches)
+            raise
 
     def _keep(self, runs: Sequence[Sequence[_Fetch]], place: int, content: bytes | None) -> None:
         """Keep what was fetched ahead. Whoever wants a part that failed fetches it again, and gets the error."""
@@ -281,8 +283,12 @@ class CacheReader:
         except DiskFailure:
             pass
         finally:
-            for fetch in fetches:
-                self._store.give_up(fetch.claim)
-                event = self._in_flight.pop(fetch.part, None)
-                if event is not None:
-                    event.set()
+            self._end(fetches)
+
+    def _end(self, fetches: Sequence[_Fetch]) -> None:
+        """Nothing of ``fetches`` is in flight any longer."""
+        for fetch in fetches:
+            self._store.give_up(fetch.claim)
+            event = self._in_flight.pop(fetch.part, None)
+            if event is not None:
+                event.set()

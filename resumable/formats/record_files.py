@@ -30,6 +30,7 @@ from .contents import FILES, evidence_of_indexes
 from .io.cached_parts import part_uses
 from .io.open_files import ReadingAhead
 from .io.paths import Paths, file_name
+from .io.remote import RemoteFile
 from .named_files import left_out_of_files
 from .record import LocatedRecord
 from .record_file import AnyRecords, RecordFile
@@ -228,15 +229,19 @@ class RecordFiles(LookedUp[T]):
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices`` need of files in a cache, used at the times ``at``."""
         order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
-        gather = object()
+        gather, files, columns = object(), list[RemoteFile](), list[tuple[Indices, ...]]()
         for place, first, last in groups:
             file, chosen = self._files[place], order[first:last]
             if isinstance(file, RemoteRecords) and file.file.is_cached:
                 numbers = indices[chosen] - self._begins[place]
                 if self._passes_over:
                     numbers = file.positions.among_all(numbers)
-                bounds = file.bounds(numbers, gather)
-                yield part_uses([file.file], np.zeros_like(chosen), *bounds, at[chosen])
+                columns.append((
+                    np.full(len(chosen), len(files)), *file.bounds(numbers, gather), at[chosen],
+                ))  # fmt: skip
+                files.append(file.file)
+        if files:
+            yield part_uses(files, *map(np.concatenate, zip(*columns, strict=True)))
 
     @derived
     def _begins(self) -> Indices:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from formats.http_files import FileServer
 
 import resumable as rs
+from resumable.bench.cached import notes_on_caches
 from resumable.core.process_counts import process_counts
 from resumable.testing.laws import resumes_at_every_position
 
@@ -161,3 +163,17 @@ def test_the_cache_is_given_once(tmp_path: Path) -> None:
         rs.lines("http://a/b", storage_options={"cache": cache}, cache=cache)
     with pytest.raises(rs.InvalidType, match=r"cache must be a rs.FileCache or None, got '/tmp'"):
         rs.lines("http://a/b", cache="/tmp")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("block", "parts"), [(16, 1), (64, 16), (None, 16)])
+def test_bench_says_how_much_of_the_files_is_in_use_at_a_time(
+    server: FileServer, tmp_path: Path, block: int | None, parts: int
+) -> None:
+    # Blocks of 64 items are as long as a part, but begin a little later in each, and 1,024 are all.
+    indexed = rs.lines(urls(server), index_dir=tmp_path / "index", cache=cache_in(tmp_path, 8))
+    if block == 16:
+        indexed = indexed.take(64)
+    (note,) = notes_on_caches(indexed.shuffle(0, block=block).map(len).filter(bool).stage)
+    needed = int(re.search(r"up to ([\d,]+) bytes", note)[1].replace(",", ""))  # type: ignore[index]
+    assert abs(needed - parts * PART) <= PART
+    assert ("give it more room" in note) == (parts > 8)

@@ -1,0 +1,47 @@
+"""How much of a cache an order has in use at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ..core.block import Indices
+from ..core.foreseen import PartUses
+from .cache import FileCache
+
+
+def working_sets(all_uses: Iterable[PartUses]) -> dict[FileCache, int]:
+    """For each cache the most bytes of parts that are needed again at some time, having been needed before.
+
+    Args:
+      all_uses: the uses of one epoch.
+    """
+    by_cache: dict[FileCache, list[tuple[Indices, ...]]] = {}
+    files = 0
+    for uses in all_uses:
+        size = uses.cache.part_bytes
+        lengths = np.array([file.size for file in uses.files], np.int64)
+        sizes = np.minimum(size, lengths[uses.file_of] - uses.parts * size)
+        columns = (uses.file_of + files, uses.parts, sizes, uses.at)
+        by_cache.setdefault(uses.cache, []).append(columns)
+        files += len(uses.files)
+    return {
+        cache: _most_in_use(*map(np.concatenate, zip(*columns, strict=True)))
+        for cache, columns in by_cache.items()
+    }
+
+
+def _most_in_use(file_of: Indices, parts: Indices, sizes: Indices, at: Indices) -> int:
+    if not len(at):
+        return 0
+    order = np.lexsort((at, parts, file_of))
+    file_of, parts, sizes, at = file_of[order], parts[order], sizes[order], at[order]
+    changes = (np.diff(file_of) != 0) | (np.diff(parts) != 0)
+    firsts = np.flatnonzero(np.concatenate([[True], changes]))
+    lasts = np.concatenate([firsts[1:], [len(at)]]) - 1
+    times = np.concatenate([at[firsts], at[lasts] + 1])
+    steps = np.concatenate([sizes[firsts], -sizes[firsts]])
+    # What ends at a time ends before what begins then.
+    in_time = np.lexsort((steps, times))
+    return int(np.cumsum(steps[in_time]).max())

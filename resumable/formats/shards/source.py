@@ -175,11 +175,15 @@ class ShardedFiles(LookedUp[Any]):
     def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
         """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
         order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
+        files, columns = list[RemoteFile](), list[tuple[Indices, ...]]()
         for place, first, last in groups:
             shard, chosen = self._found.shards[place], order[first:last]
             if isinstance(shard.file, RemoteFile) and shard.file.is_cached:
                 ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
-                yield part_uses([shard.file], np.zeros_like(chosen), *ranges, at[chosen])
+                columns.append((np.full(len(chosen), len(files)), *ranges, at[chosen]))
+                files.append(shard.file)
+        if files:
+            yield part_uses(files, *map(np.concatenate, zip(*columns, strict=True)))
 
     def _prepared(self, indices: Indices) -> PreparedItems[Any]:
         mean = max(sum(self._found.sizes) // max(self.length, 1), 1)

@@ -8,6 +8,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import pairwise
@@ -156,7 +157,7 @@ def changed_values(random: Random, data: bytes) -> bytes:
         elif choice < 0.4 and isinstance(deeper, int) and not isinstance(deeper, bool):
             place[key] = deeper + random.choice((-1, 1, 4, 1 << 16))
         else:
-            place[key] = random.choice(VALUES)
+            place[key] = deepcopy(random.choice(VALUES))  # which may be changed next
         if not value:
             break
     return json.dumps(value).encode()

@@ -73,6 +73,10 @@ TF_OLD = Environment(
 TF_NEW = Environment(
     "3.11", "tensorflow-cpu==2.21.*", "google-crc32c", *CORE, *TESTING, "tqdm", "fsspec",
 )  # fmt: skip
+# LitData and MosaicML Streaming, which imports torchvision: `tests/formats/of_mosaicml.py` says how.
+OTHERS = Environment(
+    "3.11", PYTORCH, "litdata==0.2.76", "mosaicml-streaming==0.13.0", "pillow", "pyarrow", "zstandard", *CORE, *TESTING, *TOOLS,
+)  # fmt: skip
 DOCS = Environment("3.11", "sphinx==9.*", "furo", "myst-parser", "sphinx-copybutton", *CORE, *TOOLS)
 JAX = Environment(
     "3.11", "jax==0.10.*", "flax", "optax", "orbax-checkpoint>=0.12", "grain", *CORE, *TESTING, *TYPES, "tqdm", "fsspec", "loky",
@@ -156,7 +160,8 @@ source "$WORK/fresh/bin/activate"
 export PYTHONPATH=.
 python -m pytest --require-packages tests/formats tests/cli/test_index.py \\
     --ignore tests/formats/test_tfrecord_of_tensorflow.py --ignore tests/formats/test_megatron_of_megatron.py \\
-    --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py
+    --ignore tests/formats/test_array_record.py --ignore tests/formats/test_lance.py \\
+    --ignore tests/formats/test_shards_of_others.py
 python -m pytest --require-packages -m deep tests/formats/test_fuzzed_files.py
 python -m pytest --require-packages tests/test_golden_states.py tests/test_laws.py -k "parquet or arrow or tfrecord"
 python -m pytest --require-packages tests/docs -k "files.md or vision.md or media.md or storage.md or cache.md"
@@ -169,6 +174,10 @@ python -m pytest --require-packages tests/formats/test_array_record.py tests/for
 python -m pytest --require-packages tests/formats/test_fuzzed_files.py -k array_record
 python -m pytest --require-packages tests/test_golden_states.py tests/test_documentation.py -k "array_record or lance or examples"
 python -m pytest --require-packages tests/docs -k "lance.md"
+"""),
+    Step("formats-of-others", "files that other loaders have written", OTHERS, """
+export PYTHONPATH=.
+python -m pytest --require-packages tests/formats/test_shards_of_others.py
 """),
     Step("loaders", "the same items from every loader of the benchmark", LOADERS, """
 PYTHONPATH=.:adapters python -m benchmarks --quick --rounds 1 --output "$WORK/benchmarks"

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from .from_files import jsonl as jsonl
     from .from_files import lance as lance
     from .from_files import lines as lines
+    from .from_files import litdata as litdata
+    from .from_files import mds as mds
     from .from_files import megatron as megatron
     from .from_files import parquet as parquet
     from .from_files import tar as tar
@@ -104,7 +106,7 @@ _NAMES_OF = {
     "file_cache.cache": "FileCache",
     "formats.image_folder": "image_classes",
     "groups.padding": "padded",
-    "from_files": "array_record arrow csv files image_folder jsonl lance lines megatron parquet tar tfrecord",
+    "from_files": "array_record arrow csv files image_folder jsonl lance lines litdata mds megatron parquet tar tfrecord",
     "pipeline": "Pipeline by_epoch concatenate from_arrays from_iterable from_sequence interleave mix origins partition range zip",
     "stages.exclude": "read_exclusions",
     "state.encoding": "dumps loads",

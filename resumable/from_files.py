@@ -23,6 +23,8 @@ from .formats.lines import LINES, Lines, check_encoding, decode_line
 from .formats.megatron import Megatron, Tokens
 from .formats.parquet import Parquet
 from .formats.records import records
+from .formats.shards.litdata import LitData
+from .formats.shards.mds import Mds
 from .formats.streams import stream_of
 from .formats.tar import TAR, Decoders, DecodeSample
 from .formats.tfrecord import TFRECORD, RecordDecoder
@@ -293,6 +295,49 @@ def jsonl(
         LINES, paths, index_dir=index_dir, storage_options=with_cache(storage_options, cache)
     )
     return Pipeline(Map(located, parse_json_line, on_error=on_error, on_skip=on_skip))
+
+
+@explained_by(LitData)
+def litdata(  # noqa: D417  # the others stand below
+    path: str | os.PathLike[str],
+    *,
+    block_size: int | None = None,
+    tensors: str = "numpy",
+    allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
+) -> Pipeline[Any]:
+    """The items of a dataset that LitData has optimised; see `resumable.formats.shards.litdata.LitData`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    return Pipeline(
+        LitData(
+            path,
+            block_size=block_size,
+            tensors=tensors,
+            allow_pickle=allow_pickle,
+            storage_options=with_cache(storage_options, cache),
+        )
+    )
+
+
+@explained_by(Mds)
+def mds(  # noqa: D417  # the others stand below
+    path: str | os.PathLike[str],
+    *,
+    allow_pickle: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    cache: FileCache | None = None,
+) -> Pipeline[dict[str, Any]]:
+    """The samples of an MDS dataset of MosaicML Streaming as dicts; see `resumable.formats.shards.mds.Mds`.
+
+    Args:
+      cache: of remote files on a local disk.
+    """
+    options = with_cache(storage_options, cache)
+    return Pipeline(Mds(path, allow_pickle=allow_pickle, storage_options=options))
 
 
 @explained_by(Megatron)

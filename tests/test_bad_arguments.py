@@ -111,6 +111,14 @@ REFUSED: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: rs.megatron(__file__, items="token"), ValueError, "items must be one of 'document', 'sequence', got 'token'"),
     (lambda: rs.megatron("nowhere/*"), ValueError, r"match at least one file, got 'nowhere/\*.idx'"),
     (lambda: rs.megatron(5), TypeError, "paths must be a path, a pattern or several, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.mds(5), TypeError, "path must be the path of a folder, or a URL, got 5"),  # type: ignore[arg-type]
+    (lambda: rs.mds(""), ValueError, "path must be the path of a folder, or a URL, got ''"),
+    (lambda: rs.mds(".", allow_pickle=1), TypeError, "allow_pickle must be True or False, got 1"),  # type: ignore[arg-type]
+    (lambda: rs.litdata(["a"]), TypeError, r"path must be the path of a folder, or a URL, got \['a'\]"),  # type: ignore[arg-type]
+    (lambda: rs.litdata(".", block_size=True), TypeError, "block_size must be an integer, got True"),
+    (lambda: rs.litdata(".", tensors="jax"), ValueError, "tensors must be one of 'numpy', 'torch', got 'jax'"),
+    (lambda: rs.litdata(".", allow_pickle=None), TypeError, "allow_pickle must be True or False, got None"),  # type: ignore[arg-type]
+    (lambda: rs.mds(".", storage_options={}), ValueError, "storage_options must be None for local files, got {}"),
     (lambda: rs.jsonl(__file__, on_error="ignore"), ValueError, "on_error must be one of"),
     (lambda: rs.from_sequence(Table()), TypeError, r"a pyarrow Table are columns; use from_sequence\(table.to_pylist\(\)\)"),
     (lambda: rs.from_iterable(Table()), TypeError, "must give rows, but those of a pyarrow Table are columns"),  # type: ignore[call-overload]

@@ -30,6 +30,8 @@ BUILT_BY: dict[str, Callable[..., Any]] = {
     "LocatedLines": rs.jsonl,
     "Files": rs.files,
     "Megatron": rs.megatron,
+    "Mds": rs.mds,
+    "LitData": rs.litdata,
     "ImageFolder": rs.image_folder,
     "RecordStream": rs.lines,
     "LocatedRecords": records,

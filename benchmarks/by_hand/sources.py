@@ -23,6 +23,7 @@ from benchmarks.by_hand.operator import (
     parts_of,
     ranges,
 )
+from benchmarks.by_hand.shards import shard_operators
 from benchmarks.work import SEED
 
 MOST_COLLATED = 1.5
@@ -87,6 +88,7 @@ def _files(numbers: Numbers) -> Iterator[Operator]:
 
     yield Operator("jsonl", rs.jsonl(path), values, lambda: cut(values, _by_name))
     yield from _tokens(numbers.folder / f"{numbers.count // 10}", numbers.count // 10)
+    yield from shard_operators(numbers.folder, numbers.count // 10)
     yield from _whole_files(numbers.folder / "images", min(numbers.count // 10, MOST_FILES))
 
 

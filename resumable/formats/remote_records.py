@@ -80,32 +80,37 @@ ReadRemote: TypeAlias = Callable[
 """A function such as `read_remote`."""
 
 
-class _Cut(NamedTuple):
-    """Records as parts of what is read.
+class Cut(NamedTuple):
+    """Ranges of a file as parts of what is read.
 
     Attributes:
       spans: to read.
-      parts: for each record which span it is in, and where it begins and ends there.
+      parts: for each range which span it is in, and where it begins and ends there.
     """
 
     spans: list[Span]
     parts: list[tuple[int, int, int]]
 
     def of(self, contents: list[bytes]) -> list[bytes]:
-        """The records in the ``contents`` of the spans."""
+        """The ranges in the ``contents`` of the spans."""
         return [contents[number][start:stop] for number, start, stop in self.parts]
 
 
-def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> _Cut:
-    starts, stops = records.bounds(numbers, gather)
+def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> Cut:
+    return cut_ranges(records.file, *records.bounds(numbers, gather))
+
+
+def cut_ranges(file: RemoteFile, starts: Indices, stops: Indices) -> Cut:
+    """The ranges of ``file`` from ``starts`` to ``stops``, both of shape (n,); neighbours are read as one."""
+    if not len(starts):
+        return Cut([], [])
     order = np.argsort(starts, kind="stable")
     first = starts[order]
     reached = np.maximum.accumulate(stops[order])
     gaps = np.flatnonzero(first[1:] > reached[:-1] + NEAR) + 1
     begins, ends = first[[0, *gaps]], reached[[*(gaps - 1), -1]]
     spans = [
-        Span(records.file, begin, end)
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        Span(file, begin, end) for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
     ]
     inside = np.searchsorted(begins, starts, side="right") - 1
     parts = zip(
@@ -114,7 +119,7 @@ def _cut(records: RemoteRecords, numbers: Indices, gather: object) -> _Cut:
         (stops - begins[inside]).tolist(),
         strict=True,
     )
-    return _Cut(spans, list(parts))
+    return Cut(spans, list(parts))
 
 
 @final

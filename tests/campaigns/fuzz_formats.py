@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Protocol
 from campaigns.children import tried_in_children
 from campaigns.damaged_files import FILES
 from campaigns.damaged_records import RECORDS
+from campaigns.damaged_shards import SHARDS
 
 __all__ = ["TARGETS", "Report", "Target", "fuzz"]
 
@@ -47,7 +48,7 @@ class Target(Protocol):
         """
 
 
-TARGETS: Final[Mapping[str, Target]] = {**RECORDS, **FILES}
+TARGETS: Final[Mapping[str, Target]] = {**RECORDS, **FILES, **SHARDS}
 
 
 class Report(NamedTuple):

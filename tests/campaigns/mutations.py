@@ -311,6 +311,26 @@ MUTATIONS: Final = [
     Mutation(
         "formats/megatron.py", "np.frombuffer(data, dtype).copy()", "np.frombuffer(data, dtype)"
     ),
+    Mutation("formats/shards/shard.py", "offsets[1:] < offsets[:-1]", "offsets[1:] < 0"),
+    Mutation("formats/shards/shard.py", "if offsets[-1] != last:", "if offsets[-1] > last:"),
+    Mutation("formats/shards/shard.py", "min(directory.nbytes + OVERHEAD, cache.most)", "0"),
+    Mutation("formats/shards/unpacking.py", "if size > most:", "if False:"),
+    Mutation("formats/shards/index_json.py", "if file.size != size:", "if file.size < size:"),
+    Mutation("formats/shards/mds_columns.py", "if place != len(record):", "if False:"),
+    Mutation("formats/shards/mds_columns.py", "encoding.is_pickle and not allow_pickle", "False"),
+    Mutation(
+        "formats/shards/mds_index.py", "if samples != self.items:", "if samples < self.items:"
+    ),
+    Mutation(
+        "formats/shards/litdata_leaves.py",
+        "pickle.loads if allow_pickle else partial(_refuse_pickle, config.file)",
+        "pickle.loads",
+    ),
+    Mutation(
+        "formats/shards/litdata_chunks.py", "tokens // block_size", "-(-tokens // block_size)"
+    ),
+    Mutation("formats/shards/source.py", "items[next(into)] =", "items[0] ="),
+    Mutation("formats/shards/ranges.py", "asked.clear()", "pass"),
     Mutation("formats/image_folder.py", "in sorted(_walk(folder)):", "in _walk(folder):"),
     Mutation(
         "formats/index/cache_file.py",

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from formats.archives import archive
 from formats.megatron_files import files_of
+from formats.shard_files import litdata_files, mds_files, numbered
 from formats.tfrecords import framed
 from support.s3_server import s3_server
 
@@ -64,6 +65,37 @@ def megatron_of(paths: list[Path]) -> rs.Pipeline[Any]:
     return rs.megatron(paths)
 
 
+def mds_of(paths: list[Path]) -> rs.Pipeline[Any]:
+    """The samples, with an index of the shards beside them."""
+    index = json.loads(mds_files([(0, "")] * 9, 9)["index.json"])
+    (shard,) = index["shards"]
+    named = [{"basename": path.name, "bytes": path.stat().st_size, "hashes": {}} for path in paths]
+    index["shards"] = [shard | {"raw_data": each} for each in named]
+    (paths[0].parent / "index.json").write_text(json.dumps(index))
+    return rs.mds(paths[0].parent)
+
+
+def litdata_of(paths: list[Path]) -> rs.Pipeline[Any]:
+    """The items, with an index of the chunks beside them."""
+    index = json.loads(litdata_files(numbered(9), per_chunk=9)["index.json"])
+    (chunk,) = index["chunks"]
+    index["chunks"] = [
+        chunk | {"filename": path.name, "chunk_bytes": path.stat().st_size} for path in paths
+    ]
+    (paths[0].parent / "index.json").write_text(json.dumps(index))
+    return rs.litdata(paths[0].parent)
+
+
+def mds_shard(number: int) -> bytes:
+    samples = [(number, "abc")] * 9
+    return mds_files(samples, 9)["shard.00000.mds"]
+
+
+def litdata_chunk(number: int) -> bytes:
+    items = [(bytes([number] * 8), b"abc")] * 9
+    return litdata_files(items, per_chunk=9)["chunk-0-0.bin"]
+
+
 Read = Callable[[Any], rs.Pipeline[Any]]
 FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
     "lines": (text, rs.lines),
@@ -74,6 +106,8 @@ FORMATS: dict[str, tuple[Callable[[int], bytes], Read]] = {
     "tfrecord": (lambda number: framed(text(number)), rs.tfrecord),
     "compressed": (packed_stream, rs.lines),
     "megatron": (tokens, megatron_of),
+    "mds": (mds_shard, mds_of),
+    "litdata": (litdata_chunk, litdata_of),
     "files": (text, lambda paths: rs.files(paths, read=True)),
     "paths": (text, rs.files),
     "parquet": (lambda number: table(number, "parquet"), rs.parquet),

@@ -106,7 +106,7 @@ def _decoder() -> Any:
         import zstandard
     except ImportError as error:
         raise MissingDependency(
-            "files that end in .zst need zstandard: pip install 'resumable-loader[compressed]' "
+            "what is compressed by zstd needs zstandard: pip install 'resumable-loader[compressed]' "
             f"({error})"
         ) from error
     return zstandard.ZstdDecompressor().decompressobj()

@@ -58,10 +58,24 @@ class ArrowFile:
             self.access.check_unchanged()
 
     def read(self, group: int, columns: Sequence[str]) -> Rows:
-        where = f"record batch {group}"
+        arrays, map_begin = self._arrays(group, columns)
+        held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
+        return Rows(f"{self.access.path}, record batch {group}", columns, arrays, held)
+
+    def arrays(self, group: int, columns: Sequence[str]) -> list[Any]:
+        """The columns of a record batch as pyarrow has them, checked.
+
+        Raises:
+          MalformedItem: if they are damaged, or the file has changed.
+          OSError: if the file cannot be read.
+        """
+        return self._arrays(group, columns)[0]
+
+    def _arrays(self, group: int, columns: Sequence[str]) -> tuple[list[Any], int]:
+        """These columns, and where the map begins that may hold their values."""
         message = self._batches[group]
         self.access.check_around_read()
-        with malformed_if_damaged(self.access, where):
+        with malformed_if_damaged(self.access, f"record batch {group}"):
             fields = [self.names.index(name) for name in columns]
             batch, map_begin = self._batch(group, fields)
             arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
@@ -69,8 +83,7 @@ class ArrowFile:
                 _check(array, message.rows)
         if self.access.is_remote:
             self.access.check_around_read()
-        held = KEPT_OF_A_COLUMN * len(columns) + _bytes_outside(arrays, map_begin, self.access.size)
-        return Rows(f"{self.access.path}, {where}", columns, arrays, held)
+        return arrays, map_begin
 
     def _batch(self, group: int, fields: list[int]) -> tuple[Any, int]:
         """A record batch with these ``fields``, and where the map begins that may hold its values."""

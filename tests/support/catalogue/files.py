@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from formats.megatron_files import write_tokens
+from formats.shard_files import litdata_files, mds_files, numbered, token_files, write_files
 from formats.tfrecords import framed, write_records
 
 import resumable as rs
@@ -74,6 +75,13 @@ def over_files(folder: Path) -> dict[str, Callable[[], rs.Pipeline[Any]]]:
         "megatron sequences": lambda: rs.megatron(
             [folder / "b_document", folder / "a_document.idx"], items="sequence"
         ),
+        "mds": lambda: rs.mds(folder / "mds").shuffle(2).repeat(2),
+        "mds compressed": lambda: rs.mds(folder / "mds compressed").batch(3),
+        "mds without some": lambda: rs.mds(folder / "mds").exclude(
+            {0: {"shard.00001.mds": [0, 3]}, 1: {"shard.00002.mds": [1]}}
+        ),
+        "litdata": lambda: rs.litdata(folder / "litdata").shuffle(2).repeat(2),
+        "litdata tokens": lambda: rs.litdata(folder / "tokens", block_size=4).batch(2),
         "partition of files": lambda: rs.files(folder / "t*.txt").partition(
             2, lambda part: part.flat_map(read_lines).enumerate()
         ),
@@ -110,6 +118,11 @@ def write_data(folder: Path) -> None:
     sequences = [[list(range(number, 2 * number))] * (number % 3) for number in range(9)]
     write_tokens(folder / "a_document", sequences, "int32")
     write_tokens(folder / "b_document", [[[40_000, 1]], [[2]]], modes=True)
+    samples = [(number, "s" * (number % 3)) for number in range(11)]
+    write_files(folder / "mds", mds_files(samples))
+    write_files(folder / "mds compressed", mds_files(samples, 5, "bz2", bz2.compress))
+    write_files(folder / "litdata", litdata_files(numbered(11)))
+    write_files(folder / "tokens", token_files([list(range(14)), [7] * 9, [3]]))
     write_records(folder / "0.tfrecord", [b"%d" % 7**number for number in range(11)])
     write_records(folder / "none.tfrecord", [])
     bad = [framed(b"good"), framed(b"bad")[:-1], b"?", framed(b"good too"), framed(b"cut")[:-9]]

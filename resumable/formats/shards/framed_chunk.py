@@ -1,0 +1,155 @@
+"""Chunks of LitData whose items are compressed in batches."""
+
+# Behind a prefix come the offsets of the items in the content of all batches together, then for each
+# batch its first item, its number of items, where it lies in the file, its size there and the size of
+# its content, and then the batches.
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ...core.block import Indices
+from ..io.clock_cache import Shelved
+from . import shard
+from .ranges import Ranges, Reading
+from .shard import Offsets, ShardDirectory, checked_offsets
+from .unpacking import unpacked
+
+MAGIC: Final = b"LDFZ01\0\0"
+PREFIX: Final = Struct("<8sHHIII")
+"""The magic bytes, the version, flags, and the numbers of items, of items of a batch, and of batches."""
+
+VERSION: Final = 1
+BATCH: Final = np.dtype(
+    [("first", "<u4"), ("items", "<u4"), ("start", "<u8"), ("size", "<u4"), ("content", "<u4")]
+)
+
+
+class ItemBatch(NamedTuple):
+    """Some items that are compressed together.
+
+    Attributes:
+      first: number of the first item.
+      start: where it begins in the file.
+      stop: where it ends there.
+      size: bytes of its content.
+    """
+
+    first: int
+    start: int
+    stop: int
+    size: int
+
+
+class BatchContent(ShardDirectory, Shelved[ShardDirectory]):
+    """The content of a batch, kept as long as there is room."""
+
+    holds_content = True
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.nbytes = len(content)
+
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        raise NotImplementedError
+
+
+class FramedDirectory(ShardDirectory):
+    """Where the items of a chunk lie in its batches.
+
+    Args:
+      offsets: of the items in the content of all batches, shape (items + 1,).
+      batches: in order.
+    """
+
+    def __init__(self, offsets: Offsets, batches: list[ItemBatch]) -> None:
+        self._offsets = offsets
+        self._batches = batches
+        self._firsts = np.array([batch.first for batch in batches], np.int64)
+        self._kept = [Shelved[ShardDirectory]() for _ in batches]
+        self.nbytes = offsets.nbytes + 200 * len(batches)
+
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        of_batches = np.searchsorted(self._firsts, numbers, side="right") - 1
+        contents: dict[int, bytes] = {}
+        lacking = []
+        for number in np.unique(of_batches).tolist():
+            kept = self._kept[number].kept
+            if isinstance(kept, BatchContent):
+                self._kept[number].used = True
+                contents[number] = kept.content
+            else:
+                lacking.append(number)
+        ranges = [(self._batches[each].start, self._batches[each].stop) for each in lacking]
+        packed = (yield Ranges.of(*ranges)) if lacking else []
+        for number, data in zip(lacking, packed, strict=True):
+            contents[number] = self._unpacked(number, data)
+        starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
+        bases = self._offsets[self._firsts[of_batches]]
+        parts = zip(
+            of_batches.tolist(), (starts - bases).tolist(), (stops - bases).tolist(), strict=True
+        )
+        return [contents[number][start:stop] for number, start, stop in parts]
+
+    def _unpacked(self, number: int, data: bytes) -> bytes:
+        size = self._batches[number].size
+        content = unpacked(data, "zstd", size)
+        if len(content) != size:
+            raise ValueError(f"batch {number} has {len(content)} bytes in place of {size}")
+        cache = shard.contents
+        cache.put(self._kept[number], BatchContent(content), min(size, cache.most))
+        return content
+
+
+def framed_directory(head: bytes, items: int, size: int) -> Reading[ShardDirectory]:
+    """Makes the directory of a chunk.
+
+    Args:
+      head: some first bytes of it.
+      items: their number.
+      size: of the file.
+
+    Raises:
+      ValueError: if it is damaged.
+    """
+    if size < PREFIX.size:
+        raise ValueError(f"it has {size} bytes, and its prefix {PREFIX.size}")
+    if len(head) < PREFIX.size:
+        (head,) = yield Ranges.of((0, PREFIX.size))
+    _, version, _, count, _, batches = PREFIX.unpack_from(head)
+    if version != VERSION:
+        raise ValueError(f"the version of its batches must be {VERSION}, got {version}")
+    if count != items:
+        raise ValueError(f"it has {count} items, and {items} by the index")
+    begin = PREFIX.size + 4 * (items + 1)
+    end = begin + BATCH.itemsize * batches
+    if end > size:
+        raise ValueError(f"it has {size} bytes, and its head {end}")
+    (head,) = yield Ranges.of((0, end))
+    table = np.frombuffer(head, BATCH, batches, begin)
+    contents = table["content"].astype(np.int64)
+    ends = np.cumsum(contents)
+    offsets = checked_offsets(head, PREFIX.size, items, 0, int(ends[-1]) if batches else 0)
+    counts = table["items"].astype(np.int64)
+    firsts = np.cumsum(counts) - counts
+    right = (
+        counts.sum() == items
+        and (counts > 0).all()
+        and (firsts == table["first"]).all()
+        and (offsets[firsts] == ends - contents).all()
+        and (table["start"] >= end).all()
+        and (table["start"] <= size).all()
+        and (table["start"].astype(np.int64) + table["size"] <= size).all()
+    )
+    if not right:
+        raise ValueError("its batches do not hold all items, one after another")
+    return FramedDirectory(
+        offsets,
+        [
+            ItemBatch(first, start, start + length, content)
+            for first, _, start, length, content in table.tolist()
+        ],
+    )

@@ -1,0 +1,185 @@
+"""Find the chunks of a LitData dataset by its index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from ...errors import InvalidArgument
+from ..io.paths import is_remote
+from .index_json import IndexPart, found_files_below, path_below
+from .litdata_chunks import ChunkDescription, ItemChunk, TokenTable, head_size
+from .litdata_items import ItemDecoder, RowDecoder, TokenDecoder, TreeDecoder
+from .litdata_leaves import leaves_of, number_dtype, pickle_refused
+from .ranges import read_at_once
+from .source import FoundShards
+from .table_chunk import check_tables_are_read
+from .treespec import tree_of
+from .unpacking import check_installed
+
+CHUNK, BATCH, SAMPLE = "chunk", "batch", "sample"
+"""What is compressed as one: a whole file, some of its items, or each."""
+
+OF_TABLES: Final = {"str", "int", "float", "bool", "bytes", "json", "pickle"}
+"""Serializers of leaves that LitData may write as a table."""
+
+TREES: Final = "PyTreeLoader"
+TOKENS: Final = "TokensLoader"
+
+
+class LitDataOptions(NamedTuple):
+    """How a dataset is read.
+
+    Attributes:
+      block_size: tokens of an item, if it has tokens.
+      as_torch: whether tensors are delivered as such.
+      allow_pickle: whether what was pickled is read.
+    """
+
+    block_size: int | None
+    as_torch: bool
+    allow_pickle: bool
+
+
+def found_litdata(
+    folder: str, index: IndexPart, options: Mapping[str, Any] | None, reading: LitDataOptions
+) -> tuple[FoundShards, ItemDecoder]:
+    """The chunks in ``folder`` that the ``index`` lists, and what makes items of their records.
+
+    Raises:
+      MalformedItem: if the index is damaged, or a chunk has another size.
+      InvalidArgument: if it is no index of LitData, or says something that is not read.
+      MissingDependency: if a package is not installed that all items need.
+      OSError: if a chunk cannot be found.
+    """
+    if index.has("shards") and not index.has("chunks"):
+        raise InvalidArgument(
+            f"path must name a dataset of LitData, got {folder!r}, which is MDS; use rs.mds"
+        )
+    config = index.part("config")
+    _check_read(config)
+    compression, level = _compression_of(config)
+    is_tokens = _is_tokens(config, reading.block_size)
+    parts = index.parts("chunks")
+    if not parts:
+        raise index.refused("chunks must list at least one chunk, got []")
+    chunks = [_description(part, compression if level == CHUNK else "") for part in parts]
+    decoder: ItemDecoder
+    if is_tokens:
+        assert reading.block_size is not None
+        dtype = number_dtype(config)
+        token_tables = [
+            TokenTable.of(part, chunk, dtype, reading.block_size)
+            for part, chunk in zip(parts, chunks, strict=True)
+        ]
+        decoder = TokenDecoder(dtype, config.texts("data_format")[0], reading.as_torch)
+    else:
+        leaves = leaves_of(config, reading.as_torch, reading.allow_pickle)
+        decoder = RowDecoder(TreeDecoder(leaves, tree_of(config, len(leaves))))
+    chosen = [_chosen(folder, chunk) for chunk in chunks]
+    files = found_files_below(folder, [name for name, _ in chosen], options)
+    found = []
+    for number, (chunk, file) in enumerate(zip(chunks, files, strict=True)):
+        packed = chosen[number][1]
+        if not packed:
+            parts[number].check_size(file, chunk.size)
+        tokens = token_tables[number] if is_tokens else None
+        found.append(ItemChunk(file, chunk, packed, level, tokens))
+    described = [f"{chunk.name}:{chunk.size}:{chunk.items}" for chunk in chunks]
+    sizes = [chunk.size for chunk in chunks]
+    if level in (BATCH, SAMPLE) or any(packed for _, packed in chosen):
+        check_installed("zstd")
+    has_tables = _begins_with_table(config, found[0])
+    if has_tables:
+        check_tables_are_read()
+    # Where rows are read from a table, what was pickled for them is passed over.
+    if "pickle" in config.texts("data_format") and not has_tables and not reading.allow_pickle:
+        raise pickle_refused(config.file)
+    whole = any(packed for _, packed in chosen) or has_tables
+    return FoundShards(chunks[0].name, found, described, sizes, whole), decoder
+
+
+def _check_read(config: IndexPart) -> None:
+    """Refuse what is not read.
+
+    Raises:
+      InvalidArgument: naming it.
+    """
+    if config.has("encryption"):
+        raise InvalidArgument(f"{config.file}: the chunks are encrypted, and such are not read")
+    loader = config.value("item_loader") if config.has("item_loader") else TREES
+    if loader == "ParquetLoader":
+        raise InvalidArgument(
+            f"{config.file}: the chunks are Parquet files; read them by rs.parquet"
+        )
+    if loader not in (TREES, TOKENS):
+        raise InvalidArgument(
+            f"{config.file}: item_loader must be {TREES!r} or {TOKENS!r} to be read, got {loader!r}"
+        )
+
+
+def _compression_of(config: IndexPart) -> tuple[str, str]:
+    """The name of the compression, empty for none, and what is compressed as one."""
+    if not config.has("compression"):
+        return "", ""
+    compression = config.text("compression")
+    if compression.partition(":")[0] != "zstd":
+        raise InvalidArgument(
+            f"{config.file}: the chunks are compressed by {compression!r}, which is not read; zstd is"
+        )
+    level = config.text("compression_level") if config.has("compression_level") else CHUNK
+    if level not in (CHUNK, BATCH, SAMPLE):
+        raise config.refused(f"compression_level must be chunk, batch or sample, got {level!r}")
+    return compression, level
+
+
+def _is_tokens(config: IndexPart, block_size: int | None) -> bool:
+    """Whether items are blocks of tokens.
+
+    Raises:
+      InvalidArgument: if ``block_size`` does not fit that.
+    """
+    is_old = not config.has("item_loader")
+    is_tokens = block_size is not None if is_old else config.value("item_loader") == TOKENS
+    if is_tokens and block_size is None:
+        raise InvalidArgument(
+            f"block_size must say how many tokens an item has, since {config.file} describes tokens "
+            "for TokensLoader, got None"
+        )
+    if not is_tokens and block_size is not None:
+        raise InvalidArgument(
+            f"block_size must be None, since {config.file} describes items, not tokens, got {block_size}"
+        )
+    return is_tokens
+
+
+def _begins_with_table(config: IndexPart, chunk: ItemChunk) -> bool:
+    """Whether the first ``chunk`` has a table, and so most likely all have."""
+    if not config.has("types") or not set(config.texts("data_format")) <= OF_TABLES:
+        return False
+    return read_at_once([(chunk, chunk.has_table())])[0]
+
+
+def _description(part: IndexPart, compression: str) -> ChunkDescription:
+    """A chunk, whose file is compressed as a whole if its name has that ``compression``."""
+    name, size = part.file_name("filename"), part.integer("chunk_bytes")
+    items = part.integer("chunk_size")
+    if size < head_size(items):
+        raise part.refused(f"{part.place}.chunk_bytes is {size}, too few for {items} items")
+    ending = f".{compression}.bin"
+    is_packed = bool(compression) and name.endswith(ending)
+    plain = name.removesuffix(ending) + ".bin" if is_packed else name
+    return ChunkDescription(name, plain, size, items)
+
+
+def _chosen(folder: str, chunk: ChunkDescription) -> tuple[str, bool]:
+    """The name of the file that is read, and whether it is compressed as a whole.
+
+    LitData leaves decompressed files in its cache, in the place of the compressed ones.
+    """
+    if chunk.plain == chunk.name:
+        return chunk.name, False
+    if not is_remote(folder) and not os.path.exists(path_below(folder, chunk.name)):
+        return chunk.plain, False
+    return chunk.name, True

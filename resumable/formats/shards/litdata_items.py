@@ -1,0 +1,77 @@
+"""Make items of the records of LitData."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from ...errors import MalformedItem
+from .decoding import decoded
+from .litdata_leaves import Leaf, array_or_tensor
+from .table_chunk import TableRow
+from .treespec import Tree
+
+
+class ItemDecoder(Protocol):
+    """Makes the item of a record."""
+
+    def __call__(self, record: Any) -> Any: ...
+
+
+class TokenDecoder:
+    """Makes an array of a block of tokens: shape (block_size,).
+
+    Args:
+      dtype: of the tokens.
+      data_format: what LitData calls them.
+      as_torch: whether tensors are delivered as such.
+    """
+
+    def __init__(self, dtype: np.dtype[Any], data_format: str, as_torch: bool) -> None:
+        self._dtype = dtype
+        self._finish = array_or_tensor(as_torch and "tensor" in data_format)
+
+    def __call__(self, record: bytes) -> Any:
+        return self._finish(np.frombuffer(record, self._dtype).copy())
+
+
+class TreeDecoder:
+    """Makes an item of the leaves in a record: their sizes (little-endian, uint32), and then the leaves.
+
+    Args:
+      leaves: make the leaves of their bytes.
+      tree: makes the item of the leaves.
+    """
+
+    def __init__(self, leaves: Sequence[Leaf], tree: Tree) -> None:
+        self._leaves = leaves
+        self._tree = tree
+        self._sizes = struct.Struct(f"<{len(leaves)}I")
+
+    def __call__(self, record: bytes) -> Any:
+        place = self._sizes.size
+        if len(record) < place:
+            raise MalformedItem(f"it has {len(record)} bytes, and the sizes of its leaves {place}")
+        sizes = self._sizes.unpack_from(record)
+        if place + sum(sizes) != len(record):
+            raise MalformedItem(
+                f"its leaves have {sum(sizes)} bytes behind byte {place}, of {len(record)} in all"
+            )
+        found = []
+        for number, (size, (name, decode)) in enumerate(zip(sizes, self._leaves, strict=True)):
+            found.append(decoded(decode, record[place : place + size], f"leaf {number}, {name}"))
+            place += size
+        return self._tree(iter(found))
+
+
+class RowDecoder:
+    """Makes items of records, and hands out the rows of tables as they are."""
+
+    def __init__(self, decode: Callable[[bytes], Any]) -> None:
+        self._decode = decode
+
+    def __call__(self, record: Any) -> Any:
+        return record.item if isinstance(record, TableRow) else self._decode(record)

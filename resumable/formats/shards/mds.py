@@ -1,0 +1,78 @@
+"""Read the shards of MosaicML Streaming (MDS) by index."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Any, final
+
+from ...core.arguments import check_bool
+from .index_json import IndexPart
+from .mds_columns import Columns
+from .mds_index import found_mds
+from .source import FoundShards, ShardedFiles
+
+
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Mds(ShardedFiles):
+    """The samples of an MDS dataset of MosaicML Streaming, which are dicts: column -> value.
+
+    A dataset is a folder that ``MDSWriter`` has written: an ``index.json``, and the shards that it
+    lists. Values are those that ``StreamingDataset`` gives, of the same types; arrays may be written
+    to. Images are those of Pillow, which decodes the pixels when they are first used. Shards stay where
+    they are: of uncompressed ones the ranges of samples are read, behind URLs too. Compressed ones
+    (``zstd``, ``gz``, ``bz2``) are decompressed as a whole; a process keeps 256 MiB of their contents.
+
+    Opening reads the index, and checks the sizes of the shards against it. The offsets of the samples
+    of a shard (4 bytes a sample) are read when one of them is first asked for; a process keeps 64 MiB
+    of them.
+
+    State: O(1), the position. Random access, so a global ``shuffle(seed)`` suits it; compressed shards
+    are better shuffled by ``block``. A resume reads the index, and the first and last 4 KiB of the
+    shards, of at most 10,000, and of the shards nothing if all are remote and have an ETag.
+
+    Args:
+      path: a folder, or its URL; that of a split, if there are several.
+      allow_pickle: whether columns of the encoding ``pkl`` are read. That runs whatever code their writer
+        put there.
+      storage_options: of remote files.
+
+    Raises:
+      InvalidArgument: if the folder is no MDS dataset, or a column has an encoding, or a shard a
+        compression, that is not read.
+      MissingDependency: if a URL or a compression needs a package that is not installed; while
+        iterating, if images do.
+      OSError: if the index or a shard is not there, or cannot be read.
+      MalformedItem: if the index is damaged, or a shard has another size; while iterating, if a shard
+        is damaged, or has changed since the pipeline was built.
+      InvalidType: if an argument has the wrong type.
+
+    >>> list(rs.mds("s3://bucket/dataset/train"))  # doctest: +SKIP
+    [{'image': <PIL.JpegImagePlugin.JpegImageFile ...>, 'label': 3}, ...]
+    """
+
+    _: KW_ONLY
+    allow_pickle: bool = False
+    _columns: tuple[Columns, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        check_bool("allow_pickle", self.allow_pickle)
+        super().__post_init__()
+
+    @property
+    def _kind(self) -> str:
+        return "sample"
+
+    def _shards(self, folder: str, index: IndexPart) -> FoundShards:
+        found, columns = found_mds(folder, index, self.storage_options, self.allow_pickle)
+        object.__setattr__(self, "_columns", columns)
+        return found
+
+    def _item(self, record: Any, shard: int) -> Mapping[str, Any]:
+        return self._columns[shard].sample(record)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        state.pop("_columns", None)
+        return state

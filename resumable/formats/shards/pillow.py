@@ -1,0 +1,54 @@
+"""Make images of Pillow of what the writers of shards store."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...errors import MalformedItem, MissingDependency
+
+HEAD: Final = struct.Struct("<III")
+"""Width, height, and bytes of the mode's name."""
+
+PIXEL_BYTES: Final[Mapping[str, int]] = {
+    "L": 1, "P": 1, "LA": 2, "La": 2, "PA": 2, "I;16": 2, "I;16L": 2, "I;16B": 2, "I;16N": 2, "RGB": 3,
+    "YCbCr": 3, "LAB": 3, "HSV": 3, "RGBA": 4, "RGBa": 4, "RGBX": 4, "CMYK": 4, "I": 4, "F": 4,
+}  # fmt: skip
+"""By mode, but for ``1``, whose rows are bits."""
+
+
+def pillow() -> Any:
+    """The module of images.
+
+    Raises:
+      MissingDependency: if it is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise MissingDependency(
+            f"images need Pillow: pip install 'resumable-loader[images]' ({error})"
+        ) from None
+    return Image
+
+
+def opened_image(data: bytes) -> Any:
+    """The image in ``data``, a file of any format; its pixels are decoded when they are first used."""
+    return pillow().open(io.BytesIO(data))
+
+
+def raw_image(data: bytes) -> Any:
+    """The image whose size, mode and raw pixels stand in ``data``."""
+    image = pillow()
+    width, height, length = HEAD.unpack_from(data)
+    begin = HEAD.size + length
+    mode = data[HEAD.size : begin].decode("ascii")
+    row = (width + 7) // 8 if mode == "1" else width * PIXEL_BYTES.get(mode, 0)
+    # Pillow makes the image before it looks at the pixels.
+    if not row or not height or begin + row * height != len(data):
+        raise MalformedItem(
+            f"an image of {width} by {height} pixels of mode {mode!r} has not {len(data) - begin} bytes"
+        )
+    return image.frombytes(mode, (width, height), data[begin:])

@@ -1,0 +1,200 @@
+"""A shard: a file of records, and the directory in it that says where they lie."""
+
+# The directory of a plain shard is a table of offsets in its head. That of a compressed one is its
+# decompressed content. Both are made when a record is first asked for, and stay in memory as long as
+# the caches have room: the tables of shards of 64 MiB take far less than their content.
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final, Protocol, final
+
+import numpy as np
+import numpy.typing as npt
+
+from ...core.block import Indices
+from ...errors import MalformedItem
+from ..data_files import AnyFile
+from ..io.clock_cache import ClockCache, Shelved
+from .ranges import RangedFile, Ranges, Reading
+
+TABLES_BUDGET: Final = 1 << 26
+CONTENTS_BUDGET: Final = 1 << 28
+"""Bytes of tables of offsets, and of decompressed contents, that a process keeps."""
+
+OVERHEAD: Final = 500
+"""Bytes that the objects around a table take."""
+
+Offsets = npt.NDArray[np.uint32]
+
+
+class ShardDirectory(ABC):
+    """What is known of a shard once its head was read.
+
+    Attributes:
+      nbytes: how much memory it takes.
+      holds_content: whether it holds the records themselves.
+    """
+
+    nbytes: int
+    holds_content = False
+
+    @abstractmethod
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        """Reads the records with these ``numbers``, shape (n,), int64: bytes, as a rule.
+
+        Raises:
+          ValueError: if the shard is damaged.
+        """
+
+
+class Positions(Protocol):
+    """Where records lie in the content of a shard."""
+
+    nbytes: int
+
+    def ranges(self, numbers: Indices) -> Ranges:
+        """The ranges of the records with these ``numbers``, shape (n,), int64."""
+
+
+class OffsetTable:
+    """Records that follow each other.
+
+    Args:
+      offsets: where each begins, and the last one ends; shape (records + 1,), ascending.
+    """
+
+    def __init__(self, offsets: Offsets) -> None:
+        self._offsets = offsets
+        self.nbytes = offsets.nbytes
+
+    def ranges(self, numbers: Indices) -> Ranges:
+        starts, stops = self._offsets[numbers], self._offsets[numbers + 1]
+        return Ranges(starts.astype(np.int64), stops.astype(np.int64))
+
+
+class RecordsInFile(ShardDirectory):
+    """Records as ranges of a file.
+
+    Args:
+      positions: where they lie.
+      unpack: makes a record of its bytes; None leaves them as they are.
+    """
+
+    def __init__(
+        self, positions: Positions, unpack: Callable[[bytes], bytes] | None = None
+    ) -> None:
+        self.positions = positions
+        self._unpack = unpack
+        self.nbytes = positions.nbytes
+
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        found = yield self.positions.ranges(numbers)
+        return found if self._unpack is None else list(map(self._unpack, found))
+
+
+class RecordsInMemory(ShardDirectory):
+    """Records as ranges of a content that was decompressed."""
+
+    holds_content = True
+
+    def __init__(self, content: bytes, positions: Positions) -> None:
+        self._content = content
+        self._positions = positions
+        self.nbytes = len(content) + positions.nbytes
+
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        yield from ()
+        ranges = self._positions.ranges(numbers)
+        pairs = zip(ranges.starts.tolist(), ranges.stops.tolist(), strict=True)
+        return [self._content[start:stop] for start, stop in pairs]
+
+
+class DataShard(RangedFile, Shelved[ShardDirectory], ABC):
+    """A file of a dataset.
+
+    Args:
+      file: as it was found.
+      items: number of its records.
+    """
+
+    def __init__(self, file: AnyFile, items: int) -> None:
+        super().__init__(file)
+        self.path = file.path
+        self.items = items
+
+    @abstractmethod
+    def _opening(self) -> Reading[ShardDirectory]:
+        """Makes the directory.
+
+        Raises:
+          ValueError: if the shard is damaged.
+        """
+
+    def likely_ranges(self, numbers: Indices) -> Ranges:
+        """Where in the file the records with these ``numbers`` are, shape (n,), as far as that is known without reading."""
+        directory = self.kept
+        if isinstance(directory, RecordsInFile):
+            return directory.positions.ranges(numbers)
+        size, items = self.file.size, max(self.items, 1)
+        starts = numbers * size // items
+        return Ranges(starts, np.minimum(starts + size // items + 1, size))
+
+    @final
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        """Reads the records with these ``numbers``, shape (n,), int64.
+
+        Raises:
+          MalformedItem: if the shard is damaged.
+          MissingDependency: if it needs a package that is not installed.
+        """
+        directory = self.kept
+        self.used = True
+        try:
+            if directory is None:
+                directory = yield from self._opening()
+                cache = contents if directory.holds_content else tables
+                # However large it is, the one in use is kept.
+                cache.put(self, directory, min(directory.nbytes + OVERHEAD, cache.most))
+            return (yield from directory.reading(numbers))
+        except MalformedItem:
+            raise
+        except DAMAGED as error:
+            if type(error) not in DAMAGED or (isinstance(error, OSError) and error.errno):
+                raise
+            raise MalformedItem(f"{self.path}: a damaged shard: {error}") from error
+
+
+DAMAGED: Final = (ValueError, EOFError, OSError)
+"""Exact classes that decoders raise for damaged data: a signal handler may raise a derived one."""
+
+
+def checked_offsets(head: bytes, place: int, items: int, first: int, last: int) -> Offsets:
+    """The offsets of ``items`` records in a ``head``, from ``place`` on: shape (items + 1,), uint32.
+
+    Args:
+      head: the first bytes of a shard.
+      place: where the offsets begin in it.
+      items: number of records.
+      first: the least offset of the first record.
+      last: the offset behind the last record.
+
+    Raises:
+      ValueError: if they are others.
+    """
+    offsets = np.frombuffer(head, "<u4", items + 1, place)
+    wrong = np.flatnonzero(offsets[1:] < offsets[:-1])
+    if len(wrong):
+        raise ValueError(f"record {wrong[0]} ends before it begins")
+    if offsets[0] < first:
+        raise ValueError(
+            f"its records begin at byte {offsets[0]}, within its head of {first} bytes"
+        )
+    if offsets[-1] != last:
+        raise ValueError(f"its records end at byte {offsets[-1]}, and must at {last}")
+    return offsets
+
+
+tables: ClockCache[ShardDirectory] = ClockCache(TABLES_BUDGET)
+contents: ClockCache[ShardDirectory] = ClockCache(CONTENTS_BUDGET)

@@ -1,0 +1,252 @@
+"""What the sources of sharded datasets share: the shards, their identity and the reading."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any, ClassVar, Final, NamedTuple
+
+import numpy as np
+
+from ...core.block import Block, Indices
+from ...core.derived import derived
+from ...core.evidence import Evidence
+from ...core.foreseen import PartUses
+from ...core.identity import IdentityField, IdentityFields
+from ...core.indexed import Indexed
+from ...core.left_out import LeftOut
+from ...core.lookup import LookedUp
+from ...core.origin import Origin
+from ...core.prepared_items import PreparedItems, grouped
+from ...core.records import Records
+from ...core.reliance import ALWAYS
+from ...errors import shorten
+from ..ahead import ReadAheadItems, Turns
+from ..contents import evidence_of
+from ..data_files import AnyFile
+from ..io.cached_parts import part_uses
+from ..io.paths import file_name
+from ..io.remote import RemoteFile
+from ..named_files import left_out_of_files
+from ..remote_records import MOST_BYTES_AHEAD, FewRequests
+from .decoding import decoded
+from .index_json import dataset_folder, read_index
+from .ranges import read_at_once
+from .shard import DataShard
+
+LOCAL_BYTES_AHEAD: Final = 1 << 16
+"""Bytes of local records that are read at once, as far as the mean size tells."""
+
+SHARDS: Final = IdentityField(
+    ALWAYS,
+    shown_as="shards of path",
+    hint="were shards added, removed, changed or listed in another order?",
+)
+
+MOST_ITEMS_AHEAD: Final = 512
+LARGEST_RUN: Final = 1 << 16
+"""Items that are made at once: of plain shards on a disk, and of shards that must be decompressed."""
+
+
+class FoundShards(NamedTuple):
+    """A dataset as its index describes it.
+
+    Attributes:
+      name: of the first shard, by the index.
+      shards: in order.
+      described: for each a few words, equal for the same data in another folder.
+      sizes: bytes of the content of each.
+      decompressed: whether any is decompressed as a whole.
+    """
+
+    name: str
+    shards: Sequence[DataShard]
+    described: Sequence[str]
+    sizes: Sequence[int]
+    decompressed: bool
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ShardedFiles(LookedUp[Any]):
+    """A dataset of shards, an item a record.
+
+    A subclass finds the shards by the index, and makes items of records.
+    """
+
+    identity: ClassVar[IdentityFields] = {"files": SHARDS, "contents": ALWAYS}
+    state_cost = "the position"
+
+    path: str | os.PathLike[str]
+    _: KW_ONLY
+    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
+    _index: AnyFile = field(init=False, repr=False)
+    _found: FoundShards = field(init=False, repr=False)
+    # Item numbers at which each shard ends: shape (shards,), int64.
+    _ends: Indices = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        folder = dataset_folder(self.path)
+        index, content = read_index(folder, self.storage_options)
+        found = self._shards(folder, content)
+        ends = np.cumsum([shard.items for shard in found.shards], dtype=np.int64)
+        values = {"path": folder, "_index": index, "_found": found, "_ends": ends}
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @abstractmethod
+    def _shards(self, folder: str, index: Any) -> FoundShards:
+        """The shards in ``folder``, at least one, as the ``index`` lists them."""
+
+    @abstractmethod
+    def _item(self, record: Any, shard: int) -> Any:
+        """The item of a ``record`` of the shard with this number."""
+
+    @property
+    @abstractmethod
+    def _kind(self) -> str:
+        """What the format calls a record."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process reads the index again.
+        state = super().__getstate__()
+        for name in ("_index", "_found", "_ends"):
+            state.pop(name, None)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def length(self) -> int:
+        return int(self._ends[-1])
+
+    @derived
+    def files(self) -> str:
+        """The shards in a few words: equal for the same names, sizes and numbers of records."""
+        described = "\n".join(self._found.described)
+        digest = hashlib.blake2b(described.encode("utf-8", "surrogateescape"), digest_size=6)
+        shards = self._found.shards
+        more = f" and {len(shards) - 1} more" if len(shards) > 1 else ""
+        return f"{shorten(file_name(self._found.name), 24)}{more}, {self.length} {self._kind}s, {digest.hexdigest()}"
+
+    @derived
+    def contents(self) -> Evidence:
+        """What is known of the contents of the index and of the shards."""
+        return evidence_of([self._index, *(shard.file for shard in self._found.shards)])
+
+    def _left_out(self, epoch: int, records: Records) -> LeftOut:
+        paths = [shard.path for shard in self._found.shards]
+        return left_out_of_files(records, self.length, paths, self._items_of)
+
+    def _items_of(self, place: int, records: Records) -> Indices:
+        """The items of ``records`` of the shard at ``place``."""
+        shard = self._found.shards[place]
+        items: Indices = records.below(shard.items, shard.path) + self._begins[place]
+        return items
+
+    def _origins(self, numbers: Indices) -> list[Origin]:
+        name = type(self).__name__
+        places = np.searchsorted(self._ends, numbers, side="right")
+        records = (numbers - self._begins[places]).tolist()
+        paths = [self._found.shards[place].path for place in places.tolist()]
+        return [Origin(name, *pair) for pair in zip(records, paths, strict=True)]
+
+    def indexed(self, epoch: int = 0) -> Indexed[Any]:
+        return Indexed(
+            self._gather,
+            lambda index: self._gather(np.array([index], np.int64))[0],
+            prepare=partial(self._prepared, Turns()),
+            every_epoch=True,
+            needs=self._needs if self._is_cached else None,
+        )
+
+    @derived
+    def _is_cached(self) -> bool:
+        """Whether a cache keeps parts of any shard."""
+        files = [shard.file for shard in self._found.shards]
+        return any(isinstance(file, RemoteFile) and file.is_cached for file in files)
+
+    def _needs(self, indices: Indices, at: Indices) -> Iterator[PartUses]:
+        """What the items at ``indices`` need of shards in a cache, used at the times ``at``."""
+        order, groups = grouped(np.searchsorted(self._ends, indices, side="right"))
+        files, columns = list[RemoteFile](), list[tuple[Indices, ...]]()
+        for place, first, last in groups:
+            shard, chosen = self._found.shards[place], order[first:last]
+            if isinstance(shard.file, RemoteFile) and shard.file.is_cached:
+                ranges = shard.likely_ranges(indices[chosen] - self._begins[place])
+                columns.append((np.full(len(chosen), len(files)), *ranges, at[chosen]))
+                files.append(shard.file)
+        if files:
+            yield part_uses(files, *map(np.concatenate, zip(*columns, strict=True)))
+
+    def _prepared(self, turns: Turns, indices: Indices) -> PreparedItems[Any]:
+        mean = max(sum(self._found.sizes) // max(self.length, 1), 1)
+        if self._found.decompressed:
+            # A shard is decompressed once for all of its records among those read at once.
+            most = min(MOST_BYTES_AHEAD // mean, LARGEST_RUN)
+            return ReadAheadItems(self._gather, indices, lambda _: Growing(most), turns)
+        if any(isinstance(shard.file, RemoteFile) for shard in self._found.shards):
+            few = FewRequests(self._ends, mean)
+            return ReadAheadItems(self._gather, indices, lambda _: few, turns)
+        most = min(LOCAL_BYTES_AHEAD // mean, MOST_ITEMS_AHEAD)
+        return ReadAheadItems(self._gather, indices, lambda _: lambda *_: most, turns)
+
+    @derived
+    def _begins(self) -> Indices:
+        """Item numbers at which each shard begins."""
+        return np.concatenate([[0], self._ends[:-1]])
+
+    def _gather(self, indices: Indices) -> Block:
+        if not len(indices):
+            return []
+        places = np.searchsorted(self._ends, indices, side="right")
+        # Shard by shard, so that each is opened once.
+        order = np.argsort(places, kind="stable")
+        places = places[order]
+        numbers = indices[order] - self._begins[places]
+        cuts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(order)]
+        parts = [(int(places[start]), numbers[start:stop]) for start, stop in pairwise(cuts)]
+        shards = self._found.shards
+        found = read_at_once(
+            [(shards[place], shards[place].reading(part)) for place, part in parts]
+        )
+        items: list[Any] = [None] * len(order)
+        into = iter(order.tolist())
+        for (place, part), records in zip(parts, found, strict=True):
+            for number, record in zip(part.tolist(), records, strict=True):
+                items[next(into)] = self._made(record, place, number)
+        return items
+
+    def _made(self, record: Any, place: int, number: int) -> Any:
+        """The item of a ``record``.
+
+        Raises:
+          MalformedItem: if it cannot be decoded, naming the shard and the number.
+          MissingDependency: if it needs a package that is not installed.
+        """
+        where = f"{self._found.shards[place].path}, {self._kind} {number}"
+        return decoded(lambda each: self._item(each, place), record, where)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.files})"
+
+
+class Growing:
+    """How many items to make at once: few at first, so that the first one comes soon."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._next = 0
+
+    def __call__(self, indices: Indices, asked: int) -> int:
+        """How many of the items at ``indices`` to make; ``asked`` are needed."""
+        count = max(min(self._next, self._most) // asked, 1) * asked
+        self._next = max(4 * self._next, asked)
+        return count

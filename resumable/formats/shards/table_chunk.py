@@ -1,0 +1,131 @@
+"""Chunks of LitData whose items are the rows of an Arrow table, which stands behind the head."""
+
+from __future__ import annotations
+
+import io
+from collections import defaultdict
+from typing import Any, Final, NamedTuple, final
+
+from ...core.block import Indices
+from ...errors import MalformedItem, MissingDependency
+from ..tables.arrow_file import ArrowFile
+from ..tables.file_access import TableFileAccess
+from .ranges import Reading
+from .shard import ShardDirectory
+
+MAGIC: Final = b"LDARW01\0"
+TAIL: Final = 4 + len(MAGIC)
+"""Bytes behind the table: its size, and the magic bytes."""
+
+FEW_ROWS: Final = 16
+"""Up to so many rows of a record batch are made one by one."""
+
+
+class TableRow(NamedTuple):
+    """An item that needs no decoding."""
+
+    item: dict[str, Any]
+
+
+def table_start(tail: bytes, size: int) -> int | None:
+    """Where the table of a chunk of ``size`` bytes begins, by its last bytes; None if it has none.
+
+    Raises:
+      ValueError: if its size is impossible.
+    """
+    if len(tail) < TAIL or not tail.endswith(MAGIC):
+        return None
+    length = int.from_bytes(tail[:4], "little")
+    if not 0 < length <= size - TAIL:
+        raise ValueError(f"it has {size} bytes, and its table {length}")
+    return size - TAIL - length
+
+
+@final
+class BytesAccess(TableFileAccess):
+    """The bytes of a table in memory, as a file."""
+
+    is_remote = True
+
+    def __init__(self, data: bytes, path: str) -> None:
+        self._data = data
+        self.path, self.size = path, len(data)
+
+    def check_unchanged(self) -> None:
+        """Nobody changes it."""
+
+    def open(self) -> Any:
+        # Pyarrow's reader of bytes takes as much memory as it is asked for, also beyond the end.
+        return io.BytesIO(self._data)
+
+
+class TableDirectory(ShardDirectory):
+    """The rows of a table, of which record batches are decoded when they are asked for."""
+
+    holds_content = True
+
+    def __init__(self, table: ArrowFile, nbytes: int) -> None:
+        self._table = table
+        self._ends = table.rows.cumsum()
+        self.nbytes = nbytes
+
+    def reading(self, numbers: Indices) -> Reading[list[Any]]:
+        yield from ()
+        batches = self._ends.searchsorted(numbers, side="right").tolist()
+        wanted = defaultdict[int, list[int]](list)
+        for place, batch in enumerate(batches):
+            wanted[batch].append(place)
+        found: list[Any] = [None] * len(batches)
+        for batch, places in wanted.items():
+            begin = int(self._ends[batch] - self._table.rows[batch])
+            rows = (numbers[places] - begin).tolist()
+            for place, item in zip(places, self._rows(batch, rows), strict=True):
+                found[place] = TableRow(item)
+        return found
+
+    def _rows(self, batch: int, numbers: list[int]) -> list[dict[str, Any]]:
+        names = list(self._table.names)
+        arrays = self._table.arrays(batch, names)
+        try:
+            if len(numbers) <= FEW_ROWS:
+                return [
+                    {name: array[number].as_py() for name, array in zip(names, arrays, strict=True)}
+                    for number in numbers
+                ]
+            columns = [array.to_pylist() for array in arrays]
+        except ValueError as error:  # text that is no UTF-8, and times out of range
+            raise MalformedItem(f"{self._table.access.path}: {error}") from error
+        return [
+            {name: column[number] for name, column in zip(names, columns, strict=True)}
+            for number in numbers
+        ]
+
+
+def check_tables_are_read() -> None:
+    """Check that what reads tables is installed.
+
+    Raises:
+      MissingDependency: if it is not.
+    """
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        raise MissingDependency(
+            f"chunks of LitData with Arrow tables need pyarrow: pip install 'resumable-loader[arrow]' ({error})"
+        ) from error
+
+
+def table_directory(data: bytes, items: int, path: str) -> ShardDirectory:
+    """The rows of the table in ``data``, the last part of the chunk at ``path``.
+
+    Raises:
+      MalformedItem, ValueError: if it is damaged, or has not so many ``items``.
+      MissingDependency: if pyarrow is not installed.
+    """
+    check_tables_are_read()
+    table = ArrowFile(BytesAccess(data, f"{path}, its table"))
+    if table.rows.sum() != items:
+        raise ValueError(f"its table has {table.rows.sum()} rows, and {items} by the index")
+    if len(set(table.names)) < len(table.names):
+        raise ValueError("its table has two columns of one name")
+    return TableDirectory(table, len(data))

@@ -1,0 +1,96 @@
+"""Rebuild the structure of the items of LitData, whose leaves are stored: nested dicts, lists and tuples."""
+
+# The structure is described as PyTorch serialises it (`torch.utils._pytree.treespec_dumps`): JSON with a
+# version, and for each node its type, its context and its children.
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
+
+from ...errors import InvalidArgument, MalformedItem, shorten
+from .. import decoders
+from .index_json import IndexPart
+
+Tree: TypeAlias = Callable[[Iterator[Any]], Any]
+"""Takes leaves, in order, and returns the item."""
+
+VERSION: Final = 1
+DEEPEST: Final = 100
+
+
+def tree_of(config: IndexPart, leaves: int) -> Tree:
+    """The structure that a ``config`` describes, of so many ``leaves``.
+
+    Raises:
+      MalformedItem: if it describes none, or one of more or fewer.
+      InvalidArgument: if it has nodes that are not read.
+    """
+    try:
+        value = decoders.json(config.text("data_spec").encode("utf-8", "replace"))
+    except MalformedItem as error:
+        raise config.refused(f"data_spec: {error}") from None
+    if not isinstance(value, list) or len(value) != 2 or value[0] != VERSION:
+        raise config.refused(f"data_spec must be [{VERSION}, structure], got {shorten(value)}")
+    tree, found = _node(IndexPart(config.file, value[1], "data_spec"), 0)
+    if found != leaves:
+        raise config.refused(f"data_spec must have {leaves} leaves, as data_format, got {found}")
+    return tree
+
+
+def _node(part: IndexPart, depth: int) -> tuple[Tree, int]:
+    """A node and the number of its leaves."""
+    if depth > DEEPEST:
+        raise part.refused(f"data_spec must be at most {DEEPEST} levels deep")
+    if not part.has("type"):
+        return next, 1
+    children = [
+        _node(IndexPart(part.file, child, "data_spec"), depth + 1)
+        for child in part.items("children_spec")
+    ]
+    trees = [tree for tree, _ in children]
+    kind, context = part.text("type"), _context(part)
+    if kind == "builtins.list":
+        tree: Tree = lambda leaves: [child(leaves) for child in trees]  # noqa: E731
+    elif kind == "builtins.tuple":
+        tree = lambda leaves: tuple([child(leaves) for child in trees])  # noqa: E731
+    elif kind in ("builtins.dict", "collections.OrderedDict"):
+        keys = _keys(part, context, len(trees))
+        make = dict if kind == "builtins.dict" else OrderedDict
+        tree = lambda leaves: make(  # noqa: E731
+            [(key, child(leaves)) for key, child in zip(keys, trees, strict=True)]
+        )
+    elif kind == "collections.deque":
+        if context is not None and (not isinstance(context, int) or context < len(trees)):
+            raise part.refused(f"a deque of {len(trees)} values must hold as many, got {context!r}")
+        tree = lambda leaves: deque([child(leaves) for child in trees], context)  # noqa: E731
+    else:
+        raise InvalidArgument(
+            f"{part.file}: items hold values of the type {kind!r}, which are not read; dicts, "
+            "OrderedDicts, lists, tuples and deques are"
+        )
+    return tree, sum(count for _, count in children)
+
+
+def _context(part: IndexPart) -> Any:
+    if not part.has("context"):
+        return None
+    try:
+        return decoders.json(part.text("context").encode("utf-8", "replace"))
+    except MalformedItem as error:
+        raise part.refused(f"data_spec.context: {error}") from None
+
+
+def _keys(part: IndexPart, context: Any, count: int) -> list[Any]:
+    kinds = (str, int, float, bool, type(None))
+    if (
+        not isinstance(context, list)
+        or len(context) != count
+        or not all(isinstance(key, kinds) for key in context)
+        or len(set(context)) != count
+    ):
+        raise part.refused(
+            f"a dict of {count} values must have as many keys, got {shorten(context)}"
+        )
+    return context

@@ -1,0 +1,60 @@
+"""Decompress what writers of shards compress as a whole, within the size that the index tells."""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ..io.compression import GzipMember, MemberDecoder
+from ..io.zstd_frame import ZstdFrame
+
+DECODERS: Final[Mapping[str, Callable[[], MemberDecoder]]] = {
+    "bz2": bz2.BZ2Decompressor,
+    "gz": GzipMember,
+    "zstd": ZstdFrame,
+}
+"""By the names that writers give to compressions."""
+
+
+def check_installed(compression: str) -> None:
+    """Check that what ``compression``, a key of `DECODERS`, needs is installed.
+
+    Raises:
+      MissingDependency: if it is not.
+    """
+    DECODERS[compression]()
+
+
+def unpacked(data: bytes, compression: str, most: int) -> bytes:
+    """The content of ``data``.
+
+    Args:
+      data: compressed.
+      compression: a key of `DECODERS`.
+      most: bytes that the content may have.
+
+    Raises:
+      ValueError, EOFError, OSError: if it is damaged, or has more bytes.
+      MissingDependency: if the compression needs a package that is not installed.
+    """
+    pieces, size = [], 0
+    rest = data
+    while rest:
+        decoder = DECODERS[compression]()
+        given = rest
+        while not decoder.eof:
+            if not given and decoder.needs_input:
+                raise EOFError("it is cut short")
+            try:
+                piece = decoder.decompress(given, most - size + 1)
+            except zlib.error as error:
+                raise ValueError(str(error)) from None
+            given = b""
+            size += len(piece)
+            if size > most:
+                raise ValueError(f"its content has more than the {most} bytes that the index tells")
+            pieces.append(piece)
+        rest = decoder.unused_data
+    return b"".join(pieces)
